@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include "connection/core/cap.hpp"
 #include "connection/core/machine.hpp"
-#include "connection/core/victim.hpp"
 #include "core/pure/assert.hpp"
 #include "sim/event_queue.hpp"
 #include "sim/study/optimum.hpp"
@@ -13,10 +13,10 @@
 namespace skerry::sim {
 
 using connection::Action;
+using connection::Cap;
 using connection::Event;
 using connection::Machine;
 using connection::State;
-using connection::VictimPolicy;
 
 std::string_view to_string(Protocol protocol) {
   switch (protocol) {
@@ -39,12 +39,13 @@ class Study {
       ranks_.emplace_back(config.traffic, r);
       if (config.cap == 0) continue;
       if (optimum) {
-        auto own = std::make_unique<Optimum>(config.cap + 1,
-                                             future_of(config.traffic, r, &scratch));
+        auto own = std::make_unique<Optimum>(config.cap, future_of(config.traffic, r, &scratch));
         ranks_.back().optimum = own.get();
-        ranks_.back().policy = std::move(own);
+        ranks_.back().cap.set_limit(config.cap, std::move(own));
       } else {
-        ranks_.back().policy = VictimPolicy::make(config.policy, config.cap + 1);
+        const Status limited = ranks_.back().cap.set_limit(config.cap, config.policy,
+                                                           config.traffic.nodes());
+        SKERRY_ASSERT(limited.ok(), "the command has checked the policy's name");
       }
     }
     queue_.reserve(2 * size_t{config.traffic.ranks});
@@ -76,22 +77,22 @@ class Study {
     result.time_s = time.most;
     result.mean_time_s = time.mean;
     result.setups = spread([](const Rank& r) { return static_cast<double>(r.setups); });
-    result.teardowns = spread([](const Rank& r) { return static_cast<double>(r.teardowns); });
+    result.teardowns = spread([](const Rank& r) { return static_cast<double>(r.evicted()); });
     result.teardown_s = spread(
-        [](const Rank& r) { return static_cast<double>(r.teardown_ns) * 1e-9; });
+        [](const Rank& r) { return static_cast<double>(r.cap.counters().teardown_ns) * 1e-9; });
     result.exposed_teardown_s = spread(
         [](const Rank& r) { return static_cast<double>(r.exposed_ns) * 1e-9; });
-    result.setup_s = spread([](const Rank& r) { return static_cast<double>(r.setup_ns) * 1e-9; });
+    result.setup_s = spread(
+        [](const Rank& r) { return static_cast<double>(r.cap.counters().setup_ns) * 1e-9; });
     result.connections = spread(
-        [](const Rank& r) { return static_cast<double>(r.most_connections); });
+        [](const Rank& r) { return static_cast<double>(r.cap.counters().peak); });
     result.origin_bytes = spread([&](const Rank& r) {
-      return static_cast<double>(r.most_connections * costs_.origin_connection_bytes +
-                                 r.partners * costs_.origin_link_bytes) +
-             (r.policy ? static_cast<double>(r.policy->bytes()) : 0.0);
+      return static_cast<double>(r.cap.counters().peak * costs_.origin_connection_bytes +
+                                 r.partners * costs_.origin_link_bytes + r.cap.policy_bytes());
     });
     uint64_t evictions = 0, hidden = 0;
     for (const Rank& rank : ranks_)
-      evictions += rank.teardowns, hidden += rank.teardowns - std::min(rank.waited, rank.teardowns);
+      evictions += rank.evicted(), hidden += rank.evicted() - std::min(rank.waited, rank.evicted());
     result.hidden_closes = evictions == 0
                                ? 1.0
                                : static_cast<double>(hidden) / static_cast<double>(evictions);
@@ -119,18 +120,19 @@ class Study {
     bool blocking;
   };
   struct Link {
+    explicit Link(uint32_t n) : node(n), claim(n) {}
     uint32_t node;
     uint32_t unacknowledged = 0;
     Machine machine;
-    Time since = 0;  // opening: when it began; leaving: when it was chosen
+    Cap::Claim claim;  // its address does not change
   };
   enum class Doing : uint8_t { computing, wants_place, opening, waiting_reply, ended };
   struct Rank {
     Rank(const TrafficConfig& config, uint32_t rank) : traffic(config, rank) {}
     Traffic traffic;
-    std::vector<Link> links;  // those that are not idle, sorted by node
-    std::unique_ptr<VictimPolicy> policy;
-    Optimum* optimum = nullptr;  // `policy`, if it is that
+    std::vector<std::unique_ptr<Link>> links;  // those that are not idle, sorted by node
+    Cap cap;
+    Optimum* optimum = nullptr;  // the cap's policy, if it is that
     Request request{};
     Doing doing = Doing::computing;
     Time busy_until = 0;  // its processor closes a connection until then
@@ -139,14 +141,11 @@ class Study {
     int64_t owed_ns = 0;  // closing that fell into computing: the computing ends that much later
     uint32_t requests = 0;
     uint32_t setups = 0;
-    uint32_t teardowns = 0;
-    uint32_t waited = 0;  // set-ups that could not begin before an earlier victim had gone
-    uint32_t most_connections = 0;
+    uint64_t waited = 0;      // set-ups that could not begin before an earlier victim had gone
     uint32_t partners = 0;    // counted as set-ups of partners for the first time
     std::vector<bool> known;  // partners talked to
-    int64_t teardown_ns = 0;
     int64_t exposed_ns = 0;
-    int64_t setup_ns = 0;
+    uint64_t evicted() const { return cap.counters().evicted; }
   };
   struct Server {
     Time busy_until = 0;
@@ -155,14 +154,15 @@ class Study {
     uint64_t origins = 0;
   };
 
+  static std::vector<std::unique_ptr<Link>>::iterator place_of(Rank& rank, uint32_t node) {
+    return std::lower_bound(rank.links.begin(), rank.links.end(), node,
+                            [](const std::unique_ptr<Link>& l, uint32_t n) { return l->node < n; });
+  }
   Link* find(Rank& rank, uint32_t node) {
-    const auto at = std::lower_bound(rank.links.begin(), rank.links.end(), node,
-                                     [](const Link& l, uint32_t n) { return l.node < n; });
-    return at != rank.links.end() && at->node == node ? &*at : nullptr;
+    const auto at = place_of(rank, node);
+    return at != rank.links.end() && (*at)->node == node ? at->get() : nullptr;
   }
-  void forget(Rank& rank, uint32_t node) {
-    std::erase_if(rank.links, [&](const Link& l) { return l.node == node; });
-  }
+  void forget(Rank& rank, uint32_t node) { rank.links.erase(place_of(rank, node)); }
   int64_t wire_ns(uint32_t bytes) const {
     return costs_.latency_ns + static_cast<int64_t>(costs_.ns_per_byte * bytes);
   }
@@ -235,8 +235,8 @@ class Study {
         link->machine.state() ==
             State::draining) {  // chosen as a victim and wanted again before its bye: keep it
       // Only if the cap has room. Otherwise it has to close and open again.
-      if (counted(rank) < config_.cap) {
-        if (rank.policy) rank.policy->opened(link->node);
+      if (!rank.cap.at_limit()) {
+        rank.cap.hold(link->claim, Cap::Hold::occupied, now);
         (void)link->machine.on(Event::want, link->machine.generation(), link->unacknowledged > 0);
         return transmit(r, *link, now);
       }
@@ -246,11 +246,39 @@ class Study {
     take_place(r);
   }
 
-  uint32_t counted(const Rank& rank) const {
-    return static_cast<uint32_t>(
-        std::count_if(rank.links.begin(), rank.links.end(), [](const Link& l) {
-          return l.machine.state() == State::opening || l.machine.state() == State::open;
-        }));
+  // Asks the product's Cap for a slot. False: none yet; it is asked again when one has left.
+  bool take_slot(uint32_t r, int64_t* spent) {
+    Rank& rank = ranks_[r];
+    const Time now = queue_.now();
+    // A rank has one thread: nobody waits for what is open when it wants another.
+    const auto standing = [&](connection::Partner partner, int64_t* since_ns) {
+      const Link& link = *find(rank, partner);
+      *since_ns = link.claim.since_ns;
+      return link.machine.state() == State::open ? Cap::Standing::settled : Cap::Standing::busy;
+    };
+    connection::Partner victim = 0;
+    for (;;) {
+      switch (rank.cap.ask(now, standing, &victim)) {
+        case Cap::Answer::granted:
+          return config_.protocol == Protocol::overlapped || rank.cap.leaving() == 0;
+        case Cap::Answer::evict: *spent += evict(r, *find(rank, victim)); break;
+        case Cap::Answer::hasten: rank.cap.denied(now); return false;
+        case Cap::Answer::wait:
+          SKERRY_ASSERT(false, "all connections of a rank with one thread are open then");
+      }
+    }
+  }
+
+  // Returns what it takes of the rank's processor.
+  int64_t evict(uint32_t r, Link& link) {
+    const Time now = queue_.now();
+    ranks_[r].cap.hold(link.claim, Cap::Hold::leaving, now, true);
+    const Action action = link.machine.on(Event::evict, link.machine.generation(),
+                                          link.unacknowledged > 0);
+    if (action != Action::send_bye) return costs_.choose_ns;
+    const int64_t spent = costs_.choose_ns + costs_.bye_ns;
+    send(now + spent + costs_.latency_ns, {r, link.node, 0, Kind::bye, false});
+    return spent;
   }
 
   // Opens the connection that the rank wants, if the cap allows it now.
@@ -259,30 +287,7 @@ class Study {
     const Time now = queue_.now();
     if (find(rank, rank.request.node) != nullptr) return;  // it is leaving: when it has left
     int64_t spent = 0;
-    if (config_.cap > 0) {
-      if (rank.links.size() > config_.cap) return;  // one leaves already
-      if (rank.links.size() == config_.cap) {
-        if (counted(rank) == config_.cap) {
-          const auto victim = rank.policy->choose(
-              [&](connection::Partner p) { return find(rank, p)->machine.state() != State::open; });
-          SKERRY_ASSERT(victim.has_value(),
-                        "all connections of a rank with one thread are open when it wants another");
-          rank.policy->closed(*victim, true);
-          ++rank.teardowns;
-          Link& old = *find(rank, *victim);
-          old.since = now;
-          spent += costs_.choose_ns;
-          if (old.machine.on(Event::evict, old.machine.generation(), old.unacknowledged > 0) ==
-              Action::send_bye) {
-            spent += costs_.bye_ns;
-            send(now + spent + costs_.latency_ns, {r, old.node, 0, Kind::bye, false});
-          }
-        }
-        if (config_.protocol == Protocol::waiting)
-          return;  // until the victim's teardown is acknowledged
-      }
-      rank.policy->opened(rank.request.node);
-    }
+    if (!take_slot(r, &spent)) return;
     if (rank.wants_since < now) ++rank.waited;
     rank.exposed_ns += now - rank.wants_since + spent;
     rank.doing = Doing::opening;
@@ -293,15 +298,10 @@ class Study {
       ++rank.partners;
       ++servers_[rank.request.node].origins;
     }
-    Link link;
-    link.node = rank.request.node;
-    link.since = now + spent;
+    Link& link = **rank.links.insert(place_of(rank, rank.request.node),
+                                     std::make_unique<Link>(rank.request.node));
+    rank.cap.hold(link.claim, Cap::Hold::occupied, now + spent);
     (void)link.machine.on(Event::want, 0, false);
-    rank.links.insert(std::lower_bound(rank.links.begin(), rank.links.end(), link.node,
-                                       [](const Link& l, uint32_t n) { return l.node < n; }),
-                      link);
-    rank.most_connections = std::max(rank.most_connections,
-                                     static_cast<uint32_t>(rank.links.size()));
     send(now + spent + (costs_.overlapped_setup ? 0 : costs_.connect_ns) + costs_.latency_ns,
          {r, link.node, 0, Kind::hello, false});
   }
@@ -310,7 +310,7 @@ class Study {
     Rank& rank = ranks_[m.rank];
     Link& link = *find(rank, m.node);
     (void)link.machine.on(Event::connected, link.machine.generation(), false);
-    rank.setup_ns += queue_.now() - link.since;
+    rank.cap.connected(link.claim, queue_.now());
     transmit(m.rank, link, queue_.now());
   }
 
@@ -320,7 +320,7 @@ class Study {
       rank.exposed_ns += rank.busy_until - at;
       at = rank.busy_until;
     }
-    if (rank.policy) rank.policy->used(link.node);
+    rank.cap.used(link.claim);
     ++link.unacknowledged;
     at += costs_.request_ns;
     send(at + wire_ns(rank.request.blocking ? 0 : rank.request.bytes),
@@ -353,7 +353,7 @@ class Study {
     Rank& rank = ranks_[m.rank];
     Link& link = *find(rank, m.node);
     (void)link.machine.on(Event::bye_answer, link.machine.generation(), false);
-    rank.teardown_ns += queue_.now() + costs_.close_ns - link.since;
+    rank.cap.hold(link.claim, Cap::Hold::none, queue_.now() + costs_.close_ns);
     forget(rank, m.node);
     work(rank, costs_.close_ns);
     if (rank.doing == Doing::wants_place) take_place(m.rank);

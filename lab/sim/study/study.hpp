@@ -1,6 +1,6 @@
 // The paper's question at a size that no machine here has: what does a cap on connections cost? One
-// thread, a fake clock; each rank runs its traffic over the product's connection machine and victim
-// policy, servers serve one request at a time, and every event has its cost.
+// thread, a fake clock; each rank runs its traffic over the product's connection machine, cap
+// and victim policy, servers serve one request at a time, and every event has its cost.
 //
 // Nothing breaks here (that is the storm's part) and no bytes are moved: a study counts and times.
 #pragma once

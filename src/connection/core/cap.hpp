@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/pure/rule.hpp"
@@ -92,6 +93,13 @@ class Cap {
   // leave as their slots are needed. The caller then readmits every claim that holds a slot.
   // Errors: config (no such policy); nothing changed.
   Status set_limit(uint32_t limit, std::string_view policy, uint32_t partners);
+  // Likewise, with a policy of the caller's, made for that many connections: the simulator's
+  // optimum, which no name stands for. Before anything holds a slot.
+  void set_limit(uint32_t limit, std::unique_ptr<VictimPolicy> policy) {
+    SKERRY_ASSERT(occupied_ == 0 && policy->capacity() >= limit, "it has room for all");
+    policy_ = std::move(policy);
+    limit_ = limit;
+  }
   void readmit(const Claim& claim) {
     if (policy_ && claim.hold == Hold::occupied) policy_->opened(claim.partner);
   }
