@@ -36,6 +36,10 @@ ROOMS = {
         False,
     ),
     "src/lock": (["src/core/pure"], True),
+    "src/lock/host": (
+        ["src/core", "src/core/pure", "src/memory", "src/placement", "src/lock"],
+        False,
+    ),
     "src/fabric": (["src/core", "src/core/pure"], False),
     "src/share": (
         [
@@ -59,6 +63,7 @@ ROOMS = {
             "src/connection",
             "src/connection/core",
             "src/lock",
+            "src/lock/host",
             "src/fabric",
         ],
         False,
@@ -90,6 +95,7 @@ ROOMS = {
             "src/connection",
             "src/connection/core",
             "src/lock",
+            "src/lock/host",
             "src/fabric",
             "src/share",
             "src/server",
@@ -134,7 +140,8 @@ ROOMS = {
             PUBLIC,
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
             *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
-            *("src/server", "src/job/bootstrap", "launcher"),  # the launcher answers a start
+            *("src/lock/host", "src/server", "src/job/bootstrap"),
+            "launcher",  # it answers a start
             "lab/bench/micro",  # its clock and medians
         ],
         False,
@@ -156,6 +163,7 @@ ROOMS = {
             "src/connection/core",
             "src/fabric",
             "src/lock",
+            "src/lock/host",
             "src/share",
             "src/server",
             "src/operation",

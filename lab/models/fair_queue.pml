@@ -1,6 +1,6 @@
 /* The fair queue of src/lock (mutex.cpp, fair_queue.cpp) with all who drive it: local ranks that
- * sleep for it (src/server/lock_wait.hpp, src/job/mutexes.cpp), the data server that acts for
- * ranks of other nodes (src/server/locks.cpp), and one such rank, whose threads ask over one
+ * sleep for it (src/lock/host/wait.hpp, src/job/mutexes.cpp), the data server that acts for
+ * ranks of other nodes (src/lock/host/locks.cpp), and one such rank, whose threads ask over one
  * connection (wait_granted in src/operation/transfers.cpp). The connection breaks, is given up
  * and comes back at any moment. One writer or many readers have the lock, nobody overtakes the
  * queue, no grant is lost, and in the end all had their turns.
@@ -274,7 +274,7 @@ inline hand_over(batch) {
   next_one = 0
 }
 
-/* ---- src/server/locks.cpp: tell ---- */
+/* ---- src/lock/host/locks.cpp: tell ---- */
 
 inline say(kind, number, who) {
   if
@@ -319,7 +319,7 @@ inline tell_batch(batch, by_server) {
   atomic { record_freed() }
 }
 
-/* ---- a rank of the lock's node: src/job/mutexes.cpp, src/server/lock_wait.hpp ---- */
+/* ---- a rank of the lock's node: src/job/mutexes.cpp, src/lock/host/wait.hpp ---- */
 
 proctype Local(byte me) {
   byte turns = TURNS, batch = 0;

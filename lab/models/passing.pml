@@ -1,6 +1,6 @@
 /* Ranks of one node want a lock for themselves; an unlocker may leave it open and invite the first
  * waiter, which newcomers may pass (mutex.cpp: pass_queue, leave_open, invite_guarded,
- * take_guarded, rest_guarded; wait_for_turn in src/server/lock_wait.hpp). One has the lock, the
+ * take_guarded, rest_guarded; wait_for_turn in src/lock/host/wait.hpp). One has the lock, the
  * first waiter is passed a bounded number of times, no wake-up is lost, and in the end all had
  * their turns. fair_queue.pml has the rest of the queue: sharers, other nodes, records.
  *

@@ -56,8 +56,6 @@ constexpr uint32_t inline_payload_bytes = 64 * 1024;
 // smallest of all fabrics.
 constexpr uint32_t max_hello_bytes = 46;
 
-enum class KeyKind { none, offset, virtual_address };
-
 // Atomics of the fabric on a peer's memory, and how they see those of the processors there.
 enum class Atomics : uint8_t {
   none,        // fetch_and_add and compare_and_swap do not work; Capabilities says why
@@ -73,27 +71,21 @@ struct Capabilities {
   bool gather = false;            // send_gathered works; implies direct_placement
   // A message sent after a put is delivered after the put's data is visible at the target.
   bool am_after_rma_ordered = false;
-  // A put or get issued after a message takes effect after that message was delivered.
-  bool rma_after_am_ordered = false;
   // Puts and gets of one endpoint take effect in issue order among themselves. False: overlapping
   // ones must wait for each other.
   bool rma_ordered = false;
   // After the passive side closed an endpoint no late RMA write of it can reach its memory.
   bool close_fences_rma = false;
-  bool mr_local = false;  // origin buffers of put, get (and of send) must be registered
   // send is allowed while connecting: its messages go right behind the hello, and are lost if the
   // peer refuses.
   bool early_messages = false;
   // What was sent before close reaches the peer, unless the connection breaks. False: a close may
   // discard it.
   bool close_delivers = false;
-  bool server_progress = false;  // RMA at the target needs a thread in poll there
   // Done when their effect is visible to the processors of the target.
   Atomics atomics = Atomics::none;
   std::string no_atomics_reason = "this fabric has none";  // only if atomics is none
-  KeyKind key_kind = KeyKind::none;
-  uint32_t connect_data_bytes = 0;           // hello bytes that connect carries
-  uint32_t header_bytes = max_header_bytes;  // of one message, at most
+  uint32_t header_bytes = max_header_bytes;                // of one message, at most
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
@@ -132,7 +124,7 @@ enum class Verdict {
 struct RemoteKey {  // names registered memory of a peer; opaque to everyone but the fabric, 16
                     // bytes so that it travels in headers
   uint64_t key = 0;
-  uint64_t base = 0;  // virtual address for KeyKind::virtual_address, otherwise 0
+  uint64_t base = 0;  // the virtual address, where keys go with those; otherwise 0
 };
 
 class Sink {

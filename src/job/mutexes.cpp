@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "job/job.hpp"
-#include "server/lock_wait.hpp"
+#include "lock/host/wait.hpp"
 
 namespace skerry::job {
 
@@ -18,13 +18,10 @@ lock::Holder holder_of(const Job& job) {
 }
 
 // A rank asks for itself: it may sleep, and tells ranks of its own node only.
-server::LockCaller caller_of(const Job& job) {
-  return {job.control(),
-          job.member_index(),
-          job.map(),
-          job.node(),
-          server::LockCaller::Patience::sleeps,
-          nullptr};
+lock::LockCaller caller_of(const Job& job) {
+  return {
+      job.control(), job.member_index(), job.map(), job.node(), lock::LockCaller::Patience::sleeps,
+      nullptr};
 }
 
 }  // namespace
@@ -32,7 +29,7 @@ server::LockCaller caller_of(const Job& job) {
 Status Mutexes::create(Group& group, uint32_t count, Mutexes** mutexes) {
   auto made = std::make_unique<Mutexes>();
   made->job_ = &group.job();
-  made->readers_ = server::reader_lines(made->job_->control());
+  made->readers_ = lock::reader_lines(made->job_->control());
   made->member_ = made->job_->member_index();
   SKERRY_TRY(Segment::alloc(group, uint64_t{count} * sizeof(lock::Mutex), purpose_mutexes,
                             &made->segment_));
@@ -91,20 +88,20 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   SKERRY_TRY(job_->engine().borrow_slot(&slot));
   memory::CompletionSlot& mine = control.slot(
       job_->member_index() * control.layout().slots_per_member + slot);
-  server::LockCaller caller = caller_of(*job_);
+  lock::LockCaller caller = caller_of(*job_);
   memory::NoteWait note(&control.member(job_->member_index()).waits);
   note.tell(monotonic_ns(), {segment_->id(), rank, index});
-  const server::LockWait answer = server::wait_for_lock(
+  const lock::LockWait answer = lock::wait_for_lock(
       *mutex, holder, job_->rank(), slot, mine, control, caller,
       [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });
   memory::free_slot(mine);
   job_->engine().return_slot(slot);
   switch (answer) {
-    case server::LockWait::granted: return {};
-    case server::LockWait::recursive: return recursive(rank, index);
-    case server::LockWait::ended: return job_->check_abort();
-    case server::LockWait::damaged: return server::damaged_lock(rank, index);
-    case server::LockWait::owner_died: break;
+    case lock::LockWait::granted: return {};
+    case lock::LockWait::recursive: return recursive(rank, index);
+    case lock::LockWait::ended: return job_->check_abort();
+    case lock::LockWait::damaged: return lock::damaged_lock(rank, index);
+    case lock::LockWait::owner_died: break;
   }
   return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
                ": a rank died while changing its queue");
@@ -123,8 +120,8 @@ Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
   // and no operation of ours on our own node is ever outstanding.
   if (lock::try_unlock(*mutex, holder) == lock::UnlockAnswer::released) [[likely]]
     return {};
-  lock::WaiterPool pool = server::waiter_pool(job_->control());
-  server::LockCaller caller = caller_of(*job_);
+  lock::WaiterPool pool = lock::waiter_pool(job_->control());
+  lock::LockCaller caller = caller_of(*job_);
   switch (lock::fair_queue().release(*mutex, holder, pool, caller)) {
     case lock::Release::released: return {};
     case lock::Release::not_holder:
@@ -134,7 +131,7 @@ Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
       SKERRY_TRY(job_->check_abort());
       return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
                    ": a rank died while changing its queue");
-    case lock::Release::damaged: return server::damaged_lock(rank, index);
+    case lock::Release::damaged: return lock::damaged_lock(rank, index);
     case lock::Release::out_of_reach: break;
   }
   // The next waiter is on another node: our data server tells it, and hands over in our name.

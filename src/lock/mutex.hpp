@@ -110,7 +110,7 @@ struct alignas(64) Mutex {
 static_assert(sizeof(Mutex) == 64);
 
 // How many newcomers may pass a first waiter that was invited. At 60 ns each they take less than
-// what the waiter bears by itself (server/lock_wait.hpp); a simulation can reach its own limit.
+// what the waiter bears by itself (host/wait.hpp); a simulation can reach its own limit.
 #ifdef SKERRY_SIMULATED
 constexpr uint32_t most_passes = 1;
 #else

@@ -1,3 +1,27 @@
+// The journey of a lock, for the fair queue:
+//
+//   asked        a rank of the lock's node tries the word itself (job/mutexes.cpp); one of another
+//     |          node sends a request, and its data server asks in its name (host/locks.cpp)
+//     |-> taken  the word was free: one compare-and-swap (try_lock)
+//   queued       a record stands in the mutex's queue, the word has its queued bit (lock_guarded);
+//     |          without a record or the guard a server keeps the request and tries again
+//     |          (Locks::retry), a rank sleeps until a record is free (host/wait.hpp)
+//   granted      release() picks the next holder under the guard and writes it into the word
+//     |          (unlock_guarded); or leaves the mutex open and invites the first waiter
+//   told         Caller::tell, without the guard: fills the waiter's completion slot if it is of
+//     |          this node (memory/slots.hpp); Server::grant answers one of another node
+//   taken        the waiter wakes and has it; an invited one tries for it (try_turn) or sleeps
+//     |          again (rest)
+//   passed on    its unlock is release() again. If the next waiter is out of a rank's reach, the
+//                node's data server releases in the rank's name (Release::out_of_reach)
+//
+//   lost connection   a request or its grant was lost: after the break the origin asks again, and
+//                     holds() says whether it was granted meanwhile. A grant to a rank without a
+//                     connection goes through its own node's server (server/relay.cpp)
+//   dead holder       nobody hands over any more, and the job ends (job/job.cpp), or its survivors
+//                     are told; every wait here ends with it. A death under the guard is found by
+//                     the next that wants the guard (no_guard)
+//
 // Where a lock is granted: one interface for all protocols. A rank that asks for a lock of its own
 // node and the data server that asks for a rank of another node call the same functions; what
 // differs between them is the Caller that they bring.

@@ -114,7 +114,8 @@ connection::Outstanding Links::outstanding(const Link& link) const {
 
 Status Links::acknowledge(Link& link, const wire::ReplyHeader& answer) {
   // Refusals that a break lost come first. Any other message means that they have all arrived.
-  if (static_cast<wire::Kind>(answer.kind) != wire::Kind::failure) link.session.refusal_told();
+  if (static_cast<wire::AnswerKind>(answer.kind) != wire::AnswerKind::failure)
+    link.session.refusal_told();
   return acknowledge(link, answer.applied);
 }
 
@@ -381,7 +382,7 @@ void Links::disconnect(Link& link, bool drained) {
 // The link is drained, but the fabric may be full with what others send through it: then
 // on_writable comes back for this. If the endpoint died meanwhile, on_closed follows and ends it.
 void Links::send_bye(Link& link, bool more) {
-  const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0,
+  const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::CloseKind::bye), 0,
                               link.session.incarnation(), link.backlog.sent};
   SKERRY_INVARIANT(!outstanding(link).keeps_connection(), "a bye says that nothing is outstanding");
   const bool refused = context_.fabric->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {},

@@ -24,7 +24,6 @@ wire::Request& Sender::begin(wire::Kind kind, const Target& target, Link& link) 
   h.target_server = link.server.index;
   h.segment_owner = target.segment.owner;
   h.segment_generation = target.segment.generation;
-  h.reply_node = static_cast<uint32_t>(context_.config.node);
   return request_;
 }
 

@@ -24,48 +24,34 @@ void Engine::done_at_the_door(Link& link, Status status) {
 }
 
 Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
-  wire::Kind kind;
-  SKERRY_TRY(wire::peek(header, &kind));
-  switch (kind) {
-    case wire::Kind::acknowledge:
-    case wire::Kind::reply:
-    case wire::Kind::failure: {
-      wire::ReplyHeader answer;
-      SKERRY_TRY(wire::decode(header, &answer));
-      return take_answer(link, kind, answer, payload);
-    }
-    case wire::Kind::please_close: links_.please_close(link); return {};
-    case wire::Kind::farewell: {  // the end of the connection follows; what crosses it is sent
-                                  // again
-      wire::CloseHeader farewell;
-      SKERRY_TRY(wire::decode(header, &farewell));
-      link.trust = Link::Trust::farewell;
-      if (farewell.asked_again == link.asked_again) link.asked_again = 0;
-      return {};
-    }
-    case wire::Kind::bye_answer: links_.bye_answered(link); return {};
-    case wire::Kind::put:
-    case wire::Kind::get:
-    case wire::Kind::accumulate:
-    case wire::Kind::read_modify_write:
-    case wire::Kind::lock:
-    case wire::Kind::unlock:
-    case wire::Kind::key:
-    case wire::Kind::fetch_update:
-    case wire::Kind::lock_note:
-    case wire::Kind::bye:
-    case wire::Kind::grant:
-    case wire::Kind::grant_taken: break;
+  if (wire::AnswerKind kind; wire::peek(header, &kind)) {
+    wire::ReplyHeader answer;
+    SKERRY_TRY(wire::decode(header, &answer));
+    return take_answer(link, kind, answer, payload);
   }
-  return error(Code::internal, "an origin was sent a ", wire::to_string(kind));
+  wire::CloseKind kind;
+  if (!wire::peek(header, &kind)) return wire::unexpected(header);
+  wire::CloseHeader close;
+  SKERRY_TRY(wire::decode(header, &close));
+  switch (kind) {
+    case wire::CloseKind::please_close: links_.please_close(link); return {};
+    case wire::CloseKind::farewell:  // the end of the connection follows; what crosses it is sent
+                                     // again
+      link.trust = Link::Trust::farewell;
+      if (close.asked_again == link.asked_again) link.asked_again = 0;
+      return {};
+    case wire::CloseKind::bye_answer: links_.bye_answered(link); return {};
+    case wire::CloseKind::bye: break;
+  }
+  return wire::unexpected(header);
 }
 
-Status Engine::take_answer(Link& link, wire::Kind kind, const wire::ReplyHeader& answer,
+Status Engine::take_answer(Link& link, wire::AnswerKind kind, const wire::ReplyHeader& answer,
                            fabric::Bytes payload) {
   if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
   SKERRY_TRY(links_.acknowledge(link, answer));
-  if (kind == wire::Kind::failure) take_failure(link, answer, payload);
-  return kind == wire::Kind::reply ? take_reply(answer, payload) : Status();
+  if (kind == wire::AnswerKind::failure) take_failure(link, answer, payload);
+  return kind == wire::AnswerKind::reply ? take_reply(answer, payload) : Status();
 }
 
 Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload) {
@@ -98,11 +84,11 @@ void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::B
 std::byte* Engine::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
                                   uint64_t payload_bytes) {
   const Link* link = links_.of(endpoint);
-  wire::Kind kind;
+  wire::AnswerKind kind;
   wire::ReplyHeader answer;
   Pending* pending = nullptr;
-  const bool is_awaited = link != nullptr && wire::peek(header, &kind).ok() &&
-                          kind == wire::Kind::reply && wire::decode(header, &answer).ok() &&
+  const bool is_awaited = link != nullptr && wire::peek(header, &kind) &&
+                          kind == wire::AnswerKind::reply && wire::decode(header, &answer).ok() &&
                           slots_.find(answer.slot, answer.tag, &pending).ok() &&
                           pending != nullptr && pending->bytes == payload_bytes;
   return is_awaited ? pending->direct : nullptr;

@@ -141,14 +141,15 @@ void Server::manage_slots() {
       }
       case Quota::Action::Kind::ask:
         // If the fabric does not take it, the client does not read, and it loses its slot soon.
-        (void)send_close(*client_of(known_.find(rank)->second.endpoint), wire::Kind::please_close);
+        (void)send_close(*client_of(known_.find(rank)->second.endpoint),
+                         wire::CloseKind::please_close);
         break;
       case Quota::Action::Kind::dismiss:
       case Quota::Action::Kind::close: {
         Client& client = *client_of(known_.find(rank)->second.endpoint);
         client.quota = 0;  // the slot is free already
         if (action.kind == Quota::Action::Kind::dismiss)
-          (void)send_close(client, wire::Kind::farewell);
+          (void)send_close(client, wire::CloseKind::farewell);
         if (!client.said_bye()) counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
         end(client);
         break;
@@ -236,7 +237,7 @@ bool Server::take_grant(fabric::EndpointId endpoint, fabric::Bytes header) {
   const uint32_t slots = view_.control.layout().slots_per_member;
   const int32_t member = status.ok() ? view_.member_of(static_cast<Rank>(grant.rank)) : -1;
   if (member < 0 || grant.version != wire::version ||
-      grant.kind != static_cast<uint8_t>(wire::Kind::grant) || grant.slot == 0 ||
+      grant.kind != static_cast<uint8_t>(wire::GrantKind::grant) || grant.slot == 0 ||
       grant.slot > slots) {
     std::fprintf(stderr,
                  "skerry: data server of node %d closes its connection to the server of node %d: "
@@ -247,7 +248,8 @@ bool Server::take_grant(fabric::EndpointId endpoint, fabric::Bytes header) {
     return true;
   }
   const wire::GrantHeader answer{
-      wire::version, static_cast<uint8_t>(wire::Kind::grant_taken), 0, 0, 0, 0, grant.sequence};
+      wire::version, static_cast<uint8_t>(wire::GrantKind::grant_taken), 0, 0, 0, 0,
+      grant.sequence};
   // The answer goes first, because it may not fit. If the connection breaks in between, the grant
   // is repeated, which is harmless; it is never lost.
   memory::fill_slot(view_.control.slot(static_cast<uint32_t>(member) * slots + grant.slot - 1),

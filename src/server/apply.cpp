@@ -302,89 +302,12 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
-// A grant goes to the rank that the holder names, so no rank may ask in the name of another.
-Status Server::check_holder(const Client& client, lock::Holder holder) const {
-  const bool plain = (holder & lock::queued_bit) == 0 &&
-                     (!lock::joins(holder) || lock::shares(holder));
-  if (lock::rank_of(holder) == client.rank && plain) return {};
-  return error(Code::invalid, "rank ", client.rank, " asks for a lock as holder ", holder,
-               ", which is not one of its threads");
-}
-
-// A lock request never stops its session, whatever it has to wait for: the request that ends the
-// wait may be the next of the session.
-Server::Outcome Server::apply_lock(Client& client, Status* failure) {
-  const wire::RequestHeader& h = request_.header;
-  const SegmentId segment{h.segment_owner, h.segment_generation};
-  const Rank rank = static_cast<Rank>(h.target_rank);
-  const lock::Holder holder = request_.operands.first;
-  if (*failure = check_holder(client, holder); !failure->ok()) return Outcome::failed;
-  if (request_.kind() == wire::Kind::unlock) {
-    bool busy = false;
-    *failure = locks_.release(segment, rank, h.offset, holder, &busy);
-    if (!failure->ok()) return Outcome::failed;
-    return busy ? Outcome::park : Outcome::done;  // the guard is held for a few instructions
-  }
-  const Locks::Answer answer = locks_.request(
-      {segment, rank, h.offset, lock::make_waiter(holder, client.rank, h.reply_slot, h.reply_tag),
-       h.number},
-      failure);
-  switch (answer) {
-    case Locks::Answer::refused: return Outcome::failed;
-    case Locks::Answer::granted:
-      client.session->applied_next();
-      reply(client, 0, 0, {});
-      return Outcome::answered;
-    case Locks::Answer::waits:
-      client.session->applied_next();
-      mark_acknowledge(client);
-      return Outcome::answered;
-  }
-  return Outcome::failed;
-}
-
 Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* failure) {
   if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock)
     return apply_lock(client, failure);
   if (request_.kind() == wire::Kind::lock_note) return apply_note(client, failure);
   if (request_.has(wire::flag_locked)) return apply_locked(client, payload, failure);
   return apply_access(client, payload, failure);
-}
-
-// One whole access epoch: lock, access, unlock. Never waits for the lock: its origin then queues up
-// for it with a request of its own.
-Server::Outcome Server::apply_locked(Client& client, fabric::Bytes payload, Status* failure) {
-  const wire::RequestHeader& h = request_.header;
-  const wire::Guard& g = request_.guard;
-  const SegmentId locks{g.segment_owner, g.segment_generation};
-  const Rank rank = static_cast<Rank>(h.target_rank);
-  if (*failure = check_holder(client, g.holder); !failure->ok()) return Outcome::failed;
-  // That a lock is taken is said of the session's next request, not of one that comes again.
-  if (again_ || !client.session->lock_taken()) {
-    switch (locks_.try_request(locks, rank, g.index, g.holder, failure)) {
-      case Locks::Answer::granted: break;
-      case Locks::Answer::refused: return Outcome::failed;
-      case Locks::Answer::waits:
-        if (!again_) {
-          client.session->applied_next();
-          client.session->keep_failure(h.number, static_cast<int>(Code::contended), false, {});
-        }
-        reply(client, static_cast<int>(Code::contended), 0, {});
-        return Outcome::answered;
-    }
-  }
-  const uint64_t number = h.number;
-  const Outcome outcome = apply_access(client, payload, failure);
-  if (outcome == Outcome::park) {  // a stripe is busy: the lock stays taken until it is free
-    if (SKERRY_RULE(keep_lock)) client.session->set_lock_taken();
-    return outcome;
-  }
-  locks_.release_soon(locks, rank, g.index, g.holder);
-  if (outcome != Outcome::done) return outcome;
-  client.session->applied_next();
-  client.session->keep_result(number, 0);
-  reply(client, 0, 0, {});
-  return Outcome::answered;
 }
 
 Server::Outcome Server::apply_access(Client& client, fabric::Bytes payload, Status* failure) {
@@ -404,16 +327,7 @@ Server::Outcome Server::apply_access(Client& client, fabric::Bytes payload, Stat
     case wire::Kind::key: return apply_key(client, region, failure);
     case wire::Kind::lock:
     case wire::Kind::unlock:
-    case wire::Kind::lock_note:
-    case wire::Kind::acknowledge:
-    case wire::Kind::reply:
-    case wire::Kind::failure:
-    case wire::Kind::please_close:
-    case wire::Kind::bye:
-    case wire::Kind::bye_answer:
-    case wire::Kind::farewell:
-    case wire::Kind::grant:
-    case wire::Kind::grant_taken: break;
+    case wire::Kind::lock_note: break;
   }
   *failure = error(Code::internal, "a request of kind ", wire::to_string(request_.kind()),
                    " reached apply");
@@ -490,27 +404,17 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     case wire::Kind::read_modify_write:
     case wire::Kind::fetch_update:
     case wire::Kind::lock_note:
-    case wire::Kind::unlock:
-    case wire::Kind::acknowledge:
-    case wire::Kind::reply:
-    case wire::Kind::failure:
-    case wire::Kind::please_close:
-    case wire::Kind::bye:
-    case wire::Kind::bye_answer:
-    case wire::Kind::farewell:
-    case wire::Kind::grant:
-    case wire::Kind::grant_taken: mark_acknowledge(client); break;
+    case wire::Kind::unlock: mark_acknowledge(client); break;
   }
   if (!failure.ok())
     reply(client, static_cast<int>(failure.code()), 0, std::as_bytes(std::span(failure.message())));
 }
 
 // Nothing of the origin's is unacknowledged or unanswered, and it sends no more.
-void Server::on_bye(Client& client, fabric::Bytes header) {
+void Server::on_close(Client& client, wire::CloseKind kind, fabric::Bytes header) {
   wire::CloseHeader close;
-  wire::Kind kind;
-  if (!wire::peek(header, &kind).ok() || kind != wire::Kind::bye ||
-      !wire::decode(header, &close).ok() || close.last_number != client.session->applied()) {
+  if (kind != wire::CloseKind::bye || !wire::decode(header, &close).ok() ||
+      close.last_number != client.session->applied()) {
     protocol_error(client,
                    error(Code::invalid, "a bye that does not agree on the last request applied, ",
                          client.session->applied()));
@@ -524,7 +428,7 @@ void Server::on_bye(Client& client, fabric::Bytes header) {
     end(client);
     return;
   }
-  client.state = send_close(client, wire::Kind::bye_answer) == fabric::SendResult::would_block
+  client.state = send_close(client, wire::CloseKind::bye_answer) == fabric::SendResult::would_block
                      ? Client::State::owing
                      : Client::State::leaving;
   quota_.said_bye(client.quota, monotonic_ns());
@@ -562,8 +466,8 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     return fabric::Verdict::park;
   }
   used(*client);
-  if (header.size() == sizeof(wire::CloseHeader)) {
-    on_bye(*client, header);
+  if (wire::CloseKind kind; wire::peek(header, &kind)) {
+    on_close(*client, kind, header);
     return fabric::Verdict::taken;
   }
   Status status = wire::decode(header, &request_);

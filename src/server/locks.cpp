@@ -1,226 +1,209 @@
-// What a lock request of another node goes through at this server. Who gets a lock is decided in
-// src/lock (fair_queue.cpp).
-#include "server/locks.hpp"
+// What this server does for locks of its node, for ranks of other nodes. Who gets a lock is decided
+// in src/lock; the way of a grant: lock/protocol.hpp.
+#include <cstring>
 
-#include <algorithm>
-#include <utility>
-
-#include "core/futex.hpp"
 #include "core/owner_lock.hpp"
-#include "core/pure/assert.hpp"
-#include "memory/slots.hpp"
+#include "lock/home.hpp"
+#include "server/server.hpp"
 
 namespace skerry::server {
 
-static_assert(memory::waiter_record_bytes == lock::waiter_record_bytes);
-static_assert(memory::reader_line_bytes == lock::reader_line_bytes);
+// ---- requests, from which a grant may come at once or later -----------------------------------
 
-lock::ReaderLines reader_lines(const memory::Control& control) {
-  return {reinterpret_cast<lock::ReaderLine*>(control.reader_lines()), control.layout().members};
+// A grant goes to the rank that the holder names, so no rank may ask in the name of another.
+Status Server::check_holder(const Client& client, lock::Holder holder) const {
+  const bool plain = (holder & lock::queued_bit) == 0 &&
+                     (!lock::joins(holder) || lock::shares(holder));
+  if (lock::rank_of(holder) == client.rank && plain) return {};
+  return error(Code::invalid, "rank ", client.rank, " asks for a lock as holder ", holder,
+               ", which is not one of its threads");
 }
 
-lock::WaiterPool waiter_pool(const memory::Control& control) {
-  return lock::WaiterPool(control.waiters(), control.layout().waiters - 1, reader_lines(control));
+// A lock request never stops its session, whatever it has to wait for: the request that ends the
+// wait may be the next of the session.
+Server::Outcome Server::apply_lock(Client& client, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  const SegmentId segment{h.segment_owner, h.segment_generation};
+  const Rank rank = static_cast<Rank>(h.target_rank);
+  const lock::Holder holder = request_.operands.first;
+  if (*failure = check_holder(client, holder); !failure->ok()) return Outcome::failed;
+  if (request_.kind() == wire::Kind::unlock) {
+    bool busy = false;
+    *failure = locks_.release(segment, rank, h.offset, holder, &busy);
+    if (!failure->ok()) return Outcome::failed;
+    return busy ? Outcome::park : Outcome::done;  // the guard is held for a few instructions
+  }
+  const lock::Locks::Answer answer = locks_.request(
+      {segment, rank, h.offset, lock::make_waiter(holder, client.rank, h.reply_slot, h.reply_tag),
+       h.number},
+      failure);
+  switch (answer) {
+    case lock::Locks::Answer::refused: return Outcome::failed;
+    case lock::Locks::Answer::granted:
+      client.session->applied_next();
+      reply(client, 0, 0, {});
+      return Outcome::answered;
+    case lock::Locks::Answer::waits:
+      client.session->applied_next();
+      mark_acknowledge(client);
+      return Outcome::answered;
+  }
+  return Outcome::failed;
 }
 
-Status damaged_lock(Rank rank, uint64_t index) {
-  return error(Code::internal, "mutex ", index, " of rank ", rank,
-               " is damaged: the program wrote over memory that is not its own");
+// One whole access epoch: lock, access, unlock. Never waits for the lock: its origin then queues up
+// for it with a request of its own.
+Server::Outcome Server::apply_locked(Client& client, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  const wire::Guard& g = request_.guard;
+  const SegmentId locks{g.segment_owner, g.segment_generation};
+  const Rank rank = static_cast<Rank>(h.target_rank);
+  if (*failure = check_holder(client, g.holder); !failure->ok()) return Outcome::failed;
+  // That a lock is taken is said of the session's next request, not of one that comes again.
+  if (again_ || !client.session->lock_taken()) {
+    switch (locks_.try_request(locks, rank, g.index, g.holder, failure)) {
+      case lock::Locks::Answer::granted: break;
+      case lock::Locks::Answer::refused: return Outcome::failed;
+      case lock::Locks::Answer::waits:
+        if (!again_) {
+          client.session->applied_next();
+          client.session->keep_failure(h.number, static_cast<int>(Code::contended), false, {});
+        }
+        reply(client, static_cast<int>(Code::contended), 0, {});
+        return Outcome::answered;
+    }
+  }
+  const uint64_t number = h.number;
+  const Outcome outcome = apply_access(client, payload, failure);
+  if (outcome == Outcome::park) {  // a stripe is busy: the lock stays taken until it is free
+    if (SKERRY_RULE(keep_lock)) client.session->set_lock_taken();
+    return outcome;
+  }
+  locks_.release_soon(locks, rank, g.index, g.holder);
+  if (outcome != Outcome::done) return outcome;
+  client.session->applied_next();
+  client.session->keep_result(number, 0);
+  reply(client, 0, 0, {});
+  return Outcome::answered;
 }
 
-// ---- the caller -------------------------------------------------------------------------------
+// ---- grants that come later --------------------------------------------------------------------
 
-bool LockCaller::acquire(OwnerWord& guard) {
-  const OwnerWatch watch = control_.watch();
-  return (patience_ == Patience::sleeps
-              ? lock_word(guard, member_index_, watch, Sharing::node)
-              : try_lock_word(guard, member_index_, watch)) == LockResult::locked;
-}
-
-void LockCaller::release(OwnerWord& guard) { unlock_word(guard, Sharing::node); }
-
-bool LockCaller::reaches(const lock::Waiter& waiter) const {
-  return tell_others_ != nullptr || map_.node_of(lock::rank_of(waiter.holder)) == node_;
-}
-
-void LockCaller::tell(const lock::Waiter& waiter) {
-  const Rank rank = lock::rank_of(waiter.holder);
-  if (map_.node_of(rank) != node_) {
-    SKERRY_ASSERT(tell_others_ != nullptr, "the protocol asked whether this waiter is in reach");
-    (*tell_others_)(waiter);
+// Answers a lock request that waited: over the origin's connection or, if it has none, through its
+// node's server. The server whose client the origin is does so.
+void Server::grant(const lock::Waiter& waiter) {
+  assert_server_thread();
+  const Rank origin = lock::rank_of(waiter.holder);
+  if (view_.map->node_of(origin) == no_node) return;  // a lock's memory was written over
+  if (view_.servers.size() > 1) {
+    const uint16_t index = placement::server_on(*view_.map, config_.self.node, origin).index;
+    Server* const other = view_.servers[index];
+    if (other != this) return other->post([other, waiter] { other->grant(waiter); });
+  }
+  const uint32_t slot = lock::slot_of(waiter), tag = lock::tag_of(waiter);
+  const auto known = known_.find(origin);
+  Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
+  if (client == nullptr || client->said_bye()) {
+    if (SKERRY_RULE(relay_grants)) relay_grant(origin, slot, tag);
     return;
   }
-  const uint32_t slots = control_.layout().slots_per_member;
-  const uint32_t slot = lock::slot_of(waiter) - 1;
-  if (slot >= slots) return;  // a peer broke the protocol: no slot to fill
-  const uint32_t member = static_cast<uint32_t>(map_.index_in_node(rank));
-  memory::fill_slot(control_.slot(member * slots + slot), lock::tag_of(waiter), 0, 0);
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::AnswerKind::reply);
+  header.incarnation = client->session->incarnation();
+  header.applied = client->session->applied();
+  header.slot = slot;
+  header.tag = tag;
+  send_reply(*client, header, {});
 }
 
-// Ranks of this node wait by wait_for_lock, which looks for itself.
-bool LockCaller::invites(const lock::Waiter& waiter) const {
-  return map_.node_of(lock::rank_of(waiter.holder)) == node_;
+// One server of a node talks to those of other nodes: generations of its connections grow.
+void Server::relay_grant(Rank origin, uint32_t slot, uint32_t tag) {
+  if (config_.self.index == 0) return relay_.send(origin, slot, tag);
+  Server* const first = view_.servers.front();
+  first->post([=] { first->relay_.send(origin, slot, tag); });
 }
 
-void LockCaller::record_freed() {
-  lock::WaiterPool pool = waiter_pool(control_);
-  if (pool.starving().load(std::memory_order_seq_cst) != 0)
-    futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
+// A lock request that was kept for a while cannot be served. A rank that asks for it again is told
+// as well.
+void Server::refuse(const lock::Locks::Asked& request, const Status& why) {
+  assert_server_thread();
+  Known& known = recall(lock::rank_of(request.waiter.holder));
+  const int code = static_cast<int>(why.code());
+  const std::string text = why.message().substr(0, longest_text);
+  session::TargetSession& session = known.session;
+  session.keep_failure(request.number, code, false, text);
+  Client* client = client_of(known.endpoint);
+  if (client == nullptr || client->said_bye()) return;
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::AnswerKind::reply);
+  header.code = static_cast<int8_t>(code);
+  header.incarnation = session.incarnation();
+  header.applied = session.applied();
+  header.number = request.number;
+  header.slot = lock::slot_of(request.waiter);
+  header.tag = lock::tag_of(request.waiter);
+  send_reply(*client, header, std::as_bytes(std::span(text)));
 }
 
-// ---- requests of other nodes ------------------------------------------------------------------
+// ---- messages to the managers of locks ---------------------------------------------------------
 
-Locks::Locks(LockMemory& memory, Outlet& outlet)
-    : memory_(memory),
-      tell_others_([&outlet](const lock::Waiter& waiter) { outlet.grant(waiter); }),
-      outlet_(outlet) {}
+// What a manager does is decided in src/lock; this runs its steps, and the origin sends the
+// messages that come of them.
+static_assert(sizeof(lock::machine::Rest::State) == 1);
 
-void Locks::open(const memory::Control& control, uint32_t member_index,
-                 const placement::NodeMap& map, NodeId node) {
-  control_ = control;
-  member_index_ = member_index;
-  map_ = &map;
-  node_ = node;
-}
-
-LockCaller Locks::caller() const {
-  SKERRY_ASSERT(map_ != nullptr, "a lock request came before the node's memory was there");
-  return {control_, member_index_, *map_, node_, LockCaller::Patience::tries_once, &tell_others_};
-}
-
-Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failure) {
-  // Its last use of the lock is over, and not released yet.
-  *again = is_owed(request);
-  if (*again) return Answer::waits;
-  lock::Mutex* mutex = nullptr;
-  if (*failure = memory_.find_lock(request.segment, request.rank, request.index, &mutex);
+Server::Outcome Server::apply_note(Client& client, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  memory::Region region;
+  if (*failure = directory_.find({h.segment_owner, h.segment_generation},
+                                 static_cast<Rank>(h.target_rank), &region);
       !failure->ok())
-    return Answer::refused;
-  lock::WaiterPool pool = waiter_pool(control_);
-  LockCaller us = caller();
-  switch (lock::fair_queue().request(*mutex, request.waiter, pool, us)) {
-    case lock::Request::granted: return Answer::granted;
-    case lock::Request::queued: return Answer::waits;
-    case lock::Request::no_record:
-    case lock::Request::no_guard: *again = true; return Answer::waits;
-    case lock::Request::damaged:
-      *failure = damaged_lock(request.rank, request.index);
-      return Answer::refused;
-    case lock::Request::recursive: break;
+    return Outcome::failed;
+  lock::machine::Home home;
+  *failure = region.kind == memory::Kind::lock_words
+                 ? lock::machine::Home::open(region.base, region.bytes, &home)
+                 : error(Code::invalid, "segment (", h.segment_owner, ", ", h.segment_generation,
+                         ") holds no lock with a manager");
+  if (!failure->ok()) return Outcome::failed;
+  const wire::NoteWord said = wire::note_word(request_.operands.first);
+  lock::machine::Event event;
+  event.kind = lock::machine::Event::Kind::told;
+  event.note = static_cast<lock::machine::Note>(said.note);
+  event.mode = said.shared != 0 ? lock::machine::Mode::shared : lock::machine::Mode::exclusive;
+  event.from = said.requester;
+  event.value = request_.operands.second;
+  if (!lock::machine::is_sound(home, event)) {
+    *failure = error(Code::invalid, "rank ", client.rank, " as requester ", said.requester,
+                     " sends note ", int{said.note}, " to the lock of rank ", h.target_rank);
+    return Outcome::failed;
   }
-  *failure = error(Code::invalid, "rank ", lock::rank_of(request.waiter.holder), " locks mutex ",
-                   request.index, " of rank ", request.rank, " again, which it holds");
-  return Answer::refused;
-}
-
-// The same requester's, to share or not.
-bool Locks::is_owed(const Request& request) const {
-  return std::any_of(owed_.begin(), owed_.end(), [&](const Request& r) {
-    return same_lock(r, request) && lock::same_requester(r.waiter.holder, request.waiter.holder);
-  });
-}
-
-Locks::Answer Locks::try_request(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
-                                 Status* failure) {
-  const Request asked{segment, rank, index, {holder, {}}, 0};
-  const bool others_first = std::any_of(kept_.begin(), kept_.end(),
-                                        [&](const Request& r) { return same_lock(r, asked); });
-  lock::Mutex* mutex = nullptr;
-  if (*failure = memory_.find_lock(segment, rank, index, &mutex); !failure->ok())
-    return Answer::refused;
-  if (others_first || is_owed(asked)) return Answer::waits;
-  switch (lock::try_lock(*mutex, holder)) {
-    case lock::LockAnswer::granted: return Answer::granted;
-    case lock::LockAnswer::contended: return Answer::waits;
-    case lock::LockAnswer::recursive:
-    case lock::LockAnswer::queued:
-    case lock::LockAnswer::no_record:
-    case lock::LockAnswer::guard_failed:
-    case lock::LockAnswer::damaged: break;
+  OwnerWord& guard = home.record().guard;
+  switch (try_lock_word(guard, view_.member_index, view_.control.watch())) {
+    case LockResult::locked: break;
+    case LockResult::busy: return Outcome::park;  // held for a few dozen instructions
+    case LockResult::aborted:
+    case LockResult::owner_dead:
+      *failure = error(Code::peer_dead, "the lock of rank ", h.target_rank,
+                       ": a rank died while running its manager");
+      return Outcome::failed;
   }
-  *failure = error(Code::invalid, "rank ", lock::rank_of(holder), " locks mutex ", index,
-                   " of rank ", rank, " again, which it holds");
-  return Answer::refused;
-}
-
-void Locks::release_soon(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder) {
-  bool busy = false;
-  // An error: the segment was freed meanwhile, and the lock with it.
-  (void)release(segment, rank, index, holder, &busy);
-  if (busy) owed_.push_back({segment, rank, index, {holder, {}}, 0});
-}
-
-Locks::Answer Locks::request(const Request& request, Status* failure) {
-  // An earlier use of the same slot is over, or its rank would not have asked again.
-  std::erase_if(kept_,
-                [&](const Request& r) { return r.waiter.reply[0] == request.waiter.reply[0]; });
-  // Nobody overtakes those that are kept for the same lock, but one that may join sharers: those
-  // kept may wait for what it holds.
-  bool again = !lock::joins(request.waiter.holder) &&
-               std::any_of(kept_.begin(), kept_.end(),
-                           [&](const Request& r) { return same_lock(r, request); });
-  const Answer answer = again ? Answer::waits : attempt(request, &again, failure);
-  if (again) kept_.push_back(request);
-  return answer;
-}
-
-void Locks::retry() {
-  for (const Request& request : std::exchange(owed_, {}))
-    release_soon(request.segment, request.rank, request.index, request.waiter.holder);
-  std::vector<Request> still;
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    const Request& request = kept_[i];
-    bool again = !lock::joins(request.waiter.holder) &&
-                 std::any_of(still.begin(), still.end(),
-                             [&](const Request& r) { return same_lock(r, request); });
-    if (!again) {
-      Status failure;
-      const Answer answer = attempt(request, &again, &failure);
-      if (answer == Answer::granted) outlet_.grant(request.waiter);
-      if (answer == Answer::refused) outlet_.refuse(request, failure);
-    }
-    if (again) still.push_back(request);
-  }
-  kept_ = std::move(still);
-}
-
-Status Locks::release(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
-                      bool* busy) {
-  *busy = false;
-  lock::Mutex* mutex = nullptr;
-  SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
-  lock::WaiterPool pool = waiter_pool(control_);
-  LockCaller us = caller();
-  switch (lock::fair_queue().release(*mutex, holder, pool, us)) {
-    case lock::Release::released: return {};
-    case lock::Release::no_guard: *busy = true; return {};
-    case lock::Release::damaged: return damaged_lock(rank, index);
-    case lock::Release::not_holder: break;
-    case lock::Release::out_of_reach: SKERRY_ASSERT(false, "a data server reaches everybody");
-  }
-  return error(Code::invalid, "rank ", lock::rank_of(holder), " unlocks mutex ", index, " of rank ",
-               rank, ", which it does not hold");
-}
-
-Status Locks::holds(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
-                    bool* granted) {
-  lock::Mutex* mutex = nullptr;
-  SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
-  const Request asked{segment, rank, index, {holder, {}}, 0};
-  *granted = std::none_of(kept_.begin(), kept_.end(), [&](const Request& r) {
-    return same_lock(r, asked) && r.waiter.holder == holder;
-  });
-  if (!*granted) return {};
-  lock::WaiterPool pool = waiter_pool(control_);
-  // It sleeps for the guard, which is held for a few dozen instructions: only after a break, and
-  // the origin could not be told to ask again.
-  LockCaller us(control_, member_index_, *map_, node_, LockCaller::Patience::sleeps, &tell_others_);
-  const lock::Holds answer = lock::fair_queue().holds(*mutex, holder, pool, us);
-  if (answer == lock::Holds::no_guard)
-    return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
-                 ": a rank died while changing its queue");
-  *granted = answer == lock::Holds::yes;
-  return {};
+  lock::machine::Tell tells[wire::most_note_tells];
+  size_t told = 0;
+  const lock::machine::Rest rest = lock::machine::run_manager(home, event, tells, &told);
+  unlock_word(guard, Sharing::node);
+  wire::NoteAnswer answer{};
+  answer.rest = static_cast<uint8_t>(rest.state);
+  answer.taken = rest.taken ? 1 : 0;
+  answer.tells = static_cast<uint8_t>(told);
+  for (size_t i = 0; i < told; ++i)
+    answer.tell[i] = {tells[i].to, tells[i].value, static_cast<uint32_t>(tells[i].note), 0};
+  client.session->applied_next();
+  const fabric::Bytes payload = std::as_bytes(std::span(&answer, 1));
+  client.session->keep_answer(
+      h.number, std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+  reply(client, 0, 0, payload);
+  return Outcome::answered;
 }
 
 }  // namespace skerry::server

@@ -85,7 +85,7 @@ void Relay::send_more(Peer& peer) {
   for (; peer.sent < peer.grants.size(); ++peer.sent) {
     const Grant& g = peer.grants[peer.sent];
     const wire::GrantHeader header{wire::version,
-                                   static_cast<uint8_t>(wire::Kind::grant),
+                                   static_cast<uint8_t>(wire::GrantKind::grant),
                                    0,
                                    static_cast<uint32_t>(g.rank),
                                    g.slot,
@@ -124,7 +124,7 @@ uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
   if (peer == nullptr) return 0;
   wire::GrantHeader answer{};
   if (!wire::decode(header, &answer).ok() || answer.version != wire::version ||
-      answer.kind != static_cast<uint8_t>(wire::Kind::grant_taken)) {
+      answer.kind != static_cast<uint8_t>(wire::GrantKind::grant_taken)) {
     close(*peer);
     attempt_failed(*peer, monotonic_ns());
     return 0;

@@ -270,7 +270,7 @@ wire::ReplyHeader Server::reply_header(Client& client, int code, uint64_t result
   const wire::RequestHeader& h = request_.header;
   wire::ReplyHeader header{};
   header.version = wire::version;
-  header.kind = static_cast<uint8_t>(wire::Kind::reply);
+  header.kind = static_cast<uint8_t>(wire::AnswerKind::reply);
   header.code = static_cast<int8_t>(code);
   header.incarnation = client.session->incarnation();
   header.applied = client.session->applied();
@@ -306,7 +306,7 @@ void Server::reply_gathered(Client& client, std::span<const fabric::Bytes> parts
 void Server::send_failure(Client& client, uint64_t number, int code, std::string_view text) {
   wire::ReplyHeader header{};
   header.version = wire::version;
-  header.kind = static_cast<uint8_t>(wire::Kind::failure);
+  header.kind = static_cast<uint8_t>(wire::AnswerKind::failure);
   header.code = static_cast<int8_t>(code);
   header.incarnation = client.session->incarnation();
   header.applied = client.session->applied();
@@ -315,69 +315,11 @@ void Server::send_failure(Client& client, uint64_t number, int code, std::string
 }
 
 // please_close, farewell or bye_answer.
-fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
-  const uint16_t asked_again = kind == wire::Kind::farewell ? client.asked_again : uint16_t{0};
+fabric::SendResult Server::send_close(const Client& client, wire::CloseKind kind) {
+  const uint16_t asked_again = kind == wire::CloseKind::farewell ? client.asked_again : uint16_t{0};
   const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), asked_again,
                                  client.session->incarnation(), client.session->applied()};
   return fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0);
-}
-
-// Answers a lock request that waited: over the origin's connection or, if it has none, through its
-// node's server. The server whose client the origin is does so.
-void Server::grant(const lock::Waiter& waiter) {
-  assert_server_thread();
-  const Rank origin = lock::rank_of(waiter.holder);
-  if (view_.map->node_of(origin) == no_node) return;  // a lock's memory was written over
-  if (view_.servers.size() > 1) {
-    const uint16_t index = placement::server_on(*view_.map, config_.self.node, origin).index;
-    Server* const other = view_.servers[index];
-    if (other != this) return other->post([other, waiter] { other->grant(waiter); });
-  }
-  const uint32_t slot = lock::slot_of(waiter), tag = lock::tag_of(waiter);
-  const auto known = known_.find(origin);
-  Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
-  if (client == nullptr || client->said_bye()) {
-    if (SKERRY_RULE(relay_grants)) relay_grant(origin, slot, tag);
-    return;
-  }
-  wire::ReplyHeader header{};
-  header.version = wire::version;
-  header.kind = static_cast<uint8_t>(wire::Kind::reply);
-  header.incarnation = client->session->incarnation();
-  header.applied = client->session->applied();
-  header.slot = slot;
-  header.tag = tag;
-  send_reply(*client, header, {});
-}
-
-// One server of a node talks to those of other nodes: generations of its connections grow.
-void Server::relay_grant(Rank origin, uint32_t slot, uint32_t tag) {
-  if (config_.self.index == 0) return relay_.send(origin, slot, tag);
-  Server* const first = view_.servers.front();
-  first->post([=] { first->relay_.send(origin, slot, tag); });
-}
-
-// A lock request that was kept for a while cannot be served. A rank that asks for it again is told
-// as well.
-void Server::refuse(const Locks::Request& request, const Status& why) {
-  assert_server_thread();
-  Known& known = recall(lock::rank_of(request.waiter.holder));
-  const int code = static_cast<int>(why.code());
-  const std::string text = why.message().substr(0, longest_text);
-  session::TargetSession& session = known.session;
-  session.keep_failure(request.number, code, false, text);
-  Client* client = client_of(known.endpoint);
-  if (client == nullptr || client->said_bye()) return;
-  wire::ReplyHeader header{};
-  header.version = wire::version;
-  header.kind = static_cast<uint8_t>(wire::Kind::reply);
-  header.code = static_cast<int8_t>(code);
-  header.incarnation = session.incarnation();
-  header.applied = session.applied();
-  header.number = request.number;
-  header.slot = lock::slot_of(request.waiter);
-  header.tag = lock::tag_of(request.waiter);
-  send_reply(*client, header, std::as_bytes(std::span(text)));
 }
 
 void Server::forget(SegmentId segment) {
@@ -414,7 +356,7 @@ void Server::send_acknowledgement(Client& client) {
   client.acknowledge = false;
   wire::ReplyHeader header{};
   header.version = wire::version;
-  header.kind = static_cast<uint8_t>(wire::Kind::acknowledge);
+  header.kind = static_cast<uint8_t>(wire::AnswerKind::acknowledge);
   header.incarnation = client.session->incarnation();
   header.applied = client.session->applied();
   send_reply(client, header, {});
@@ -455,7 +397,7 @@ void Server::on_writable(fabric::EndpointId endpoint) {
   }
   if (client->answers) send_late(*client);
   if (client->state == Client::State::owing && client->late() == 0 &&
-      send_close(*client, wire::Kind::bye_answer) != fabric::SendResult::would_block)
+      send_close(*client, wire::CloseKind::bye_answer) != fabric::SendResult::would_block)
     client->state = Client::State::leaving;
 }
 

@@ -23,11 +23,11 @@
 #include "core/pure/pointer_table.hpp"
 #include "core/thread.hpp"
 #include "fabric/fabric.h"
+#include "lock/host/locks.hpp"
 #include "memory/apply.hpp"
 #include "memory/control.hpp"
 #include "memory/stripes.hpp"
 #include "placement/node_map.hpp"
-#include "server/locks.hpp"
 #include "server/relay.hpp"
 #include "session/resting.hpp"
 #include "session/session.hpp"
@@ -36,7 +36,7 @@
 namespace skerry::server {
 
 // What the servers of a node ask of its memory. Each calls it on a thread of its own.
-class Directory : public LockMemory {
+class Directory : public lock::LockMemory {
  public:
   // Where `rank`'s slice of the segment is mapped here. Errors: freed (no such segment: never
   // allocated here, or freed).
@@ -62,7 +62,7 @@ struct NodeView {
   std::vector<Server*> servers;
 };
 
-class Server final : private fabric::Sink, private Locks::Outlet {
+class Server final : private fabric::Sink, private lock::Locks::Outlet {
  public:
   Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory);
   ~Server() override;
@@ -109,7 +109,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     std::atomic<uint64_t> clients_dropped{0};
     // hellos of origins for which there was no place at once
     std::atomic<uint64_t> clients_waited{0};
-    std::atomic<uint64_t> grants_relayed{0};  // through other servers, and taken by them
+    std::atomic<uint64_t> grants_relayed{0};    // through other servers, and taken by them
     std::atomic<uint64_t> waits_found_late{0};  // see Fabric::Traffic
   };
   const Counters& counters() const { return counters_; }
@@ -283,7 +283,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   void send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload);
   void send_late(Client& client);
   void send_failure(Client& client, uint64_t number, int code, std::string_view text);
-  fabric::SendResult send_close(const Client& client, wire::Kind kind);
+  fabric::SendResult send_close(const Client& client, wire::CloseKind kind);
   void answer_again(Client& client, fabric::Bytes payload);
   void mark_acknowledge(Client& client);
   void send_acknowledgement(Client& client);
@@ -293,13 +293,13 @@ class Server final : private fabric::Sink, private Locks::Outlet {
 
   Status check_direct(const Client& client, uint64_t payload_bytes) const;
   std::byte* refuse_direct(Client& client, uint64_t payload_bytes, Status why);
-  void on_bye(Client& client, fabric::Bytes header);
+  void on_close(Client& client, wire::CloseKind kind, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
 
-  // Locks::Outlet
+  // lock::Locks::Outlet
   void grant(const lock::Waiter& waiter) override;
   void relay_grant(Rank origin, uint32_t slot, uint32_t tag);
-  void refuse(const Locks::Request& request, const Status& why) override;
+  void refuse(const lock::Locks::Asked& request, const Status& why) override;
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId request, fabric::Bytes hello,
@@ -331,7 +331,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   std::vector<Rank> left_;  // in this turn
   connection::Quota quota_;
   std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
-  Locks locks_;
+  lock::Locks locks_;
   std::unordered_map<NodeId, Neighbour> neighbours_;
   Relay relay_;
   std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>>

@@ -38,12 +38,11 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
   static_assert(wire::max_request_bytes + head_bytes <= fabric::max_header_bytes);
   // Messages alone go through proxies, each small enough to be passed on as it came. Long payloads
   // are cut here.
-  capabilities_.rma = capabilities_.mr_local = false;
+  capabilities_.rma = false;
   capabilities_.close_delivers = true;
   const bool cuts = capabilities_.max_payload_bytes >= fabric::inline_payload_bytes;
   capabilities_.direct_placement = capabilities_.gather = cuts;
   capabilities_.rma_from_bytes = 0;
-  capabilities_.key_kind = fabric::KeyKind::none;
   capabilities_.atomics = fabric::Atomics::none;
   capabilities_.no_atomics_reason = "shared connections carry messages alone";
   capabilities_.header_bytes = fabric::max_header_bytes - head_bytes;
@@ -504,8 +503,8 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
 void Multiplex::ask_to_leave(EndpointId id) {
   const End* const end = end_of(id);
   if (end == nullptr || end->trunk == nullptr || end->state != State::open) return;
-  const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0, 0,
-                                0};
+  const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::CloseKind::please_close),
+                                0, 0, 0};
   ++upcalls_;
   (void)outer_->on_message(id, std::as_bytes(std::span(&close, 1)), {});
 }

@@ -1,5 +1,6 @@
 #include "wire/message.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace skerry::wire {
@@ -46,8 +47,7 @@ bool takes_extent(Kind kind) { return kind == Kind::get || kind == Kind::fetch_u
 bool takes_operation(Kind kind) { return kind == Kind::accumulate || kind == Kind::fetch_update; }
 
 bool is_request(uint8_t kind) {
-  return kind >= static_cast<uint8_t>(Kind::put) &&
-         kind <= static_cast<uint8_t>(Kind::lock_note);
+  return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::lock_note);
 }
 
 bool may_be_locked(const RequestHeader& header) {
@@ -57,8 +57,7 @@ bool may_be_locked(const RequestHeader& header) {
     case Kind::accumulate:
     case Kind::read_modify_write:
     case Kind::fetch_update:
-      return (header.flags & ~(flag_locked | flag_hop | flag_scaled)) == 0 &&
-             header.reply_slot != 0;
+      return (header.flags & ~(flag_locked | flag_scaled)) == 0 && header.reply_slot != 0;
     default: return false;
   }
 }
@@ -80,15 +79,6 @@ std::string_view to_string(Kind kind) {
     case Kind::key: return "key";
     case Kind::fetch_update: return "fetching update";
     case Kind::lock_note: return "lock note";
-    case Kind::acknowledge: return "acknowledge";
-    case Kind::reply: return "reply";
-    case Kind::failure: return "failure";
-    case Kind::please_close: return "please-close";
-    case Kind::bye: return "bye";
-    case Kind::bye_answer: return "bye-answer";
-    case Kind::farewell: return "farewell";
-    case Kind::grant: return "grant";
-    case Kind::grant_taken: return "grant-taken";
   }
   return "unknown";
 }
@@ -133,9 +123,11 @@ Status decode(Bytes in, Request* request) {
     return error(Code::invalid, "piece count ", h.piece_count, " and the vector flag disagree");
   if (kind != Kind::put && kind != Kind::accumulate && (h.flags & (flag_notify | flag_scaled)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
-  if (h.reserved != 0 || (h.operation != 0 && !takes_operation(kind)))
-    return error(Code::invalid, "operation ", int{h.operation}, " and reserved ", int{h.reserved},
-                 " do not go with ", to_string(kind));
+  if (std::any_of(std::begin(h.reserved), std::end(h.reserved), [](uint8_t r) { return r != 0; }))
+    return error(Code::invalid, "a reserved byte of a ", to_string(kind), " is not 0");
+  if (h.operation != 0 && !takes_operation(kind))
+    return error(Code::invalid, "operation ", int{h.operation}, " does not go with ",
+                 to_string(kind));
   if ((takes_operands(kind) || kind == Kind::key) && (h.flags & (flag_strided | flag_vector)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
 
@@ -191,14 +183,32 @@ Status decode(Bytes in, GrantHeader* grant) {
   return {};
 }
 
-Status peek(Bytes in, Kind* kind) {
+namespace {
+
+template <class Family>
+bool peek_between(Bytes in, Family first, Family last, Family* kind) {
+  if (in.size() < 2 || in[0] != std::byte{version}) return false;
+  const auto said = std::to_integer<uint8_t>(in[1]);
+  if (said < static_cast<uint8_t>(first) || said > static_cast<uint8_t>(last)) return false;
+  *kind = static_cast<Family>(said);
+  return true;
+}
+
+}  // namespace
+
+bool peek(Bytes in, AnswerKind* kind) {
+  return peek_between(in, AnswerKind::acknowledge, AnswerKind::failure, kind);
+}
+
+bool peek(Bytes in, CloseKind* kind) {
+  return peek_between(in, CloseKind::please_close, CloseKind::farewell, kind);
+}
+
+Status unexpected(Bytes in) {
   if (in.size() < 2) return error(Code::invalid, "message of ", in.size(), " bytes has no kind");
   if (in[0] != std::byte{version})
     return error(Code::invalid, "wire version ", int(in[0]), ", expected ", int{version});
-  const Kind k = static_cast<Kind>(in[1]);
-  if (to_string(k) == "unknown") return error(Code::invalid, "unknown message kind ", int(in[1]));
-  *kind = k;
-  return {};
+  return error(Code::invalid, "message kind ", int(in[1]), " has no place here");
 }
 
 }  // namespace skerry::wire

@@ -18,11 +18,11 @@ static_assert(std::endian::native == std::endian::little,
 
 using Bytes = std::span<const std::byte>;
 
-constexpr uint8_t version = 3;
+constexpr uint8_t version = 4;
 constexpr int max_levels = 8;
 
+// origin -> server: requests, numbered by their session.
 enum class Kind : uint8_t {
-  // origin -> server: requests, numbered by their session
   put = 1,
   get = 2,
   accumulate = 3,
@@ -32,26 +32,34 @@ enum class Kind : uint8_t {
   key = 7,  // asks for the fabric's key to a slice; the reply's payload is a fabric::RemoteKey
   fetch_update = 8,  // an accumulate whose reply carries the elements before it
   lock_note = 9,     // a message to a lock's manager; the reply's payload is a NoteAnswer
-  // server -> origin
+};
+std::string_view to_string(Kind kind);
+
+// server -> origin: what became of requests.
+enum class AnswerKind : uint8_t {
   acknowledge = 32,  // everything up to `applied` is remote done
   reply = 33,        // the answer to one request, for its completion slot
   failure = 34,      // a request without a reply could not be applied; its text is the payload
-  // either way, about the connection itself
+};
+
+// Either way, about the connection itself.
+enum class CloseKind : uint8_t {
   please_close = 48,  // server -> origin: drain, then bye
   bye = 49,           // origin -> server: nothing of mine is unacknowledged; I send no more on this
                       // connection
   bye_answer = 50,    // server -> origin: nor do I; close it
   farewell = 51,  // server -> origin: I need the slot and close now; no request of yours is under
                   // way here
-  // server -> server, and its answer
+};
+
+// server -> server, and its answer.
+enum class GrantKind : uint8_t {
   grant = 64,  // a mutex was granted to a rank of yours that has no connection to me: fill its
                // completion slot
   grant_taken = 65,  // done, or too late to matter; the sender may discard the grant
 };
-std::string_view to_string(Kind kind);
 
 // Request flags.
-constexpr uint8_t flag_hop = 1;      // a server has forwarded it: must not be forwarded again
 constexpr uint8_t flag_strided = 2;  // a Shape follows
 constexpr uint8_t flag_vector = 4;   // the payload begins with `piece_count` Piece records
 constexpr uint8_t flag_notify = 8;   // a Notify follows: add to a counter after the data
@@ -59,7 +67,7 @@ constexpr uint8_t flag_scaled = 16;  // a Scale follows
 constexpr uint8_t
     flag_more = 32;  // more parts of this transfer follow: its acknowledgement may wait
 constexpr uint8_t flag_locked = 64;  // a Guard follows: only if its lock is free now, and under it
-constexpr uint8_t flag_all = 127;
+constexpr uint8_t flag_all = 126;
 
 enum class Rmw : uint8_t {
   fetch_add_64 = 0,
@@ -85,8 +93,7 @@ constexpr uint8_t word_bytes_of(Rmw op) {
   }
 }
 
-// Fixed part of every request. A new field needs a new version, so the fields for forwarding,
-// resuming and several servers per node are already present.
+// Fixed part of every request. A new field needs a new version.
 struct RequestHeader {
   uint8_t version;       //  0
   uint8_t kind;          //  1  Kind
@@ -105,19 +112,18 @@ struct RequestHeader {
   uint16_t body_bytes;          // 46  what follows this header within the message's header part
   uint32_t segment_owner;       // 48  segment (or mutex set) id: lowest member's rank ...
   uint32_t segment_generation;  // 52  ... and that rank's counter
-  uint32_t reply_node;          // 56  node whose shared memory holds the completion slot
-  uint32_t reply_slot;          // 60  0: no reply wanted, the cumulative acknowledgement is enough
-  uint32_t reply_tag;           // 64  distinguishes uses of one slot
-  uint16_t piece_count;         // 68  with flag_vector; else 0
-  uint8_t operation;            // 70  Operation (accumulate, fetch_update); else 0
-  uint8_t reserved;             // 71  0
+  uint32_t reply_slot;          // 56  0: no reply wanted, the cumulative acknowledgement is enough
+  uint32_t reply_tag;           // 60  distinguishes uses of one slot
+  uint16_t piece_count;         // 64  with flag_vector; else 0
+  uint8_t operation;            // 66  Operation (accumulate, fetch_update); else 0
+  uint8_t reserved[5];          // 67  0
   uint64_t offset;              // 72  first target byte in the slice (mutex: its index)
 };
 static_assert(sizeof(RequestHeader) == 80 && offsetof(RequestHeader, number) == 16 &&
               offsetof(RequestHeader, target_node) == 40 &&
               offsetof(RequestHeader, segment_owner) == 48 &&
-              offsetof(RequestHeader, reply_slot) == 60 &&
-              offsetof(RequestHeader, operation) == 70 && offsetof(RequestHeader, offset) == 72);
+              offsetof(RequestHeader, reply_slot) == 56 &&
+              offsetof(RequestHeader, operation) == 66 && offsetof(RequestHeader, offset) == 72);
 
 // Optional parts, in this order: Scale, Notify, Guard, Operands (read_modify_write, lock, unlock,
 // lock_note), Extent (get, fetch_update), Shape.
@@ -275,8 +281,10 @@ struct GrantHeader {
 static_assert(sizeof(GrantHeader) == 24 && offsetof(GrantHeader, sequence) == 16);
 Status decode(Bytes in, GrantHeader* grant);
 
-// What the first two bytes say: the caller's switch before decoding. Errors: invalid (too short,
-// wrong version, unknown kind).
-Status peek(Bytes in, Kind* kind);
+// Is this message one of these kinds, in our version? The receiver's switch before it decodes.
+bool peek(Bytes in, AnswerKind* kind);
+bool peek(Bytes in, CloseKind* kind);
+// Why it is none that the receiver takes: too short, another version, or its kind.
+Status unexpected(Bytes in);
 
 }  // namespace skerry::wire

@@ -99,7 +99,6 @@ class Clients final : public fabric::Sink {
     request.header.number = 1;
     request.header.segment_owner = segment.owner;
     request.header.segment_generation = segment.generation;
-    request.header.reply_node = 1;
     request.header.reply_slot = 1;
     request.header.reply_tag = 1;
     request.operands = {1, 0};
@@ -112,7 +111,7 @@ class Clients final : public fabric::Sink {
                              fabric::Bytes) override {
     wire::ReplyHeader reply{};
     if (wire::decode(header, &reply).ok() &&
-        reply.kind == static_cast<uint8_t>(wire::Kind::reply) && reply.code == 0)
+        reply.kind == static_cast<uint8_t>(wire::AnswerKind::reply) && reply.code == 0)
       ++answered;
     else answer(endpoint);
     return fabric::Verdict::taken;
@@ -121,7 +120,7 @@ class Clients final : public fabric::Sink {
   void answer(fabric::EndpointId endpoint) {
     wire::ReplyHeader reply{};
     reply.version = wire::version;
-    reply.kind = static_cast<uint8_t>(wire::Kind::reply);
+    reply.kind = static_cast<uint8_t>(wire::AnswerKind::reply);
     reply.number = reply.applied = 1;
     check(fabric_->send(endpoint, std::as_bytes(std::span(&reply, 1)), {}, false, 0) ==
               fabric::SendResult::accepted,

@@ -40,12 +40,9 @@ SimulatedFabric::SimulatedFabric(std::shared_ptr<SimulatedNetwork> network,
   const bool ordered = can.rma && !can.rma_unordered;
   capabilities_.rma = can.rma;
   capabilities_.direct_placement = capabilities_.gather = can.direct_placement;
-  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered =
-      capabilities_.rma_after_am_ordered = capabilities_.server_progress = ordered;
+  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = ordered;
   capabilities_.close_fences_rma = can.rma && (ordered || can.close_fences_rma);
   capabilities_.early_messages = can.early_messages;
-  capabilities_.key_kind = can.rma ? fabric::KeyKind::offset : fabric::KeyKind::none;
-  capabilities_.connect_data_bytes = fabric::max_hello_bytes;
   capabilities_.max_payload_bytes = can.direct_placement
                                         ? can.max_payload_bytes
                                         : std::min<uint64_t>(can.max_payload_bytes,

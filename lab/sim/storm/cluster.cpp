@@ -293,7 +293,7 @@ Status RankProcess::lock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->lock({target, mutex_segment}, index, holder);
   lock::Mutex& mutex = node_.mutex(target, index);
   if (lock::shares(holder)) {
-    const lock::ReaderLines lines = server::reader_lines(node_.control());
+    const lock::ReaderLines lines = lock::reader_lines(node_.control());
     if (lock::share_by_flag(mutex, lines, member_)) return {};
     bool others = false;
     if (lock::try_share(mutex, holder, &others) == lock::LockAnswer::granted) {
@@ -312,11 +312,11 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   SKERRY_TRY(engine_->borrow_slot(&slot));
   const memory::Control& control = node_.control();
   memory::CompletionSlot& mine = control.slot(member_ * control.layout().slots_per_member + slot);
-  server::LockCaller caller = node_.caller_of(member_);
-  const server::LockWait answer = server::wait_for_lock(
+  lock::LockCaller caller = node_.caller_of(member_);
+  const lock::LockWait answer = lock::wait_for_lock(
       mutex, holder, rank_, slot, mine, control, caller,
       [](int64_t until_ns, auto&& wait) { return wait(until_ns); });
-  const Status status = answer == server::LockWait::granted ? Status() : ended();
+  const Status status = answer == lock::LockWait::granted ? Status() : ended();
   memory::free_slot(mine);
   engine_->return_slot(slot);
   return status;
@@ -327,11 +327,11 @@ Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->unlock({target, mutex_segment}, index, holder);
   lock::Mutex& mutex = node_.mutex(target, index);
   if (lock::shares(holder) &&
-      lock::unshare_by_flag(mutex, server::reader_lines(node_.control()), member_))
+      lock::unshare_by_flag(mutex, lock::reader_lines(node_.control()), member_))
     return {};
   if (lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released) return {};
-  lock::WaiterPool pool = server::waiter_pool(node_.control());
-  server::LockCaller caller = node_.caller_of(member_);
+  lock::WaiterPool pool = lock::waiter_pool(node_.control());
+  lock::LockCaller caller = node_.caller_of(member_);
   switch (lock::fair_queue().release(mutex, holder, pool, caller)) {
     case lock::Release::released: return {};
     case lock::Release::not_holder:

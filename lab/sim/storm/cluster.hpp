@@ -11,7 +11,7 @@
 #include "memory/stripes.hpp"
 #include "operation/engine.hpp"
 #include "placement/node_map.hpp"
-#include "server/lock_wait.hpp"
+#include "lock/host/wait.hpp"
 #include "server/server.hpp"
 #include "share/share.hpp"
 #include "sim/storm/checker.hpp"
@@ -50,8 +50,8 @@ class Node final : public server::Directory {
   lock::Mutex& mutex(Rank rank, uint64_t index) const;
   uint32_t member_of(Rank rank) const { return static_cast<uint32_t>(rank) % members_; }
   // As a rank of this node asks for locks.
-  server::LockCaller caller_of(uint32_t member) const {
-    return {control_, member, map_, id_, server::LockCaller::Patience::sleeps, nullptr};
+  lock::LockCaller caller_of(uint32_t member) const {
+    return {control_, member, map_, id_, lock::LockCaller::Patience::sleeps, nullptr};
   }
 
   // server::Directory

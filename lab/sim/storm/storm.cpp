@@ -31,7 +31,7 @@ class Storm {
       Node& node = *nodes_[static_cast<uint32_t>(r) / config.ranks_per_node];
       ranks_.push_back(std::make_unique<RankProcess>(r, config_, node));
       checker_.attach(r, node.region(r).base);
-      checker_.attach_locks(r, &node.mutex(r, 0), server::waiter_pool(node.control()));
+      checker_.attach_locks(r, &node.mutex(r, 0), lock::waiter_pool(node.control()));
     }
     for (uint32_t t = 0; t < config.all_threads(); ++t)
       programs_.push_back(

@@ -58,14 +58,10 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
   capabilities_.rma = can.rma;
   capabilities_.direct_placement = can.direct_placement;
   capabilities_.gather = can.direct_placement;
-  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered =
-      capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
+  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
-  capabilities_.server_progress = can.rma && !can.rma_unordered;
   capabilities_.atomics = can.rma ? can.atomics : Atomics::none;
   capabilities_.no_atomics_reason = "this loop fabric was made without";
-  capabilities_.key_kind = can.rma ? KeyKind::offset : KeyKind::none;
-  capabilities_.connect_data_bytes = max_hello_bytes;
   capabilities_.max_payload_bytes = can.direct_placement ? can.max_payload_bytes
                                                          : std::min<uint64_t>(can.max_payload_bytes,
                                                                               inline_payload_bytes);

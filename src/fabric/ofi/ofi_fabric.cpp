@@ -229,15 +229,9 @@ void OfiFabric::describe_capabilities() {
   capabilities_.direct_placement = false;
   capabilities_.am_after_rma_ordered = (info_->tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
                                        (info_->rx_attr->msg_order & FI_ORDER_SAW) != 0;
-  capabilities_.rma_after_am_ordered = false;  // a read is served by the adapter or provider,
-                                               // whatever the server has seen
   capabilities_.rma_ordered = false;
   capabilities_
-      .close_fences_rma = true;    // the connection carries RMA and messages: closed is closed
-  capabilities_.mr_local = false;  // we bounce or register ourselves
-  capabilities_.server_progress = !is_verbs(*info_);
-  capabilities_.key_kind = virtual_addresses_ ? KeyKind::virtual_address : KeyKind::offset;
-  capabilities_.connect_data_bytes = max_hello_bytes;
+      .close_fences_rma = true;  // the connection carries RMA and messages: closed is closed
   capabilities_.connection_bytes = receives_ != nullptr ? ofi_connection_bytes
                                                         : ofi_own_buffers_connection_bytes;
   capabilities_.max_payload_bytes = parcel_payload_bytes;

@@ -53,7 +53,6 @@ TcpFabric::TcpFabric(const Options& options) : options_(options) {
   capabilities_.direct_placement = true;
   capabilities_.gather = true;
   capabilities_.early_messages = true;
-  capabilities_.connect_data_bytes = max_hello_bytes;
   capabilities_.connection_bytes = tcp_connection_bytes;
   capabilities_.max_payload_bytes = max_payload_bytes;
   capabilities_.no_atomics_reason =

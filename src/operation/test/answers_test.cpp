@@ -71,14 +71,14 @@ TEST_F(EngineTest, PleaseCloseCrossesRequests) {
   watch(get(1, &value));
   ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
   // Expect (twice, and a bye_answer that nobody asked for): one bye, after the last answer.
-  one().say(wire::Kind::bye_answer);
-  one().say(wire::Kind::please_close);
-  one().say(wire::Kind::please_close);
+  one().say(wire::CloseKind::bye_answer);
+  one().say(wire::CloseKind::please_close);
+  one().say(wire::CloseKind::please_close);
   one().reply(one().got[0], 1, bytes(3));
   ASSERT_TRUE(until([&] { return !one().byes.empty(); }));
   EXPECT_EQ(one().byes, std::vector<uint64_t>{1});
   EXPECT_EQ(value, 3u);
-  one().say(wire::Kind::bye_answer, 1);
+  one().say(wire::CloseKind::bye_answer, 1);
   // Expect: the next request opens another connection.
   one().applied = 1;
   watch(get(1, &value));

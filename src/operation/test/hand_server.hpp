@@ -40,18 +40,20 @@ class HandServer final : public fabric::Sink {
   }
 
   // ---- what it says ----------------------------------------------------------------------------
-  void acknowledge(uint64_t number) { answer(wire::Kind::acknowledge, number, 0, 0, 0, 0, {}); }
+  void acknowledge(uint64_t number) {
+    answer(wire::AnswerKind::acknowledge, number, 0, 0, 0, 0, {});
+  }
   void reply(const Got& to, uint64_t acknowledged, std::string_view data = {},
              uint64_t result = 0) {
-    answer(wire::Kind::reply, acknowledged, to.number(), to.request.header.reply_slot,
+    answer(wire::AnswerKind::reply, acknowledged, to.number(), to.request.header.reply_slot,
            to.request.header.reply_tag, result, data);
   }
   void refuse(uint64_t number, uint64_t acknowledged, std::string_view why) {
     code_ = static_cast<int8_t>(Code::range);
-    answer(wire::Kind::failure, acknowledged, number, 0, 0, 0, why);
+    answer(wire::AnswerKind::failure, acknowledged, number, 0, 0, 0, why);
     code_ = 0;
   }
-  void say(wire::Kind kind, uint64_t last_number = 0, uint16_t asked_again = 0) {
+  void say(wire::CloseKind kind, uint64_t last_number = 0, uint16_t asked_again = 0) {
     const wire::CloseHeader close{wire::version, static_cast<uint8_t>(kind), asked_again,
                                   incarnation, last_number};
     (void)fabric_->send(endpoint, std::as_bytes(std::span(&close, 1)), {}, false, 0);
@@ -77,9 +79,8 @@ class HandServer final : public fabric::Sink {
   bool has_held() const { return held_ != 0; }
   fabric::Verdict on_message(fabric::EndpointId, fabric::Bytes header,
                              fabric::Bytes payload) override {
-    wire::Kind kind;
-    EXPECT_TRUE(wire::peek(header, &kind).ok());
-    if (kind == wire::Kind::bye) {
+    if (wire::CloseKind kind; wire::peek(header, &kind)) {
+      EXPECT_EQ(kind, wire::CloseKind::bye);
       wire::CloseHeader bye;
       EXPECT_TRUE(wire::decode(header, &bye).ok());
       byes.push_back(bye.last_number);
@@ -121,8 +122,8 @@ class HandServer final : public fabric::Sink {
     const auto answer = connection::make_answer({}, self_, hello, applied);
     if (fabric_->accept(request, answer, &endpoint).ok()) ++connections;
   }
-  void answer(wire::Kind kind, uint64_t acknowledged, uint64_t number, uint32_t slot, uint32_t tag,
-              uint64_t result, std::string_view data) {
+  void answer(wire::AnswerKind kind, uint64_t acknowledged, uint64_t number, uint32_t slot,
+              uint32_t tag, uint64_t result, std::string_view data) {
     const wire::ReplyHeader header{wire::version, static_cast<uint8_t>(kind),
                                    code_,         0,
                                    incarnation,   acknowledged,

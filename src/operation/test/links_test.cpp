@@ -155,7 +155,7 @@ TEST_F(EngineTest, WaitingForAMutexWithoutAConnectionEndsWithTheJob) {
   uint64_t value = 0;
   watch(get(2, &value));
   ASSERT_TRUE(until([&] { return one().byes.size() == 1 && two().got.size() == 1; }));
-  one().say(wire::Kind::bye_answer, 1);
+  one().say(wire::CloseKind::bye_answer, 1);
   two().reply(two().got[0], 1, bytes(5));
   ASSERT_TRUE(until([&] { return watched_ == 0 && engine_->counters().connections_now == 1; }));
   // Expect: the job's end ends the wait.
@@ -186,7 +186,7 @@ TEST_F(EngineTest, AskedInTheMiddleOfATransferItLeavesAfterIt) {
   });
   // The server reads nothing, so that the fabric is full with the first part.
   while (engine_->traffic().bytes_sent == before) std::this_thread::yield();
-  one().say(wire::Kind::please_close);
+  one().say(wire::CloseKind::please_close);
   one().reply(one().got[0], 1, bytes(7));
   for (bool done = false; !done;) ASSERT_TRUE(engine_->test(&handle, &done).ok());
   EXPECT_TRUE(one().byes.empty());
@@ -209,7 +209,7 @@ TEST_F(EngineTest, WhatCrossesAFarewellIsSentAgain) {
   ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
   one().acknowledge(1);
   one().applied = 1;
-  one().say(wire::Kind::farewell, 1);
+  one().say(wire::CloseKind::farewell, 1);
   one().break_connection();
   uint64_t value = 0;
   Handle handle = 0;
@@ -250,7 +250,7 @@ class AskedAgain : public EngineTest {
 TEST_F(AskedAgain, ALockThatCrossesAFarewellIsAskedForOnceMore) {
   ask();
   break_and_ask_again(1);
-  one().say(wire::Kind::farewell, 1);
+  one().say(wire::CloseKind::farewell, 1);
   break_and_ask_again(2);
   one().reply(one().got.back(), 1);
   locker_.join();
@@ -260,7 +260,7 @@ TEST_F(AskedAgain, ALockThatCrossesAFarewellIsAskedForOnceMore) {
 TEST_F(AskedAgain, AFarewellThatKnowsOfTheQuestionLosesNothing) {
   ask();
   break_and_ask_again(1);
-  one().say(wire::Kind::farewell, 1, 1);
+  one().say(wire::CloseKind::farewell, 1, 1);
   one().break_connection();
   ASSERT_TRUE(until([&] { return engine_->counters().connections_now == 0; }));
   const HandServer::Got& lock = one().got.back();
@@ -274,7 +274,7 @@ TEST_F(AskedAgain, AFarewellThatKnowsOfTheQuestionLosesNothing) {
 TEST_F(AskedAgain, AClosingConnectionWithoutAnAnswerIsAskedOnceMore) {
   ask();
   break_and_ask_again(1);
-  one().say(wire::Kind::please_close);
+  one().say(wire::CloseKind::please_close);
   ASSERT_TRUE(until([&] { return one().byes.size() == 1; }));
   break_and_ask_again(2);
   one().reply(one().got.back(), 1);

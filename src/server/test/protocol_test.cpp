@@ -219,7 +219,7 @@ TEST(ServerProtocol, ARefusedUnlockIsToldBeforeItIsAcknowledged) {
   a.open();
   a.unlock(1, 0);
   a.run([&] { return !a.heard.empty(); });
-  EXPECT_EQ(a.heard[0].kind, wire::Kind::failure);
+  EXPECT_TRUE(a.heard[0].is(wire::AnswerKind::failure));
   EXPECT_EQ(a.heard[0].reply.number, 1u);
 }
 
@@ -239,11 +239,11 @@ TEST(ServerProtocol, ARefusalThatABreakSwallowedIsAnnouncedAndToldAgain) {
   // Expect: "applied" comes with "but refusals follow", and they come before all else.
   EXPECT_EQ(a.applied, 2u);
   EXPECT_TRUE(a.refusals_follow);
-  a.run([&] { return a.count(wire::Kind::acknowledge) == 1; });
+  a.run([&] { return a.count(wire::AnswerKind::acknowledge) == 1; });
   ASSERT_EQ(a.heard.size(), 3u);
-  EXPECT_EQ(a.heard[0].kind, wire::Kind::failure);
+  EXPECT_TRUE(a.heard[0].is(wire::AnswerKind::failure));
   EXPECT_EQ(a.heard[0].reply.number, 1u);
-  EXPECT_EQ(a.heard[1].kind, wire::Kind::failure);
+  EXPECT_TRUE(a.heard[1].is(wire::AnswerKind::failure));
   EXPECT_EQ(a.heard[1].reply.number, 2u);
   EXPECT_NE(a.heard[0].text.find("does not hold"), std::string::npos);
   // Duplicate: until it is confirmed, after every break.
@@ -277,10 +277,10 @@ TEST(ServerProtocol, ALongPutThatIsRefusedIsToldAndTheSessionGoesOn) {
   a.run([&] { return world.word(8) == 42; });
   a.settle();
   // Expect: each told with its reason, nothing of them written, and the same connection goes on.
-  ASSERT_EQ(a.count(wire::Kind::failure), 2u);
+  ASSERT_EQ(a.count(wire::AnswerKind::failure), 2u);
   std::vector<Heard> failures;
   for (const Heard& h : a.heard)
-    if (h.kind == wire::Kind::failure) failures.push_back(h);
+    if (h.is(wire::AnswerKind::failure)) failures.push_back(h);
   EXPECT_EQ(failures[0].reply.number, 1u);
   EXPECT_EQ(failures[0].reply.code, static_cast<int>(Code::freed));
   EXPECT_EQ(failures[1].reply.number, 2u);
@@ -304,7 +304,7 @@ TEST(ServerProtocol, ALongPutThatIsTooLongToDropIsCountedAndToldOnTheNextConnect
   // Expect: the origin resumes past it, and hears why.
   EXPECT_EQ(a.applied, 1u);
   EXPECT_TRUE(a.refusals_follow);
-  a.run([&] { return a.count(wire::Kind::failure) == 1; });
+  a.run([&] { return a.count(wire::AnswerKind::failure) == 1; });
   a.put(2, 8, 42);
   a.run([&] { return world.word(8) == 42; });
 }
@@ -360,7 +360,7 @@ void one_waits_for(Origin& holder, Origin& waiter) {
   holder.lock(1, 0);
   holder.run([&] { return holder.granted(1); });
   waiter.lock(1, 0);
-  waiter.run([&] { return waiter.count(wire::Kind::acknowledge) == 1; });
+  waiter.run([&] { return waiter.count(wire::AnswerKind::acknowledge) == 1; });
 }
 
 TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
@@ -383,7 +383,7 @@ TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
   c.open();
   one_waits_for(a, b);
   c.lock(1, 0);
-  c.run([&] { return c.count(wire::Kind::acknowledge) == 1; });
+  c.run([&] { return c.count(wire::AnswerKind::acknowledge) == 1; });
   // Expect: each hears it over its own connection, in the order of asking.
   a.unlock(2, 0);
   b.run([&] { return b.granted(1); });
@@ -407,7 +407,7 @@ TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
   b.open();
   b.lock(1, 0);
   b.bye(1);
-  b.run([&] { return b.count(wire::Kind::bye_answer) == 1; });
+  b.run([&] { return b.count(wire::CloseKind::bye_answer) == 1; });
   EXPECT_FALSE(b.granted(1));
 }
 
@@ -422,7 +422,7 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   b.lock(1, 0);
   b.run([&] { return b.granted(1); });
   c.lock(1, 0);
-  c.run([&] { return c.count(wire::Kind::acknowledge) == 1; });
+  c.run([&] { return c.count(wire::AnswerKind::acknowledge) == 1; });
   c.bye(1);
   c.run([&] { return c.is_closed; });
   ASSERT_EQ(world.server_index_of(2), 0);

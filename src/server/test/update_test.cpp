@@ -209,7 +209,7 @@ TEST(ServerUpdate, ABatchWithAWrongPieceIsRefused) {
   a.run([&] { return world.word(64) == 1; });
   a.settle();
   int refused = 0;
-  for (const Heard& heard : a.heard) refused += heard.kind == wire::Kind::failure ? 1 : 0;
+  for (const Heard& heard : a.heard) refused += heard.is(wire::AnswerKind::failure) ? 1 : 0;
   EXPECT_EQ(refused, 4);
   EXPECT_EQ(world.word(0), 0);
 }

@@ -162,7 +162,11 @@ class World {
 };
 
 struct Heard {
-  wire::Kind kind;
+  template <class Family>
+  bool is(Family which) const {
+    return kind == static_cast<uint8_t>(which);
+  }
+  uint8_t kind = 0;
   wire::ReplyHeader reply{};  // acknowledge, reply, failure
   std::string text;           // payload
 };
@@ -202,7 +206,6 @@ class Origin final : public fabric::Sink {
     r.header.results_received = results_received;
     r.header.segment_owner = segment.owner;
     r.header.segment_generation = segment.generation;
-    r.header.reply_node = static_cast<uint32_t>(rank_);
     return r;
   }
   void send(const wire::Request& request, std::string_view payload = {}) {
@@ -276,7 +279,7 @@ class Origin final : public fabric::Sink {
     send(r, {reinterpret_cast<const char*>(&one), sizeof one});
   }
   void bye(uint64_t last_number) {
-    const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, 1,
+    const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::CloseKind::bye), 0, 1,
                                   last_number};
     ASSERT_EQ(fabric_->send(endpoint_, std::as_bytes(std::span(&close, 1)), {}, false, 0),
               fabric::SendResult::accepted);
@@ -303,18 +306,19 @@ class Origin final : public fabric::Sink {
     fabric_->poll(0, fabric::no_endpoint);
     fabric_->dispatch(*this);
   }
-  size_t count(wire::Kind kind) const {
+  template <class Family>
+  size_t count(Family kind) const {
     return static_cast<size_t>(
-        std::count_if(heard.begin(), heard.end(), [=](const Heard& h) { return h.kind == kind; }));
+        std::count_if(heard.begin(), heard.end(), [=](const Heard& h) { return h.is(kind); }));
   }
   const Heard* answer_to(uint64_t number) const {
     for (const Heard& h : heard)
-      if (h.kind == wire::Kind::reply && h.reply.number == number) return &h;
+      if (h.is(wire::AnswerKind::reply) && h.reply.number == number) return &h;
     return nullptr;
   }
   bool granted(uint32_t thread) const {
     return std::any_of(heard.begin(), heard.end(), [=](const Heard& h) {
-      return h.kind == wire::Kind::reply && h.reply.slot == thread && h.reply.code == 0;
+      return h.is(wire::AnswerKind::reply) && h.reply.slot == thread && h.reply.code == 0;
     });
   }
 
@@ -348,7 +352,7 @@ class Origin final : public fabric::Sink {
                              fabric::Bytes payload) override {
     if (id != endpoint_) return fabric::Verdict::taken;
     Heard one;
-    EXPECT_TRUE(wire::peek(header, &one.kind).ok());
+    one.kind = std::to_integer<uint8_t>(header[1]);
     (void)wire::decode(header, &one.reply);
     one.text.assign(reinterpret_cast<const char*>(payload.data()), payload.size());
     heard.push_back(std::move(one));

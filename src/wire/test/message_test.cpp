@@ -105,12 +105,14 @@ TEST(Wire, GarbageGivesAStatus) {
     ReplyHeader reply;
     CloseHeader close;
     GrantHeader grant;
-    Kind kind;
+    AnswerKind answer;
+    CloseKind closing;
     accepted += decode(Bytes(exact), &request).ok();
     (void)decode(Bytes(exact), &reply);
     (void)decode(Bytes(exact), &close);
     (void)decode(Bytes(exact), &grant);
-    (void)peek(Bytes(exact), &kind);
+    (void)peek(Bytes(exact), &answer);
+    (void)peek(Bytes(exact), &closing);
   }
   EXPECT_GT(accepted,
             0u);  // flips in free fields stay valid: the test does reach the accepting paths

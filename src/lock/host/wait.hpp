@@ -4,9 +4,9 @@
 
 #include "core/futex.hpp"
 #include "memory/slots.hpp"
-#include "server/locks.hpp"
+#include "lock/host/locks.hpp"
 
-namespace skerry::server {
+namespace skerry::lock {
 
 enum class LockWait : uint8_t {
   granted,
@@ -31,29 +31,29 @@ bool spin_for_lock(Ready&& ready) {
 
 // What a queued waiter does until it has the lock. `asleep()` returns when its slot is filled.
 template <class Asleep>
-LockWait wait_for_turn(lock::Mutex& mutex, lock::Waiter waiter, memory::CompletionSlot& slot,
-                       lock::WaiterPool& pool, LockCaller& caller, Asleep&& asleep) {
+LockWait wait_for_turn(Mutex& mutex, Waiter waiter, memory::CompletionSlot& slot, WaiterPool& pool,
+                       LockCaller& caller, Asleep&& asleep) {
   int64_t told_first_ns = 0;
   for (;;) {
     if (asleep(waiter) == WaitResult::aborted) return LockWait::ended;
-    if (lock::shares(waiter.holder)) return LockWait::granted;
+    if (shares(waiter.holder)) return LockWait::granted;
     if (told_first_ns == 0) told_first_ns = monotonic_ns();
-    lock::Turn turn = lock::Turn::not_yet;
+    Turn turn = Turn::not_yet;
     spin_for_lock([&] {
-      turn = lock::fair_queue().try_turn(mutex, waiter.holder, pool, caller);
-      return turn != lock::Turn::not_yet;
+      turn = fair_queue().try_turn(mutex, waiter.holder, pool, caller);
+      return turn != Turn::not_yet;
     });
-    if (turn == lock::Turn::not_yet) {
+    if (turn == Turn::not_yet) {
       const bool impatient = monotonic_ns() - told_first_ns >= lock_patience_ns;
-      waiter = lock::make_waiter(waiter.holder, lock::rank_of(waiter.holder), lock::slot_of(waiter),
-                                 memory::arm_slot(slot));
-      turn = lock::fair_queue().rest(mutex, waiter, impatient, pool, caller);
+      waiter = make_waiter(waiter.holder, rank_of(waiter.holder), slot_of(waiter),
+                           memory::arm_slot(slot));
+      turn = fair_queue().rest(mutex, waiter, impatient, pool, caller);
     }
     switch (turn) {
-      case lock::Turn::granted: return LockWait::granted;
-      case lock::Turn::not_yet: break;
-      case lock::Turn::no_guard: return LockWait::owner_died;
-      case lock::Turn::damaged: return LockWait::damaged;
+      case Turn::granted: return LockWait::granted;
+      case Turn::not_yet: break;
+      case Turn::no_guard: return LockWait::owner_died;
+      case Turn::damaged: return LockWait::damaged;
     }
   }
 }
@@ -62,21 +62,19 @@ LockWait wait_for_turn(lock::Mutex& mutex, lock::Waiter waiter, memory::Completi
 // `slot`, number `slot_index` (0, 1, ...) of the caller's. `sleep(wait)` calls wait(until_ns) until
 // it does not time out, and returns the last result; it may do other work in between.
 template <class Sleep>
-LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint32_t slot_index,
+LockWait wait_for_lock(Mutex& mutex, Holder holder, Rank rank, uint32_t slot_index,
                        memory::CompletionSlot& slot, const memory::Control& control,
                        LockCaller& caller, Sleep&& sleep) {
-  lock::WaiterPool pool = waiter_pool(control);
+  WaiterPool pool = waiter_pool(control);
   if (spin_for_lock([&] {
         const uint64_t word = mutex.word.load(std::memory_order_relaxed);
-        return (lock::shares(holder) || word == 0 || word == lock::open_word) &&
-               lock::try_lock(mutex, holder) == lock::LockAnswer::granted;
+        return (shares(holder) || word == 0 || word == open_word) &&
+               try_lock(mutex, holder) == LockAnswer::granted;
       }))
     return LockWait::granted;
-  const lock::Waiter waiter = lock::make_waiter(holder, rank, slot_index + 1,
-                                                memory::arm_slot(slot));
-  const auto asleep = [&](const lock::Waiter& now) {
-    const uint32_t done = memory::CompletionSlot::make_word(lock::tag_of(now),
-                                                            memory::SlotState::done);
+  const Waiter waiter = make_waiter(holder, rank, slot_index + 1, memory::arm_slot(slot));
+  const auto asleep = [&](const Waiter& now) {
+    const uint32_t done = memory::CompletionSlot::make_word(tag_of(now), memory::SlotState::done);
     return sleep(no_deadline, [&](int64_t until_ns) {
       return wait_until(
           &slot.word, [&](uint32_t word) { return word == done; }, until_ns, control.abort_flag(),
@@ -85,10 +83,10 @@ LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint3
   };
   for (;;) {
     const uint32_t given_back = pool.freed().load(std::memory_order_acquire);
-    switch (lock::fair_queue().request(mutex, waiter, pool, caller)) {
-      case lock::Request::granted: return LockWait::granted;
-      case lock::Request::recursive: return LockWait::recursive;
-      case lock::Request::queued:
+    switch (fair_queue().request(mutex, waiter, pool, caller)) {
+      case Request::granted: return LockWait::granted;
+      case Request::recursive: return LockWait::recursive;
+      case Request::queued:
         switch (wait_for_turn(mutex, waiter, slot, pool, caller, asleep)) {
           case LockWait::granted: return LockWait::granted;
           case LockWait::recursive:
@@ -97,7 +95,7 @@ LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint3
           case LockWait::owner_died: break;
         }
         return control.is_aborted() ? LockWait::ended : LockWait::owner_died;
-      case lock::Request::no_record:
+      case Request::no_record:
         pool.starving().fetch_add(1, std::memory_order_seq_cst);
         if (pool.freed().load(std::memory_order_seq_cst) == given_back) {
           const auto for_record = [&](int64_t until_ns) {
@@ -110,11 +108,10 @@ LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint3
         pool.starving().fetch_sub(1, std::memory_order_relaxed);
         if (control.is_aborted()) return LockWait::ended;
         break;
-      case lock::Request::damaged: return LockWait::damaged;
-      case lock::Request::no_guard:
-        return control.is_aborted() ? LockWait::ended : LockWait::owner_died;
+      case Request::damaged: return LockWait::damaged;
+      case Request::no_guard: return control.is_aborted() ? LockWait::ended : LockWait::owner_died;
     }
   }
 }
 
-}  // namespace skerry::server
+}  // namespace skerry::lock
