@@ -3,9 +3,10 @@
 add_library(skerry_flags INTERFACE)
 target_compile_options(skerry_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
   -Wno-sign-conversion
-  # A user's newer compiler may warn of what nobody has seen here.
-  $<$<OR:$<BOOL:${SKERRY_TESTS}>,$<BOOL:${SKERRY_SANITIZE}>>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+if(SKERRY_TESTS OR SKERRY_SANITIZE)  # a user's newer compiler may warn of what nobody saw here
+  target_compile_options(skerry_flags INTERFACE -Werror)
+endif()
 # gcc 12 sees overlapping copies in plain string concatenation (its bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(skerry_flags INTERFACE -Wno-restrict)
