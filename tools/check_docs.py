@@ -4,8 +4,7 @@
     tools/check_docs.py [--write]
 
 The variables in docs/tuning.md against the table in src/core/config.cpp; docs/counters.md against
-the tables in src/capi/counters.cpp and array/array.cpp, and the table of docs/porting.md against
-docs/ga.tsv (--write makes both anew); docs/errors.md
+the tables in src/capi/counters.cpp and array/array.cpp (--write makes it anew); docs/errors.md
 against the statuses in skerry.h; src/capi/symbols.map against the functions in skerry.h; every
 relative link of every page, and the files of the code that it names; on the pages about the code
 also the functions. Prints what is wrong and ends with status 1. Standard library only.
@@ -101,34 +100,11 @@ connections count in the process that hosts its node's data server, the lowest r
 they are 0 in the others.
 """
 
-GA_MARK = "<!-- from docs/ga.tsv -->\n"
-
-
-def porting_page():
-    """docs/porting.md with the table that docs/ga.tsv describes, after the mark and up to the next
-    heading."""
-    rows, known, all_of_them = [], 0, 0
-    for line in (ROOT / "docs/ga.tsv").read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        names, form = line.split("\t")
-        count = len(names.split())
-        all_of_them += count
-        known += 0 if form.startswith("no: ") else count
-        shown = form if form.startswith("no: ") else f"`{form}`"
-        rows.append(f"| {names.replace('_', chr(92) + '_').replace(' ', ', ')} | {shown} |")
-    table = [f"{known} of {all_of_them} functions have a form.\n"]
-    table += ["| `GA_`, `NGA_` | Skerry |", "| -- | -- |", *rows]
-    top, rest = (ROOT / "docs/porting.md").read_text().split(GA_MARK)
-    return top + GA_MARK + "\n" + "\n".join(table) + "\n\n" + rest[rest.index("## ") :]
-
-
 made, counters = counters_page()
-for page, text in (("docs/counters.md", made), ("docs/porting.md", porting_page())):
-    if "--write" in sys.argv[1:]:
-        (ROOT / page).write_text(text)
-    elif not (ROOT / page).exists() or (ROOT / page).read_text() != text:
-        problems.append(f"{page}: not what the code says; tools/check_docs.py --write mends it")
+if "--write" in sys.argv[1:]:
+    (ROOT / "docs/counters.md").write_text(made)
+elif (ROOT / "docs/counters.md").read_text() != made:
+    problems.append("docs/counters.md: not what the code says; tools/check_docs.py --write mends it")
 
 statuses = re.findall(r"\b(SKERRY_ERR_\w+) = -\d+", header)
 headings = re.findall(r"^## `(SKERRY_ERR_\w+)`", (ROOT / "docs/errors.md").read_text(), re.M)

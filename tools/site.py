@@ -78,6 +78,7 @@ def stage(page, seen):
         if not (ROOT / target).is_file():
             return match[0]  # mkdocs names it
         targets.append(str(target))
+        target = target.with_suffix(".md") if target.suffix == ".tsv" else target
         link = os.path.relpath(target, Path(page).parent)
         return match[1] + link + ("#" + anchor if anchor else "") + match[3]
 
@@ -88,9 +89,25 @@ def stage(page, seen):
     for target in targets:
         if target.endswith(".md"):
             stage(target, seen)
+        elif target.endswith(".tsv"):
+            write(target.removesuffix(".tsv") + ".md", table_of(target))
         elif not (PAGES / target).exists():
             (PAGES / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / target, PAGES / target)
+
+
+def table_of(file):
+    """A page of a file with two columns, separated by a tab."""
+    lines = (ROOT / file).read_text().splitlines()
+    head = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    cells = [
+        f"| {left.replace('_', chr(92) + '_').replace(' ', ', ')} | "
+        + (right if right.startswith("no: ") else f"`{right}`")
+        + " |"
+        for left, right in rows
+    ]
+    return "\n".join([f"# {Path(file).stem}", "", head, "", "|  |  |", "| -- | -- |", *cells, ""])
 
 
 def write(page, text):
