@@ -13,6 +13,7 @@ also the functions. Prints what is wrong and ends with status 1. Standard librar
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,9 +80,10 @@ def counters_page():
     sections["arrays (C++ and Python)"] = [(*entry[:3], text_of(entry[3])) for entry in arrays]
     lines = [COUNTERS_TOP]
     for heading, found in sections.items():
-        lines += [f"## {heading[0].upper()}{heading[1:]}\n", "| counter | kind | unit | meaning |"]
-        lines += ["| -- | -- | -- | -- |"]
-        lines += [f"| `{name}` | {kind} | {unit} | {text} |" for name, kind, unit, text in found]
+        lines.append(f"## {heading[0].upper()}{heading[1:]}\n")
+        for name, kind, _, text in found:
+            line = f"- `{name}`{'' if kind == 'total' else f' ({kind})'}: {text}"
+            lines.append(textwrap.fill(line, 100, subsequent_indent="  ", break_on_hyphens=False))
         lines.append("")
     return "\n".join(lines).rstrip() + "\n", len(entries) + len(arrays)
 
@@ -92,12 +94,11 @@ COUNTERS_TOP = """\
 What a process has done since it joined the job. `tools/check_docs.py --write` makes this page
 from the tables in `src/capi/counters.cpp` and `array/array.cpp`.
 
-C reads them with `skerry_counter_values` or `skerry_counter_value`, C++ with `job.counters()` and
-`sk::array_counters(group)`, Python with `sk.counters()`. `skerry run --counters`, or
-`SKERRY_COUNTERS=1`, prints at the end what all ranks did. A *total* only grows, *now* is the
-present value, a *peak* is the highest value so far. Counters of data servers and of shared
-connections count in the process that hosts its node's data server, the lowest rank of the node;
-they are 0 in the others.
+C reads them with `skerry_counter_values` (`skerry_counter_unit` names the unit), C++ with
+`job.counters()` and `sk::array_counters(group)`, Python with `sk.counters()`.
+`skerry run --counters` prints at the end what all ranks did. A counter only grows, unless it says
+*now* (the present value) or *peak* (the highest so far). Data servers and shared connections count
+in the lowest rank of their node.
 """
 
 made, counters = counters_page()
