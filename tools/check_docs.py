@@ -35,7 +35,8 @@ def compare(what, code, page, documented):
             problems.append(f"{page}: {what} {name} is not in the code")
         elif code[name] is not None and code[name] != documented[name]:
             problems.append(
-                f"{page}: {what} {name} has default \"{documented[name]}\", in the code \"{code[name]}\""
+                f'{page}: {what} {name} has default "{documented[name]}", '
+                f'in the code "{code[name]}"'
             )
 
 
@@ -105,7 +106,7 @@ made, counters = counters_page()
 if "--write" in sys.argv[1:]:
     (ROOT / "docs/counters.md").write_text(made)
 elif (ROOT / "docs/counters.md").read_text() != made:
-    problems.append("docs/counters.md: not what the code says; tools/check_docs.py --write mends it")
+    problems.append("docs/counters.md: not what the code says; check_docs.py --write mends it")
 
 statuses = re.findall(r"\b(SKERRY_ERR_\w+) = -\d+", header)
 headings = re.findall(r"^## `(SKERRY_ERR_\w+)`", (ROOT / "docs/errors.md").read_text(), re.M)
