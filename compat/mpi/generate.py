@@ -2,12 +2,10 @@
 """Makes from functions.txt what would be the same line forty times.
 
     compat/mpi/generate.py entries|functions|stubs OUTPUT
-    compat/mpi/generate.py table|check docs/mpi.md
 
 entries    definitions of the functions, which find the window and call namespace skerry::mpi
 functions  macros that list the functions, for the pointers to the MPI library's own
 stubs      STUB(name, parameters, arguments) of each, for the preloaded library
-table      writes the table of functions into the page; check: fails if it is another one
 """
 
 import re
@@ -123,47 +121,7 @@ def stubs(functions):
             yield f"STUB({function.name}_c, ({types}), ({values}))\n"
 
 
-QUESTIONS = ("Win_attach", "Win_detach", "Win_shared_query", "Win_get_attr", "Win_get_group")
-
-
-def group_of(function):
-    if function.kind != "use":
-        return "a window"
-    if function.name in QUESTIONS:
-        return "its memory, what it is"
-    return "synchronization" if function.name.startswith("Win_") else "access"
-
-
-def table(functions):
-    """Markdown."""
-    rows = {}
-    for function in functions:
-        name = f"`MPI_{function.name}`" + (" †" if function.has_large else "")
-        rows.setdefault(group_of(function), []).append(name)
-    yield "| about | functions |\n| -- | -- |\n"
-    for title, names in rows.items():
-        yield f"| {title} | {', '.join(names)} |\n"
-
-
-def with_table(page, functions):
-    return re.sub(
-        r"(<!-- functions -->\n).*?(<!-- end -->)",
-        lambda found: found[1] + "\n" + "".join(table(functions)) + "\n" + found[2],
-        page,
-        flags=re.S,
-    )
-
-
 def main():
-    if len(sys.argv) == 3 and sys.argv[1] in ("table", "check"):
-        page = Path(sys.argv[2])
-        wanted = with_table(page.read_text(), read())
-        if sys.argv[1] == "check" and wanted != page.read_text():
-            sys.exit(
-                f"{page}: its table is not that of functions.txt: run generate.py table {page}"
-            )
-        page.write_text(wanted)
-        return
     if len(sys.argv) != 3 or sys.argv[1] not in ("entries", "functions", "stubs"):
         sys.exit(__doc__)
     make = {"entries": entries, "functions": listing, "stubs": stubs}[sys.argv[1]]

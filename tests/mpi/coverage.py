@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How each of MPI's window functions arrives at Skerry, by interface and MPI: measured.
 
-    tests/mpi/coverage.py [--build DIR] [--write docs/mpi.md]
+    tests/mpi/coverage.py [--build DIR]
 
 Runs fortran_check with a second library preloaded before libskerry_mpi.so, which prints every
-function that arrives there (coverage/seen.c), and looks what came after each step. Prints the
-table, or puts it between the marks of the page. Status 1 if a function of an interface does not
-arrive.
+function that arrives there (coverage/seen.c), and looks what came after each step. Prints a table
+in Markdown: `*` is the function's name, a dash means that the interface has none. Status 1 if a
+function of an interface does not arrive.
 """
 
 import argparse
@@ -24,7 +24,6 @@ import generate  # noqa: E402
 import others  # noqa: E402
 import run  # noqa: E402
 
-MARKS = r"(<!-- arrivals -->\n).*?(<!-- end -->)"
 # What Fortran's interfaces ask without C's functions, by the name that is taken over.
 BESIDE_C = {"mpi_win_get_attr_", "pmpi_win_get_attr_", "MPII_Win_get_attr"}
 TITLES = {"mpif_h": "`mpif.h`", "use_mpi": "`use mpi`", "mpi_f08": "`mpi_f08`"}
@@ -121,7 +120,6 @@ def shown(arrived, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--write", type=Path, metavar="PAGE")
     options = parser.parse_args()
     found = {}
     for source in run.SOURCES:
@@ -133,16 +131,7 @@ def main():
     if all(isinstance(one, str) for one in found.values()):
         sys.exit("coverage.py: nothing measured: no Fortran interface is installed")
     text, missing = table(found)
-    if options.write:
-        page = options.write.read_text()
-        changed, count = re.subn(
-            MARKS, lambda m: m[1] + "\n" + text + "\n" + m[2], page, flags=re.S
-        )
-        if count != 1:
-            sys.exit(f"coverage.py: {options.write} has no marks for the table")
-        options.write.write_text(changed)
-    else:
-        print(text, end="")
+    print(text, end="")
     for what in missing:
         print(f"coverage.py: nothing arrives of {what}", file=sys.stderr)
     return 1 if missing else 0
