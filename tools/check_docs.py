@@ -21,10 +21,11 @@ problems = []
 
 
 def rows(page):
-    """First column in backticks, second column without them, of every table row."""
-    return dict(
-        re.findall(r"^\| `(SKERRY_\w+)` \| `?([^|`]*?)`? ?\|", (ROOT / page).read_text(), re.M)
-    )
+    """First column in backticks, second column without them, of every table row; names in the text
+    have no default."""
+    text = (ROOT / page).read_text()
+    named = dict.fromkeys(re.findall(r"`(SKERRY_(?!ERR_|USER_)[A-Z_]+)`", text), "")
+    return named | dict(re.findall(r"^\| `(SKERRY_\w+)` \| `?([^|`]*?)`? ?\|", text, re.M))
 
 
 def compare(what, code, page, documented):
