@@ -1,9 +1,12 @@
-"""The axes, in the words of the command line, and why a machine may not be able to tell an axis' values apart."""
+"""The axes, in the words of the command line, and why a machine may not be able to tell an axis'
+values apart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Annotated, Any, Callable, Optional
+
+from pydantic import AfterValidator
 
 Machine = dict[str, Any]
 
@@ -112,3 +115,12 @@ AXES: dict[str, Axis] = {
         Axis("nodes", "number of nodes", _one_node("scaling over nodes")),
     )
 }
+
+
+def _known(name: str) -> str:
+    if name not in AXES:
+        raise ValueError(f"axis '{name}' is not known; use {', '.join(AXES)}")
+    return name
+
+
+AxisName = Annotated[str, AfterValidator(_known)]

@@ -1,4 +1,5 @@
-"""The command `hpcaas`. Each command is a few lines over the modules; errors are messages with a remedy, never tracebacks."""
+"""The command `hpcaas`. Each command is a few lines over the modules; errors are messages with a
+remedy, never tracebacks."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, NoReturn, Optional
 
 import typer
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.table import Table
 
 from . import __version__, cli_answers, cli_prices
 from .apps import registry
+from .apps.base import App
 from .apps.configured import from_yaml
 from .axes import AXES
 from .axis_options import AxisValues, axis_options
@@ -111,28 +113,25 @@ def apps(
     table = Table("application", "vertical", "state", "installations or remedy")
     for one in tools.apps.values():
         state = one.find(tools.site)
-        table.add_row(
-            one.name,
-            one.vertical,
-            "ready" if state.installations else "missing",
-            ", ".join(f"{i.name} ({i.version})" for i in state.installations)
-            or f"{state.missing}; {state.remedy}",
-        )
+        found = ", ".join(f"{i.name} ({i.version})" for i in state.installations)
+        ready = "ready" if found else "missing"
+        table.add_row(one.name, one.vertical, ready, found or f"{state.missing}; {state.remedy}")
     console.print(table)
     if details:
         for one in tools.apps.values():
-            console.print(
-                f"\n[bold]{one.title}[/bold] ({one.name})\n  origin: {one.origin}\n  licence: {one.licence}\n  check: {one.check}\n  figure of merit: {one.figure}"
-            )
-            for size in one.sizes.values():
-                console.print(
-                    f"  size {size.name}: {size.what}"
-                    + (f"; leaves out: {size.omits}" if size.omits else "; the paper's")
-                )
-    console.print(
-        f"compilers: {', '.join(f'{c.name} {c.version}' for c in tools.compilers.values()) or 'none'}; "
-        f"MPI: {', '.join(f'{m.name} {m.version}' for m in tools.mpis.values()) or 'none'}"
-    )
+            _show_details(one)
+    for what, found in (("compilers", tools.compilers), ("MPI", tools.mpis)):
+        names = ", ".join(f"{one.name} {one.version}" for one in found.values())
+        console.print(f"{what}: {names or 'none'}", markup=False)
+
+
+def _show_details(one: App) -> None:
+    console.print(f"\n[bold]{one.title}[/bold] ({one.name})", highlight=False)
+    for what in ("origin", "licence", "check", "figure"):
+        console.print(f"  {what}: {getattr(one, what)}", markup=False, highlight=False)
+    for size in one.sizes.values():
+        omits = f"leaves out: {size.omits}" if size.omits else "the paper's"
+        console.print(f"  size {size.name}: {size.what}; {omits}", markup=False)
 
 
 @app.command()
@@ -162,27 +161,29 @@ def _choice(
     repeats: str,
     axis_values: dict[str, Optional[str]],
 ) -> Choice:
-    sizes: dict[str, str] = {}
-    for text in size or []:
-        left, eq, right = text.partition("=")
-        sizes[left if eq else ""] = right if eq else left
     if mode not in ("full", "oat", "search"):
         raise BadInput(f"mode '{mode}' is not known", "use full, oat or search")
-    values: dict[str, list[Any]] = {
-        name: v for name, text in axis_values.items() if (v := _split(text))
-    }
-    # `none` is a value: run without one.
-    for axis in ("mpi", "container"):
-        if axis in values:
-            values[axis] = [None if v == "none" else v for v in values[axis]]
-    for axis, asked in values.items():
-        for value in asked:
-            check_value(axis, value)
+    sizes: dict[str, str] = {}
+    for text in size or []:
+        name, _, value = text.rpartition("=")
+        sizes[name] = value
+    values: dict[str, list[Any]] = {}
+    for axis, text in axis_values.items():
+        if text is not None:
+            values[axis] = [_value(axis, part) for part in _split(text) or [""]]
     chosen = [
         from_yaml(Path(name)).name if name.endswith((".yaml", ".yml")) else name
         for name in _split(names) or list(tools.apps)
     ]
     return Choice(chosen, sizes, values, mode, parse_repeats(repeats))
+
+
+def _value(axis: str, text: str) -> Optional[str]:
+    """`none` is a value of some axes: run without one."""
+    if text == "none" and axis in ("mpi", "container"):
+        return None
+    check_value(axis, text)
+    return text
 
 
 def show_plan(plan: Plan, verbose: bool = True) -> None:
@@ -235,13 +236,17 @@ def plan(
 
 
 def _check_limits(
-    budget_min: Optional[float], time_limit_s: Optional[int], noise: str
+    mode: str, budget_min: Optional[float], time_limit_s: Optional[int], noise: str
 ) -> None:
     """Refuses what cannot be meant."""
     check_positive("--budget-min", budget_min)
     check_positive("--time-limit-s", time_limit_s)
     if noise not in ("flag", "refuse", "ignore"):
         raise BadInput(f"--noise '{noise}' is not known", "use flag, refuse or ignore")
+    if mode == "search" and budget_min is None:
+        raise BadInput(
+            "a search spends a given time, and none is given", "add --budget-min MINUTES"
+        )
 
 
 @app.command()
@@ -268,28 +273,25 @@ def measure(
     *,
     values: AxisValues,
 ) -> None:
-    """Measures a plan: serially, with repeats, load and provenance. Ctrl-C keeps what was measured; the same command goes on."""
+    """Measures a plan: serially, with repeats, load and provenance. Ctrl-C keeps what was measured;
+    the same command goes on."""
     from .running.campaign import Campaign, Options, save_results
     from .running.lock import MachineLock
     from .search import Searcher
 
-    tools = _tools(site, names)
-    _check_limits(budget_min, time_limit_s, noise)
+    _check_limits(mode, budget_min, time_limit_s, noise)
     check_name("--campaign", campaign)
     check_name("--machine", machine)
-    choice = _choice(names, tools, size, mode, repeats, values)
-    if mode == "search":  # it chooses from all
-        choice.mode = "full"
+    tools = _tools(site, names)
+    # A search chooses from all.
+    choice = _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values)
     found = _look(tools, out, machine, choice.most_nodes)
     profile, topology = _machine(tools, found, machine), found.topology
     planned = make_plan(choice, tools, profile, topology)
     show_plan(planned, verbose=False)
     if not planned.runs:
         raise HpcaasError("nothing is left to run", "see the reasons above")
-    if mode == "search" and budget_min is None:
-        raise HpcaasError(
-            "a search spends a given time, and none is given", "add --budget-min MINUTES"
-        )
+    chooser = Searcher(planned, seed=1).next if mode == "search" else None
     directory = (out / campaign).resolve()
     options = Options((budget_min or 0) * 60 or None, time_limit_s, retry=retry)
     with (
@@ -307,16 +309,22 @@ def measure(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
         try:
-            results = run.run(planned, Searcher(planned, seed=1).next if mode == "search" else None)
+            results = run.run(planned, chooser)
         except KeyboardInterrupt:
-            save_results(run.results(), directory)
             bar.stop()
-            console.print(
-                f"interrupted; {len(run.results().samples)} samples are kept in '{directory}', the"
-                " same command continues"
-            )
-            raise typer.Exit(130)
+            _interrupted(run.results(), directory)
     _show_results(results, save_results(results, directory))
+
+
+def _interrupted(results: ResultSet, directory: Path) -> NoReturn:
+    from .running.campaign import save_results
+
+    save_results(results, directory)
+    console.print(
+        f"interrupted; {len(results.samples)} samples are kept in '{directory}', the same command"
+        " continues"
+    )
+    raise typer.Exit(130)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from .answers.costs import Pricing, Terms, paper_pricing, price_machines
 from .answers.decide import Deadline
 from .answers.groups import Trust
 from .errors import BadInput, HpcaasError
-from .model import ResultSet, Status, merge, renamed
+from .model import ResultSet, Sample, Status, merge, renamed
 from .money import RUNS_PER_RENTAL
 from .running.noise import WAITING_LIMIT, disturbed
 
@@ -349,18 +350,24 @@ def _side(text: str) -> Sides:
     return {machine: part}
 
 
-def _pairs(a: str, b: Optional[str]) -> tuple[list[tuple[str, ResultSet, str, ResultSet]], str]:
+Pair = tuple[str, ResultSet, str, ResultSet]
+
+
+def _within(name: str, side: Sides) -> list[Pair]:
+    """Each machine of one file with every other."""
+    if len(side) < 2:
+        raise BadInput(
+            f"'{name}' holds one machine, '{next(iter(side))}'", "name a second file or machine"
+        )
+    return [(m, side[m], n, side[n]) for m, n in itertools.combinations(side, 2)]
+
+
+def _pairs(a: str, b: Optional[str]) -> tuple[list[Pair], str]:
     """What is compared with what, and what has no partner. One machine on each side is one pair;
     otherwise each machine is compared with itself, or, in one file, with every other."""
     one = _side(a)
     if b is None:
-        if len(one) < 2:
-            raise BadInput(
-                f"'{a}' holds one machine, '{next(iter(one))}'", "name a second file or machine"
-            )
-        names = list(one)
-        found = [(m, one[m], n, one[n]) for i, m in enumerate(names) for n in names[i + 1 :]]
-        return found, ""
+        return _within(a, one), ""
     two = _side(b)
     if len(one) == len(two) == 1:
         (mine,), (theirs,) = one.values(), two.values()
@@ -426,19 +433,20 @@ def merge_files(
 
 def holds(results: ResultSet) -> list[str]:
     """What a set of results holds: one line per machine and application."""
+    found: dict[tuple[str, str, str], list[Sample]] = {}
+    for s in results.samples:
+        found.setdefault((s.machine, s.configuration.app, s.configuration.size), []).append(s)
     lines = []
-    for machine in dict.fromkeys(s.machine for s in results.samples):
-        mine = [s for s in results.samples if s.machine == machine]
-        for app in dict.fromkeys((s.configuration.app, s.configuration.size) for s in mine):
-            some = [s for s in mine if (s.configuration.app, s.configuration.size) == app]
-            quiet = sum(s.ok and not disturbed(s.load, WAITING_LIMIT) for s in some)
-            settings = len({s.configuration.key() for s in some})
-            when = sorted(s.started[:10] for s in some if s.started)
-            days = f", {when[0]} to {when[-1]}" if when else ""
-            lines.append(
-                f"{machine}: {app[0]} {app[1]}: {len(some)} runs of {settings} configurations,"
-                f" {sum(s.ok for s in some)} good, {quiet} of them undisturbed{days}"
-            )
+    for (machine, app, size), some in found.items():
+        good = [s for s in some if s.ok]
+        quiet = sum(not disturbed(s.load, WAITING_LIMIT) for s in good)
+        settings = len({s.configuration.key() for s in some})
+        when = sorted(s.started[:10] for s in some if s.started)
+        days = f", {when[0]} to {when[-1]}" if when else ""
+        lines.append(
+            f"{machine}: {app} {size}: {len(some)} runs of {settings} configurations,"
+            f" {len(good)} good, {quiet} of them undisturbed{days}"
+        )
     return lines
 
 

@@ -39,7 +39,7 @@ def launch(config: Configuration, mpi: Mpi | None, *, wide_cores: bool = False) 
     elif mpi is None:
         built = _serial(config, binding)
     elif mpi.kind == "openmpi":
-        built = _openmpi(config, mpi, binding, wide_cores)
+        built = _openmpi(config, mpi, binding)
     elif mpi.kind == "mpich":
         built = _hydra(config, mpi, binding)
     elif mpi.kind == "intelmpi":
@@ -85,117 +85,111 @@ def _srun(config: Configuration, binding: str, wide_cores: bool) -> Launch:
     return Launch(argv)
 
 
-def _openmpi(config: Configuration, mpi: Mpi, binding: str, wide_cores: bool) -> Launch:
-    argv = [mpi.mpirun, "-n", str(config.ranks)]
-    remarks: list[str] = []
+_OPENMPI_ENV = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+_OPENMPI_FRAMEWORKS = {
+    "ucx": ["--mca", "pml", "ucx"],
+    "ofi": ["--mca", "pml", "cm", "--mca", "mtl", "ofi"],
+    "ob1": ["--mca", "pml", "ob1"],
+}
+
+
+def _openmpi(config: Configuration, mpi: Mpi, binding: str) -> Launch:
     five = mpi.major >= 5
-    socket = "package" if five else "socket"
-    over_nodes, over_sockets = _distribution(config)
-    width = f":PE={config.threads}" if config.threads > 1 else ""
+    argv, remarks = [mpi.mpirun, "-n", str(config.ranks)], list[str]()
+    by_node = "node" if _distribution(config)[0] == "cyclic" else "slot"
     if binding == "auto":
-        argv += ["--report-bindings"]
-        if config.distribution:
-            argv += ["--map-by", "node" if over_nodes == "cyclic" else "slot"]
+        argv += ["--report-bindings"] + (["--map-by", by_node] if config.distribution else [])
     elif binding == "none":
-        argv += ["--bind-to", "none", "--map-by", "node" if over_nodes == "cyclic" else "slot"]
+        argv += ["--bind-to", "none", "--map-by", by_node]
     else:
-        if over_nodes == "cyclic":
-            unit = "node"
-            if over_sockets == "cyclic":
-                # --map-by node fills a node's sockets in order; nothing says `node, then socket` in
-                # one word.
-                remarks.append(
-                    "OpenMPI has no word for cyclic:cyclic; ranks go round nodes and fill sockets in order (cyclic:block)"
-                )
-        elif over_sockets == "cyclic" and binding != "sockets":
-            unit = socket
-        else:
-            unit = {
-                "threads": "hwthread",
-                "cores": "core",
-                "sockets": socket if over_sockets == "cyclic" else "core",
-            }[binding]
-            if width and unit in ("core", "hwthread"):
-                unit = "slot"
-        argv += [
-            "--map-by",
-            unit + (width if binding != "sockets" else ""),
-            "--bind-to",
-            {"threads": "hwthread", "cores": "core", "sockets": socket}[binding],
-        ]
-        if binding == "threads":
-            argv += ["--use-hwthread-cpus"] if not five else []
+        argv += _openmpi_binding(config, binding, five, remarks)
     if config.ranks_per_node or config.nodes > 1:
         argv += ["-N" if five else "-npernode", str(config.per_node)]
-    env = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_ALLOW_RUN_AS_ROOT": "1",
-        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    }
-    framework = {
-        "ucx": ["--mca", "pml", "ucx"],
-        "ofi": ["--mca", "pml", "cm", "--mca", "mtl", "ofi"],
-        "ob1": ["--mca", "pml", "ob1"],
-    }
-    if config.framework:
-        if config.framework not in framework:
-            raise BadInput(
-                f"OpenMPI has no communication framework '{config.framework}'",
-                f"use one of {', '.join(framework)}",
-            )
-        argv += framework[config.framework]
+    if config.framework not in (None, *_OPENMPI_FRAMEWORKS):
+        raise BadInput(
+            f"OpenMPI has no communication framework '{config.framework}'",
+            f"use one of {', '.join(_OPENMPI_FRAMEWORKS)}",
+        )
+    argv += _OPENMPI_FRAMEWORKS.get(config.framework or "", [])
     # mpirun exports nothing to other nodes unless told, and warns of a variable that is not set.
-    exported = ["OMP_NUM_THREADS", *thread_environment(binding), *WATCH_VARIABLES]
-    for name in exported if config.nodes > 1 else []:
-        argv += ["-x", name]
-    return Launch(argv, env, remarks)
+    if config.nodes > 1:
+        for name in ("OMP_NUM_THREADS", *thread_environment(binding), *WATCH_VARIABLES):
+            argv += ["-x", name]
+    return Launch(argv, dict(_OPENMPI_ENV), remarks)
+
+
+def _openmpi_binding(
+    config: Configuration, binding: str, five: bool, remarks: list[str]
+) -> list[str]:
+    """Mapping and binding to threads, cores or sockets, which version 5 calls packages."""
+    socket = "package" if five else "socket"
+    over_nodes, over_sockets = _distribution(config)
+    unit = {"threads": "hwthread", "cores": "core", "sockets": socket}[binding]
+    width = f":PE={config.threads}" if config.threads > 1 and binding != "sockets" else ""
+    if over_nodes == over_sockets == "cyclic":
+        # --map-by node fills a node's sockets in order; nothing says `node, then socket` in one
+        # word.
+        remarks.append(
+            "OpenMPI has no word for cyclic:cyclic; ranks go round nodes and fill sockets in order"
+            " (cyclic:block)"
+        )
+    if over_nodes == "cyclic":
+        dealt = "node"
+    elif over_sockets == "cyclic":
+        dealt = socket
+    elif binding == "sockets":
+        dealt = "core"
+    else:
+        dealt = "slot" if width else unit
+    words = ["--map-by", dealt + width, "--bind-to", unit]
+    return words + (["--use-hwthread-cpus"] if binding == "threads" and not five else [])
 
 
 def _hydra(config: Configuration, mpi: Mpi, binding: str) -> Launch:
-    argv = [mpi.mpirun, "-n", str(config.ranks)]
-    over_nodes, over_sockets = _distribution(config)
-    env: dict[str, str] = {}
-    if config.nodes > 1 or config.ranks_per_node:
-        # One rank per node and turn is what `cyclic` means; hydra starts over at the first host
-        # when the list ends.
-        argv += ["-ppn", "1" if over_nodes == "cyclic" else str(config.per_node)]
+    argv = _start(config, mpi)
     if binding == "none":
         argv += ["-bind-to", "none"]
     elif binding != "auto":
         unit = {"threads": "hwthread", "cores": "core", "sockets": "socket"}[binding]
         width = f":{config.threads}" if config.threads > 1 and binding != "sockets" else ""
         argv += ["-bind-to", unit + width]
-        if over_sockets == "cyclic":
+        if _distribution(config)[1] == "cyclic":
             argv += ["-map-by", "socket"]
-    if config.framework:
-        if config.framework not in mpi.frameworks:
-            raise BadInput(
-                f"MPICH '{mpi.name}' was built for {', '.join(mpi.frameworks) or 'an unknown device'}, not for '{config.framework}'",
-                "leave out --framework, or add another MPICH installation to the site file",
-            )
-        if len(mpi.frameworks) > 1:
-            env["MPICH_CH4_NETMOD"] = config.framework
-    return Launch(argv, env)
+    if config.framework not in (None, *mpi.frameworks):
+        raise BadInput(
+            f"MPICH '{mpi.name}' was built for {', '.join(mpi.frameworks) or 'an unknown device'},"
+            f" not for '{config.framework}'",
+            "leave out --framework, or add another MPICH installation to the site file",
+        )
+    several = config.framework and len(mpi.frameworks) > 1
+    return Launch(argv, {"MPICH_CH4_NETMOD": str(config.framework)} if several else {})
+
+
+def _start(config: Configuration, mpi: Mpi) -> list[str]:
+    """What hydra's mpirun, of MPICH and of Intel MPI, begins with. One rank per node and turn is
+    what `cyclic` means; hydra starts over at the first host when the list ends."""
+    argv = [mpi.mpirun, "-n", str(config.ranks)]
+    if config.nodes > 1 or config.ranks_per_node:
+        cyclic = _distribution(config)[0] == "cyclic"
+        argv += ["-ppn", "1" if cyclic else str(config.per_node)]
+    return argv
 
 
 def _intel(config: Configuration, mpi: Mpi, binding: str) -> Launch:
-    argv = [mpi.mpirun, "-n", str(config.ranks)]
-    over_nodes, over_sockets = _distribution(config)
     env: dict[str, str] = {}
-    if config.nodes > 1 or config.ranks_per_node:
-        argv += ["-ppn", "1" if over_nodes == "cyclic" else str(config.per_node)]
     if binding == "none":
         env["I_MPI_PIN"] = "0"
     elif binding != "auto":
+        cyclic = _distribution(config)[1] == "cyclic"
         env["I_MPI_PIN"] = "1"
         env["I_MPI_PIN_CELL"] = "unit" if binding == "threads" else "core"
-        env["I_MPI_PIN_DOMAIN"] = (
-            "socket"
-            if binding == "sockets"
-            else ("omp" if config.threads > 1 else ("1" if binding == "threads" else "core"))
-        )
-        env["I_MPI_PIN_ORDER"] = "scatter" if over_sockets == "cyclic" else "compact"
+        env["I_MPI_PIN_DOMAIN"] = _intel_domain(config, binding)
+        env["I_MPI_PIN_ORDER"] = "scatter" if cyclic else "compact"
     if config.framework:
         if config.framework != "ofi":
             raise BadInput(
@@ -203,4 +197,13 @@ def _intel(config: Configuration, mpi: Mpi, binding: str) -> Launch:
                 "choose ofi, or another MPI for ucx",
             )
         env["I_MPI_FABRICS"] = "shm:ofi"
-    return Launch(argv, env)
+    return Launch(_start(config, mpi), env)
+
+
+def _intel_domain(config: Configuration, binding: str) -> str:
+    """The CPUs of one rank."""
+    if binding == "sockets":
+        return "socket"
+    if config.threads > 1:
+        return "omp"
+    return "1" if binding == "threads" else "core"

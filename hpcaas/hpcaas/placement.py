@@ -92,6 +92,43 @@ def _sockets_of_local_ranks(count: int, capacity: dict[int, int], policy: str) -
     return result
 
 
+@dataclass(frozen=True)
+class _Room:
+    """What one rank takes of a node."""
+
+    topology: Topology
+    binding: str
+    threads: int
+    width: int  # threads that one unit carries
+    need: int  # units
+
+    def bind(self, node: int, units: list[list[int]], start: int) -> Place:
+        """The rank that begins at unit `start`; where units end, it begins again at the first."""
+        chosen = [units[(start + i) % len(units)] for i in range(self.need)]
+        if self.binding == "sockets":
+            all_cpus = self.topology.cpus
+            sockets = {c.socket for c in all_cpus if any(c.id in unit for unit in chosen)}
+            cpus = frozenset(c.id for c in all_cpus if c.socket in sockets)
+            return Place(node, cpus, (cpus,) * self.threads)
+        cpus = frozenset(cpu for unit in chosen for cpu in unit)
+        of_thread = (chosen[t // self.width % self.need] for t in range(self.threads))
+        return Place(node, cpus, tuple(map(frozenset, of_thread)))
+
+    def fill(self, node: int, ranks: int, units: dict[int, list[list[int]]], policy: str):
+        """Places of the ranks of one node; `units`: of each socket."""
+        capacity = {socket: len(of) // self.need for socket, of in units.items()}
+        if not any(capacity.values()):
+            # A rank wider than any socket spans them all, in order.
+            flat = [unit for of in units.values() for unit in of]
+            return [self.bind(node, flat, local * self.need) for local in range(ranks)]
+        used = dict.fromkeys(units, 0)
+        places = []
+        for socket in _sockets_of_local_ranks(ranks, capacity, policy):
+            places.append(self.bind(node, units[socket], used[socket]))
+            used[socket] += self.need
+        return places
+
+
 def place(
     topology: Topology,
     *,
@@ -107,94 +144,52 @@ def place(
     """smt: off leaves second hardware threads unused, on deals threads to them, None (nothing
     asked) deals threads to cores and lets them float between the core's hardware threads. Places of
     all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
-    if binding not in BINDINGS:
-        raise BadInput(f"binding '{binding}' is not known", f"use one of {', '.join(BINDINGS)}")
-    if distribution not in DISTRIBUTIONS:
-        raise BadInput(
-            f"distribution '{distribution}' is not known", f"use one of {', '.join(DISTRIBUTIONS)}"
-        )
+    for what, given, known in (
+        ("binding", binding, BINDINGS),
+        ("distribution", distribution, DISTRIBUTIONS),
+    ):
+        if given not in known:
+            raise BadInput(f"{what} '{given}' is not known", f"use one of {', '.join(known)}")
     over_nodes, over_sockets = distribution.split(":")
-    if binding == "auto":
-        return _launcher_default(topology, nodes, ranks, per_node, threads, over_nodes, mpi)
     node_of = nodes_of_ranks(ranks, nodes, per_node, over_nodes)
-    every = frozenset(c.id for c in topology.cpus)
+    if binding == "auto":
+        return _launcher_default(topology, node_of, nodes, threads, mpi)
     if binding == "none":
-        return [Place(node, every, (every,) * threads) for node in node_of]
-    units = _units(topology, binding, smt)
+        return _unbound(topology, node_of, threads)
     # With SMT on, a core carries as many threads as it has hardware threads, so fewer cores are
     # needed.
     width = topology.threads_per_core if smt == "on" and binding != "threads" else 1
-    need = -(-threads // width)
-    places: list[Optional[Place]] = [None] * ranks
-    for node in range(nodes):
-        mine = [rank for rank in range(ranks) if node_of[rank] == node]
-        capacity = {socket: len(of) // need for socket, of in units.items()}
-        if not any(capacity.values()):
-            # A rank wider than any socket spans them all, in order.
-            flat = [unit for socket in units for unit in units[socket]]
-            for local, rank in enumerate(mine):
-                places[rank] = _bind(
-                    topology, node, flat, local * need, need, threads, width, binding
-                )
-            continue
-        used = {socket: 0 for socket in units}
-        for rank, socket in zip(mine, _sockets_of_local_ranks(len(mine), capacity, over_sockets)):
-            places[rank] = _bind(
-                topology, node, units[socket], used[socket], need, threads, width, binding
-            )
-            used[socket] += need
-    return [p for p in places if p is not None]
+    room = _Room(topology, binding, threads, width, -(-threads // width))
+    units = _units(topology, binding, smt)
+    of_node = {
+        node: iter(room.fill(node, node_of.count(node), units, over_sockets))
+        for node in set(node_of)
+    }
+    return [next(of_node[node]) for node in node_of]
 
 
-def _bind(
-    topology: Topology,
-    node: int,
-    units: list[list[int]],
-    start: int,
-    need: int,
-    threads: int,
-    width: int,
-    binding: str,
-) -> Place:
-    chosen = [units[(start + i) % len(units)] for i in range(need)]
-    if binding == "sockets":
-        sockets = {c.socket for c in topology.cpus if any(c.id in unit for unit in chosen)}
-        cpus = frozenset(cpu for socket in sockets for cpu in topology.of_socket(socket))
-        return Place(node, cpus, (cpus,) * threads)
-    cpus = frozenset(cpu for unit in chosen for cpu in unit)
-    return Place(node, cpus, tuple(frozenset(chosen[t // width % need]) for t in range(threads)))
+def _unbound(topology: Topology, node_of: list[int], threads: int) -> list[Place]:
+    every = frozenset(c.id for c in topology.cpus)
+    return [Place(node, every, (every,) * threads) for node in node_of]
 
 
 def _launcher_default(
-    topology: Topology,
-    nodes: int,
-    ranks: int,
-    per_node: int,
-    threads: int,
-    over_nodes: str,
-    mpi: Optional[str],
+    topology: Topology, node_of: list[int], nodes: int, threads: int, mpi: Optional[str]
 ) -> Optional[list[Place]]:
     """What `auto` does where documentation says it: hydra binds nothing; OpenMPI binds a rank to
     one core when there are at most two ranks, however many threads it has, and to a socket or NUMA
     domain beyond."""
-    node_of = nodes_of_ranks(ranks, nodes, per_node, over_nodes)
-    every = frozenset(c.id for c in topology.cpus)
     kind = (mpi or "").split("-")[0].rstrip("0123456789.")
     if kind == "mpich":
-        return [Place(node, every, (every,) * threads) for node in node_of]
-    if kind == "openmpi" and ranks <= 2 and nodes == 1:
-        return [
-            Place(
-                0,
-                frozenset(topology.of_core(topology.cores[rank % len(topology.cores)])),
-                (frozenset(topology.of_core(topology.cores[rank % len(topology.cores)])),)
-                * threads,
-            )
-            for rank in range(ranks)
-        ]
-    if kind == "openmpi" and nodes == 1 and len({c.numa for c in topology.cpus}) == 1:
-        return [Place(node, every, (every,) * threads) for node in node_of]
-    return None
+        return _unbound(topology, node_of, threads)
+    if kind != "openmpi" or nodes > 1:
+        return None
+    if len(node_of) <= 2:
+        cores = [topology.cores[rank % len(topology.cores)] for rank in range(len(node_of))]
+        sets = [frozenset(topology.of_core(core)) for core in cores]
+        return [Place(0, cpus, (cpus,) * threads) for cpus in sets]
+    one_domain = len({c.numa for c in topology.cpus}) == 1
+    return _unbound(topology, node_of, threads) if one_domain else None
 
 
 def thread_environment(binding: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
@@ -111,75 +112,98 @@ def _candidates(
     left: list[LeftOut],
 ) -> dict[str, list[Any]]:
     """Values per axis for one application, with those that do not apply taken out."""
-    values: dict[str, list[Any]] = {}
     defaults = app.defaults()
-    carried = {axis for i in installed for axis in i.axes}
+    values: dict[str, list[Any]] = {}
     for axis in (*FIELDS, "split"):
-        asked = choice.values.get(axis)
-        why = app.applies(axis)
-        if axis == "installation":
-            values[axis] = _installations(app, choice, installed, left)
-            continue
-        if asked and why is not None and axis in carried:
-            asked = None  # selects installations, see below
-        if asked and why is not None:
-            # One value for all applications is a setting, not a comparison: nothing is lost where
-            # it does not apply.
-            if len(asked) > 1:
-                left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked))}", why))
-            asked = None
-        if asked and len(asked) > 1:
-            reason = AXES[axis].unmeasurable(machine)
-            if reason:
-                # Without SMT neither `on` nor `off` says anything of a run.
-                kept = [] if axis == "smt" else asked[:1]
-                left.append(
-                    LeftOut(
-                        f"{app.name}: {axis} {', '.join(map(str, asked[len(kept) :]))}",
-                        reason,
-                        len(asked) - len(kept),
-                    )
-                )
-                asked = kept
-        values[axis] = list(dict.fromkeys(asked)) if asked else [defaults.get(axis)]
+        asked = _asked(axis, app, choice, machine, installed, left)
+        values[axis] = list(dict.fromkeys(asked)) or [defaults.get(axis)]
+    values["installation"] = _installations(app, choice, installed, left)
     if values["split"] == [None]:
         values["split"] = ["1x1"]
     return values
 
 
+def _asked(
+    axis: str,
+    app: App,
+    choice: Choice,
+    machine: dict[str, Any],
+    installed: list[Installation],
+    left: list[LeftOut],
+) -> list[Any]:
+    """What the user asks for on one axis and what can be told apart here; the rest is left out."""
+    asked = choice.values.get(axis) or []
+    why = app.applies(axis)
+    if asked and why is not None:
+        # One value for all applications is a setting, not a comparison: nothing is lost where it
+        # does not apply. An axis of the installations selects among those.
+        if len(asked) > 1 and not _by_installation(axis, app, installed):
+            left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked))}", why))
+        return []
+    reason = AXES[axis].unmeasurable(machine) if len(asked) > 1 else None
+    if not reason:
+        return asked
+    # Without SMT neither `on` nor `off` says anything of a run.
+    kept = [] if axis == "smt" else asked[:1]
+    lost = asked[len(kept) :]
+    left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, lost))}", reason, len(lost)))
+    return kept
+
+
 def _installations(
     app: App, choice: Choice, installed: list[Installation], left: list[LeftOut]
 ) -> list[Optional[str]]:
-    """Names of the installations to run. Axes that an application cannot be built for reach it through installations: asking for
-    compilers or targets selects those that stand for them."""
-    named = choice.values.get("installation")
-    chosen = [i for i in installed if named is None or named == ["all"] or i.name in named]
-    selecting = [
-        axis
-        for axis in FIELDS
-        if choice.values.get(axis)
-        and axis != "installation"
-        and app.applies(axis) is not None
-        and any(axis in i.axes for i in installed)
-    ]
+    """Names of the installations to run. Axes that an application cannot be built for reach it
+    through installations: asking for compilers or targets selects those that stand for them."""
+    chosen = _named(app, choice, installed, left)
+    selecting = [a for a in FIELDS if choice.values.get(a) and _by_installation(a, app, installed)]
     for axis in selecting:
-        asked = [str(v) for v in choice.values[axis]]
-        none_has = [v for v in asked if not any(i.axes.get(axis) == v for i in installed)]
-        if none_has:
-            left.append(
-                LeftOut(
-                    f"{app.name}: {axis} {', '.join(none_has)}",
-                    "no installation stands for it; describe one in the site file",
-                )
-            )
-        chosen = [i for i in chosen if i.axes.get(axis) in asked]
-    if named is None and not selecting and chosen:
-        # The first that fits each MPI that is asked for; one that says no MPI fits all.
-        mpis = choice.values.get("mpi") or [app.defaults().get("mpi")]
-        fit = [next((i for i in chosen if i.axes.get("mpi") in (None, m)), None) for m in mpis]
-        chosen = list({i.name: i for i in fit if i}.values()) or chosen[:1]
+        chosen = _selected(axis, app, choice.values[axis], installed, chosen, left)
+    if "installation" not in choice.values and not selecting:
+        chosen = _first_of_each_mpi(app, choice, chosen)
     # With one installation that says nothing of itself the axis says nothing either.
     return [i.name if len(installed) > 1 or i.axes else None for i in chosen]
+
+
+def _named(
+    app: App, choice: Choice, installed: list[Installation], left: list[LeftOut]
+) -> list[Installation]:
+    names = choice.values.get("installation", ["all"])
+    found = [i for i in installed if names == ["all"] or i.name in names]
+    if not found:
+        has = ", ".join(i.name for i in installed)
+        left.append(LeftOut(f"{app.name}: all runs", f"no installation of that name, it has {has}"))
+    return found
+
+
+def _by_installation(axis: str, app: App, installed: list[Installation]) -> bool:
+    """Whether an axis selects among installations instead of being a choice of the application."""
+    return app.applies(axis) is not None and any(axis in i.axes for i in installed)
+
+
+def _selected(
+    axis: str,
+    app: App,
+    values: list[Any],
+    installed: list[Installation],
+    chosen: list[Installation],
+    left: list[LeftOut],
+) -> list[Installation]:
+    """Those of the chosen installations that stand for one of the values."""
+    asked = [str(v) for v in values]
+    there = {i.axes.get(axis) for i in installed}
+    absent = [v for v in asked if v not in there]
+    if absent:
+        why = "no installation stands for it; describe one in the site file"
+        left.append(LeftOut(f"{app.name}: {axis} {', '.join(absent)}", why))
+    return [i for i in chosen if i.axes.get(axis) in asked]
+
+
+def _first_of_each_mpi(app: App, choice: Choice, chosen: list[Installation]) -> list[Installation]:
+    """The first that fits each MPI that is asked for; one that says no MPI fits all."""
+    mpis = choice.values.get("mpi") or [app.defaults().get("mpi")]
+    fit = [next((i for i in chosen if i.axes.get("mpi") in (None, m)), None) for m in mpis]
+    return list({i.name: i for i in fit if i}.values()) or chosen[:1]
 
 
 def _combinations(values: dict[str, list[Any]], mode: str) -> Iterable[dict[str, Any]]:
@@ -220,39 +244,50 @@ def _impossible(
         tools.context(config)
     except (Missing, BadInput) as error:
         return str(error)
-    why = app.impossible(config)
-    if why:
-        return why
-    why = _impossible_on_site(config, tools, machine)
-    if why:
-        return why
+    return (
+        app.impossible(config)
+        or _impossible_on_site(config, tools, machine)
+        or _no_launcher(config, app)
+        or _too_many_workers(config, topology)
+        or _beyond_processor(config, machine)
+        or _too_large(config, app, machine)
+    )
+
+
+def _no_launcher(config: Configuration, app: App) -> Optional[str]:
     if config.launcher not in (None, "srun", "mpirun"):
         return f"launcher '{config.launcher}' is not known: srun or mpirun"
-    if (
-        config.ranks > 1
-        and config.mpi is None
-        and app.applies("mpi") is None
-        and config.launcher != "srun"
-    ):
-        return f"{config.ranks} ranks need an MPI"
-    width = topology.threads_per_core if config.smt == "on" or config.binding == "threads" else 1
+    if config.ranks == 1 or config.mpi or config.launcher == "srun":
+        return None
+    return f"{config.ranks} ranks need an MPI" if app.applies("mpi") is None else None
+
+
+def _too_many_workers(config: Configuration, topology: Topology) -> Optional[str]:
+    wide = config.smt == "on" or config.binding == "threads"
+    width = topology.threads_per_core if wide else 1
     available = len(topology.cores) * width
-    if config.per_node * config.threads > available:
-        return (
-            f"{config.per_node} ranks x {config.threads} threads on a node with {available} "
-            + ("hardware threads" if width > 1 else "cores")
-            + ": more workers than cores, and spinning ranks collapse"
-        )
-    if config.target and config.compiler:
-        lacking = [
-            f for f in TARGET_NEEDS.get(config.target, []) if f not in machine.get("isa", [])
-        ]
-        if lacking:
-            return f"target '{config.target}' uses {', '.join(lacking)}, which this CPU lacks"
-    memory = machine.get("memory_gib")
-    if memory and app.size(config).memory_mib / 1024.0 > memory * config.nodes:
-        return f"size '{config.size}' needs {app.size(config).memory_mib / 1024.0:.0f} GiB, this machine has {memory}"
-    return None
+    if config.per_node * config.threads <= available:
+        return None
+    return (
+        f"{config.per_node} ranks x {config.threads} threads on a node with {available} "
+        + ("hardware threads" if width > 1 else "cores")
+        + ": more workers than cores, and spinning ranks collapse"
+    )
+
+
+def _beyond_processor(config: Configuration, machine: dict[str, Any]) -> Optional[str]:
+    needs = TARGET_NEEDS.get(config.target or "", []) if config.compiler else []
+    lacking = [flag for flag in needs if flag not in machine.get("isa", [])]
+    if not lacking:
+        return None
+    return f"target '{config.target}' uses {', '.join(lacking)}, which this CPU lacks"
+
+
+def _too_large(config: Configuration, app: App, machine: dict[str, Any]) -> Optional[str]:
+    memory, needed = machine.get("memory_gib"), app.size(config).memory_mib / 1024.0
+    if not memory or needed <= memory * config.nodes:
+        return None
+    return f"size '{config.size}' needs {needed:.0f} GiB, this machine has {memory}"
 
 
 def _impossible_on_site(
@@ -260,32 +295,43 @@ def _impossible_on_site(
 ) -> Optional[str]:
     """What the site lacks for this configuration: Slurm, a way to start ranks, an image, a GPU, the
     right processor to build on."""
-    elsewhere = machine.get("planned")  # what a rented cluster has is not known here
-    if config.launcher == "srun" and not elsewhere and not shutil.which("srun"):
-        return "launcher 'srun' is not here (no Slurm)"
-    if config.pmi and not elsewhere and config.pmi not in slurm.mpi_types():
-        return f"srun has no --mpi={config.pmi}; it has {', '.join(slurm.mpi_types()) or 'none'}"
-    if config.gpu == "on" and not machine.get("gpus"):
-        return "no GPU with a driver in this machine"
-    if config.nodes > machine.get("nodes_available", 1):
+    nodes = machine.get("nodes_available", 1)
+    if config.nodes > nodes:
         return (
-            f"{config.nodes} nodes, and this site has {machine.get('nodes_available', 1)}: "
+            f"{config.nodes} nodes, and this site has {nodes}: "
             "`nodes_available:` in the site file says more"
         )
-    if config.target == "native" and tools.site.get("build_on") == "login":
-        built, runs = archspec.cpu.host().name, machine.get("microarchitecture")
-        if built != runs:
-            return (
-                f"target 'native' built on this node is for {built}, the compute nodes are {runs}: "
-                "build on them (`build_on: compute` in the site file), or name the target"
-            )
+    if config.gpu == "on" and not machine.get("gpus"):
+        return "no GPU with a driver in this machine"
     try:
         container_of(tools.site, config.container)
         if config.gpu == "on":
             tools.apps[config.app].run(config, tools.context(config))
     except (Missing, BadInput) as error:
         return str(error)
+    if machine.get("planned"):
+        return None  # what else a rented cluster has is not known here
+    return _without_slurm(config) or _built_elsewhere(config, tools, machine)
+
+
+def _without_slurm(config: Configuration) -> Optional[str]:
+    if config.launcher == "srun" and not shutil.which("srun"):
+        return "launcher 'srun' is not here (no Slurm)"
+    if config.pmi and config.pmi not in slurm.mpi_types():
+        return f"srun has no --mpi={config.pmi}; it has {', '.join(slurm.mpi_types()) or 'none'}"
     return None
+
+
+def _built_elsewhere(config: Configuration, tools: Tools, machine: dict[str, Any]) -> Optional[str]:
+    if config.target != "native" or tools.site.get("build_on") != "login":
+        return None
+    built, runs = archspec.cpu.host().name, machine.get("microarchitecture")
+    if built == runs:
+        return None
+    return (
+        f"target 'native' built on this node is for {built}, the compute nodes are {runs}: "
+        "build on them (`build_on: compute` in the site file), or name the target"
+    )
 
 
 def _indistinct_key(config: Configuration, topology: Topology) -> Optional[tuple[Any, ...]]:
@@ -315,7 +361,7 @@ def _possible(
     values: dict[str, list[Any]],
     mode: str,
     axes: dict[str, dict[str, str]],
-    reasons: dict[str, int],
+    reasons: Counter[str],
 ) -> Iterable[Configuration]:
     """Each configuration once, with what its installation stands for. `axes`: of installations;
     `reasons`: how often something was left out, and why."""
@@ -327,7 +373,7 @@ def _possible(
         if config.mpi and built_for not in (None, config.mpi):
             words = f"installation '{config.installation}' is built for MPI '{built_for}'"
             words += f", not '{config.mpi}'"
-            reasons[words] = reasons.get(words, 0) + 1
+            reasons[words] += 1
             continue
         config = Configuration.model_validate({**config.model_dump(), **stands_for})
         if config.key() not in keys:
@@ -356,6 +402,15 @@ class _Twins:
         return f"{words} places every thread where '{theirs}' does: same run on this machine"
 
 
+def _times(earlier: Optional[ResultSet], machine: str) -> dict[str, list[float]]:
+    """Times of whole runs on this machine, by configuration."""
+    times: dict[str, list[float]] = {}
+    for sample in earlier.samples if earlier else []:
+        if sample.machine == machine and sample.wall:
+            times.setdefault(sample.configuration.key(), []).append(sample.wall)
+    return times
+
+
 def make_plan(
     choice: Choice,
     tools: Tools,
@@ -363,50 +418,52 @@ def make_plan(
     topology: Topology,
     earlier: Optional[ResultSet] = None,
 ) -> Plan:
-    unknown = [axis for axis in choice.values if axis not in AXES]
-    if unknown:
-        raise BadInput(f"axis '{unknown[0]}' is not known", f"use {', '.join(AXES)}")
-    left: list[LeftOut] = []
-    runs: list[Planned] = []
-    twins = _Twins(topology)
-    times: dict[str, list[float]] = {}
-    for sample in earlier.samples if earlier else []:
-        if sample.ok and sample.machine == machine["id"]:
-            times.setdefault(sample.configuration.key(), []).append(
-                sample.wall_seconds or sample.seconds or 0.0
-            )
-    for name in choice.apps:
-        if name not in tools.apps:
-            raise BadInput(
-                f"there is no application '{name}'", f"use one of {', '.join(tools.apps)}"
-            )
+    for what, asked, known in (
+        ("axis", choice.values, AXES),
+        ("application", choice.apps, tools.apps),
+        ("application", filter(None, choice.sizes), tools.apps),
+    ):
+        for name in asked:
+            if name not in known:
+                raise BadInput(f"there is no {what} '{name}'", f"use one of {', '.join(known)}")
+    plan = Plan([], [], choice.repeats, choice.mode)
+    twins, times = _Twins(topology), _times(earlier, machine["id"])
+    for name in dict.fromkeys(choice.apps):
         app = tools.apps[name]
         state = app.find(tools.site)
         if not state.installations:
-            left.append(
-                LeftOut(f"{name}: all runs", f"{state.missing}; bring it with: {state.remedy}")
-            )
+            why = f"{state.missing}; bring it with: {state.remedy}"
+            plan.left_out.append(LeftOut(f"{name}: all runs", why))
             continue
-        size = choice.sizes.get(name) or choice.sizes.get("") or next(iter(app.sizes))
-        if size not in app.sizes:
-            raise BadInput(f"{name} has no size '{size}'", f"use one of {', '.join(app.sizes)}")
-        values = _candidates(app, choice, machine, state.installations, left)
-        axes = {i.name: i.axes for i in state.installations}
-        reasons: dict[str, int] = {}
-        for config in _possible(app, size, values, choice.mode, axes, reasons):
-            why = _impossible(config, app, tools, machine, topology)
-            if why is None:
-                why = twins.of(config, app)
-            if why is not None:
-                reasons[why] = reasons.get(why, 0) + 1
+        reasons: Counter[str] = Counter()
+        for config in _wanted(app, choice, machine, state.installations, plan, reasons):
+            why = _impossible(config, app, tools, machine, topology) or twins.of(config, app)
+            if why:
+                reasons[why] += 1
                 continue
             known = times.get(config.key())
-            estimate = (
-                summarise(known).median if known else app.estimate_s(config, len(topology.cores))
-            )
-            runs.append(Planned(config, estimate, bool(known)))
-        left += [
+            guess = app.estimate_s(config, len(topology.cores))
+            estimate = summarise(known).median if known else guess
+            plan.runs.append(Planned(config, estimate, bool(known)))
+        plan.left_out += [
             LeftOut(f"{name}: {count} configuration{'s' if count > 1 else ''}", why, count)
             for why, count in reasons.items()
         ]
-    return Plan(runs, left, choice.repeats, choice.mode)
+    return plan
+
+
+def _wanted(
+    app: App,
+    choice: Choice,
+    machine: dict[str, Any],
+    installed: list[Installation],
+    plan: Plan,
+    reasons: Counter[str],
+) -> Iterable[Configuration]:
+    """Configurations of one application before it is asked whether they can run."""
+    size = choice.sizes.get(app.name) or choice.sizes.get("") or next(iter(app.sizes))
+    if size not in app.sizes:
+        raise BadInput(f"{app.name} has no size '{size}'", f"use one of {', '.join(app.sizes)}")
+    values = _candidates(app, choice, machine, installed, plan.left_out)
+    axes = {i.name: i.axes for i in installed}
+    return _possible(app, size, values, choice.mode, axes, reasons)

@@ -35,49 +35,65 @@ def _number(text: Any) -> Optional[float]:
     return float(found.group()) if found else None
 
 
+Sizes = tuple[int, int, float]  # cores, vCPUs, GiB
+
+
+def _row(given: Defaults, provider: str, shape: str, size: Sizes, price: float, **other: Any):
+    """A raw row. `other`: what differs from a price on demand in dollars."""
+    cores, vcpus, memory = size
+    return {
+        "provider": provider,
+        "shape": shape,
+        "region": given.region or "all",
+        "cores": cores,
+        "vcpus": vcpus,
+        "memory_gib": memory,
+        "price": price,
+        "unit": "hour",
+        "currency": "USD",
+        "term": "on-demand",
+        "operating_system": "linux",
+        "date": given.date,
+        "source": given.source,
+        "minimum_s": 60.0,
+        **other,
+    }
+
+
+# What is rented by itself: no tenancy, licence or capacity that is bought beside it.
+_AWS_PLAIN = {
+    "operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+}  # fmt: skip
+
+
+def _aws_size(attributes: dict[str, Any]) -> Optional[Sizes]:
+    """Graviton and some HPC shapes sell whole cores as vCPUs; everything else two hardware threads
+    per core."""
+    vcpus, memory = int(_number(attributes.get("vcpu")) or 0), _number(attributes.get("memory"))
+    if not vcpus or not memory:
+        return None
+    whole = "Graviton" in attributes.get("physicalProcessor", "") or re.match(
+        r"hpc|c7a|m7a|r7a", attributes.get("instanceType", "")
+    )
+    return vcpus if whole else max(1, vcpus // 2), vcpus, memory
+
+
 def from_aws(text: str, given: Defaults) -> Iterable[dict[str, Any]]:
     """AWS Price List Bulk API, offer file of AmazonEC2 (JSON): products and terms joined by SKU."""
     offer = json.loads(text)
     published = offer.get("publicationDate", "")[:10] or given.date
     for sku, product in offer.get("products", {}).items():
-        a = product.get("attributes", {})
-        if (
-            product.get("productFamily")
-            not in ("Compute Instance", "Compute Instance (bare metal)")
-            or a.get("operatingSystem") != "Linux"
-            or a.get("tenancy") != "Shared"
-            or a.get("preInstalledSw", "NA") != "NA"
-            or a.get("capacitystatus", "Used") != "Used"
-        ):
+        a = {"preInstalledSw": "NA", "capacitystatus": "Used", **product.get("attributes", {})}
+        family, size = product.get("productFamily", ""), _aws_size(a)
+        if not family.startswith("Compute Instance") or size is None:
             continue
-        vcpus = int(_number(a.get("vcpu")) or 0)
-        memory = _number(a.get("memory"))
-        # Graviton and some HPC shapes sell whole cores as vCPUs; everything else two hardware
-        # threads per core.
-        whole = (
-            "Graviton" in a.get("physicalProcessor", "")
-            or re.match(r"hpc|c7a|m7a|r7a", a.get("instanceType", "")) is not None
-        )
-        if not vcpus or not memory:
+        if any(a.get(key) != value for key, value in _AWS_PLAIN.items()):
             continue
+        region = a.get("regionCode") or a.get("location", given.region or "?")
+        more = {"region": region, "date": published, "processor": a.get("physicalProcessor")}
         for term, price in _aws_terms(offer, sku):
-            yield {
-                "provider": "aws",
-                "shape": a["instanceType"],
-                "region": a.get("regionCode") or a.get("location", given.region or "?"),
-                "cores": vcpus if whole else max(1, vcpus // 2),
-                "vcpus": vcpus,
-                "memory_gib": memory,
-                "price": price,
-                "unit": "hour",
-                "currency": "USD",
-                "term": term,
-                "date": published,
-                "source": given.source,
-                "operating_system": "linux",
-                "processor": a.get("physicalProcessor"),
-                "minimum_s": 60.0,
-            }
+            yield _row(given, "aws", a["instanceType"], size, price, term=term, **more)
 
 
 def _aws_terms(offer: dict[str, Any], sku: str) -> Iterable[tuple[str, float]]:
@@ -101,175 +117,129 @@ def _aws_terms(offer: dict[str, Any], sku: str) -> Iterable[tuple[str, float]]:
 _AZURE_RESERVED = {"1 Year": ("reserved-1y", 8760.0), "3 Years": ("reserved-3y", 26280.0)}
 
 
+def _azure_term(item: dict[str, Any]) -> Optional[tuple[str, float]]:
+    """The term, and for how many hours its price is; None for what is no row."""
+    if "Windows" in item.get("productName", "") or "Low Priority" in item.get("skuName", ""):
+        return None
+    if item.get("type") == "Reservation":
+        return _AZURE_RESERVED.get(item.get("reservationTerm", ""))
+    if item.get("type") != "Consumption":
+        return None
+    return "spot" if "Spot" in item.get("skuName", "") else "on-demand", 1.0
+
+
 def from_azure(
-    text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
+    text: str, given: Defaults, shapes: Optional[dict[str, Sizes]] = None
 ) -> Iterable[dict[str, Any]]:
     """Azure retail prices API (JSON, `Items`). It carries no sizes: `shapes` gives (cores, vCPUs,
     GiB) per armSkuName."""
     for item in json.loads(text).get("Items", []):
-        if (
-            item.get("serviceName") != "Virtual Machines"
-            or item.get("type") not in ("Consumption", "Reservation")
-            or "Windows" in item.get("productName", "")
-        ):
+        found, price = _azure_term(item), item.get("retailPrice")
+        size = (shapes or {}).get(item.get("armSkuName", ""))
+        sold = (item.get("serviceName"), item.get("unitOfMeasure"))
+        if sold != ("Virtual Machines", "1 Hour") or not found or not price or not size:
             continue
-        if (
-            item.get("unitOfMeasure") != "1 Hour"
-            or not item.get("retailPrice")
-            or "Low Priority" in item.get("skuName", "")
-        ):
-            continue
-        shape = item["armSkuName"]
-        if not shapes or shape not in shapes:
-            continue
-        cores, vcpus, memory = shapes[shape]
-        term, hours = "spot" if "Spot" in item.get("skuName", "") else "on-demand", 1.0
-        if item["type"] == "Reservation":
-            if item.get("reservationTerm") not in _AZURE_RESERVED:
-                continue
-            term, hours = _AZURE_RESERVED[item["reservationTerm"]]
-        yield {
-            "provider": "azure",
-            "shape": shape,
-            "region": item["armRegionName"],
-            "cores": cores,
-            "vcpus": vcpus,
-            "memory_gib": memory,
-            "price": item["retailPrice"] / hours,
-            "unit": "hour",
-            "currency": item.get("currencyCode", "USD"),
-            "term": term,
-            "operating_system": "linux",
-            "date": given.date,
-            "source": given.source,
-            "minimum_s": 60.0,
-        }
+        term, hours = found
+        more = {"region": item["armRegionName"], "currency": item.get("currencyCode", "USD")}
+        yield _row(given, "azure", item["armSkuName"], size, price / hours, term=term, **more)
+
+
+def _oci_part(item: dict[str, Any]) -> tuple[str, Optional[float]]:
+    """What an item is a price of ("ocpu", "memory", or "" for neither), and that price."""
+    name, metric = item.get("displayName", ""), item.get("metricName", "").upper()
+    prices = [
+        float(price["value"])
+        for local in item.get("currencyCodeLocalizations", [])
+        if local.get("currencyCode") == "USD"
+        for price in local.get("prices", [])
+        if price.get("model") == "PAY_AS_YOU_GO"
+    ]
+    kind = ""
+    if "OCPU" in metric or name.endswith("OCPU"):
+        kind = "ocpu"
+    elif "GIGABYTE" in metric or name.endswith("Memory"):
+        kind = "memory"
+    return kind, prices[0] if prices else None
 
 
 def from_oci(
-    text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
+    text: str, given: Defaults, shapes: Optional[dict[str, Sizes]] = None
 ) -> Iterable[dict[str, Any]]:
     """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives
     (cores, vCPUs, GiB) per shape family, the part of displayName between dashes, e.g. 'Standard -
     E4'."""
     per: dict[str, dict[str, float]] = {}
     for item in json.loads(text).get("items", []):
-        name = item.get("displayName", "")
-        metric = item.get("metricName", "")
-        prices = [
-            p
-            for c in item.get("currencyCodeLocalizations", [])
-            if c.get("currencyCode") == "USD"
-            for p in c.get("prices", [])
-            if p.get("model") == "PAY_AS_YOU_GO"
-        ]
-        if not prices:
-            continue
-        family = re.sub(r"\s*-\s*(OCPU|Memory).*$", "", name)
-        kind = (
-            "ocpu"
-            if "OCPU" in metric.upper() or name.endswith("OCPU")
-            else "memory"
-            if "GIGABYTE" in metric.upper() or name.endswith("Memory")
-            else ""
-        )
-        if kind:
-            per.setdefault(family, {})[kind] = float(prices[0]["value"])
-    for shape, (cores, vcpus, memory) in (shapes or {}).items():
+        kind, price = _oci_part(item)
+        if kind and price is not None:
+            family = re.sub(r"\s*-\s*(OCPU|Memory).*$", "", item["displayName"])
+            per.setdefault(family, {})[kind] = price
+    for shape, size in (shapes or {}).items():
         family, _, label = shape.partition("=")
-        parts = per.get(family)
-        if parts and "ocpu" in parts:
-            price = parts["ocpu"] * cores + parts.get("memory", 0.0) * memory
-            yield {
-                "provider": "oci",
-                "shape": label or family,
-                "region": given.region or "all",
-                "cores": cores,
-                "vcpus": vcpus,
-                "memory_gib": memory,
-                "price": round(price, 6),
-                "unit": "hour",
-                "currency": "USD",
-                "term": "on-demand",
-                "operating_system": "linux",
-                "date": given.date,
-                "source": given.source,
-                "minimum_s": 60.0,
-            }
+        parts = per.get(family, {})
+        if "ocpu" in parts:
+            price = parts["ocpu"] * size[0] + parts.get("memory", 0.0) * size[2]
+            yield _row(given, "oci", label or family, size, round(price, 6))
+
+
+def _gcp_prices(skus: list[dict[str, Any]], family: str, region: Optional[str]) -> dict[str, float]:
+    """Price of a core-hour ("Core") and of a GiB-hour ("Ram") of a family."""
+    found: dict[str, float] = {}
+    for sku in skus:
+        words = sku.get("description", "")
+        if not words.startswith(family):
+            continue
+        if sku.get("category", {}).get("usageType") != "OnDemand":
+            continue
+        if region and region not in sku.get("serviceRegions", []):
+            continue
+        rate = sku["pricingInfo"][0]["pricingExpression"]["tieredRates"][-1]["unitPrice"]
+        kind = next((k for k in ("Core", "Ram") if k in words), "")
+        found[kind] = int(rate.get("units") or 0) + rate.get("nanos", 0) / 1e9
+    return found
 
 
 def from_gcp(
-    text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
+    text: str, given: Defaults, shapes: Optional[dict[str, Sizes]] = None
 ) -> Iterable[dict[str, Any]]:
     """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes`
     gives (cores, vCPUs, GiB) of 'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g.
     'C2D AMD=c2d-standard-112'."""
-    for shape, (cores, vcpus, memory) in (shapes or {}).items():
+    skus = json.loads(text).get("skus", [])
+    for shape, size in (shapes or {}).items():
         family, _, label = shape.partition("=")
-        core_price = memory_price = None
-        for sku in json.loads(text).get("skus", []):
-            category = sku.get("category", {})
-            if (
-                not sku.get("description", "").startswith(family)
-                or category.get("usageType") != "OnDemand"
-            ):
-                continue
-            if given.region and given.region not in sku.get("serviceRegions", []):
-                continue
-            rate = sku["pricingInfo"][0]["pricingExpression"]["tieredRates"][-1]["unitPrice"]
-            value = int(rate.get("units") or 0) + rate.get("nanos", 0) / 1e9
-            if "Core" in sku["description"]:
-                core_price = value
-            elif "Ram" in sku["description"]:
-                memory_price = value
-        if core_price is not None and memory_price is not None:
-            yield {
-                "provider": "gcp",
-                "shape": label or family,
-                "region": given.region or "all",
-                "cores": cores,
-                "vcpus": vcpus,
-                "memory_gib": memory,
-                "price": round(core_price * vcpus + memory_price * memory, 6),
-                "unit": "hour",
-                "currency": "USD",
-                "term": "on-demand",
-                "operating_system": "linux",
-                "date": given.date,
-                "source": given.source,
-                "minimum_s": 60.0,
-            }
+        found = _gcp_prices(skus, family, given.region)
+        if "Core" in found and "Ram" in found:
+            price = found["Core"] * size[1] + found["Ram"] * size[2]
+            yield _row(given, "gcp", label or family, size, round(price, 6))
+
+
+# Shapes whose vCPUs are whole cores.
+_WHOLE = re.compile(r"hpc|[cmr][678]g|[cmr]7a|Standard_H[BX]|t2a|BM\.")
+
+
+def _skypilot_size(row: dict[str, str]) -> Optional[Sizes]:
+    """None for accelerators, and for parts of a vCPU."""
+    vcpus, memory = int(_number(row.get("vCPUs")) or 0), _number(row.get("MemoryGiB"))
+    shape = row.get("InstanceType")
+    if row.get("AcceleratorName") or not shape or not vcpus or not memory:
+        return None
+    return vcpus if _WHOLE.match(shape) else max(1, vcpus // 2), vcpus, memory
 
 
 def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[dict[str, Any]]:
     """A SkyPilot catalogue (CSV): one list of CPU instances for all four providers. Accelerator
     rows are left out."""
+    provider = provider or given.source.split("/")[0]
     for row in csv.DictReader(io.StringIO(text)):
-        if row.get("AcceleratorName") or not row.get("InstanceType"):
+        size = _skypilot_size(row)
+        if size is None:
             continue
-        vcpus, memory = _number(row.get("vCPUs")), _number(row.get("MemoryGiB"))
+        more = {"region": row.get("Region") or given.region or "?", "minimum_s": 0.0}
         for column, term in (("Price", "on-demand"), ("SpotPrice", "spot")):
-            price = _number(row.get(column)) if row.get(column) else None
-            if price and vcpus and memory and vcpus >= 1:
-                shape = row["InstanceType"]
-                whole = (
-                    re.match(r"hpc|[cmr][678]g|[cmr]7a|Standard_H[BX]|t2a|BM\.", shape) is not None
-                )
-                yield {
-                    "provider": provider or given.source.split("/")[0],
-                    "shape": shape,
-                    "region": row.get("Region") or given.region or "?",
-                    "cores": int(vcpus) if whole else max(1, int(vcpus) // 2),
-                    "vcpus": int(vcpus),
-                    "memory_gib": memory,
-                    "price": price,
-                    "unit": "hour",
-                    "currency": "USD",
-                    "term": term,
-                    "operating_system": "linux",
-                    "date": given.date,
-                    "source": given.source,
-                }
+            price = _number(row.get(column))
+            if price:
+                yield _row(given, provider, row["InstanceType"], size, price, term=term, **more)
 
 
 IMPORTERS: dict[str, Callable[..., Iterable[dict[str, Any]]]] = {

@@ -229,22 +229,14 @@ def find_row(
     matching = [
         r
         for r in rows
-        if r.name == name
-        and (region is None or r.region == region)
-        and (term is None or r.term.value == term)
+        if r.name == name and region in (None, r.region) and term in (None, r.term.value)
     ]
     if not matching:
-        near = sorted({r.name for r in rows if name.split("/")[0] == r.provider}) or sorted(
-            {r.name for r in rows}
-        )
-        raise BadInput(
-            f"the catalogue has no '{name}'"
-            + (f" in {region}" if region else "")
-            + (f" for {term}" if term else ""),
-            f"it has {', '.join(near[:8])}",
-        )
-    order = {t: i for i, t in enumerate(TERM_ORDER)}
-    return sorted(matching, key=lambda r: (order[r.term], -r.date.toordinal()))[0]
+        of_provider = {r.name for r in rows if r.provider == name.split("/")[0]}
+        near = sorted(of_provider or {r.name for r in rows})
+        where = (f" in {region}" if region else "") + (f" for {term}" if term else "")
+        raise BadInput(f"the catalogue has no '{name}'{where}", f"it has {', '.join(near[:8])}")
+    return min(matching, key=lambda r: (TERM_ORDER.index(r.term), -r.date.toordinal()))
 
 
 # Public lists change every few months, spot prices every few minutes.

@@ -8,7 +8,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from .dataset import paper
 from .errors import BadInput
@@ -19,6 +19,7 @@ from .site import check_name
 # What says where and by whom a run was made, not how fast the machine is.
 PRIVATE = ("host", "hosts", "price", "filesystems")
 DISTURBED = "disturbed: no verdict is drawn from it"
+UNCHANGED = "publish what `hpcaas measure` wrote, unchanged"
 NEEDED = ("cpu_model", "cores", "kernel")
 
 
@@ -30,26 +31,27 @@ def checked(results: ResultSet, where: str) -> ResultSet:
         lacking = [n for n in NEEDED if not results.machines.get(machine, {}).get(n)]
         if lacking:
             raise BadInput(
-                f"'{where}' does not say the {', '.join(lacking)} of machine '{machine}'",
-                "publish what `hpcaas measure` wrote, unchanged",
+                f"'{where}' does not say the {', '.join(lacking)} of machine '{machine}'", UNCHANGED
             )
     for sample in results.samples:
-        if sample.source:
-            raise BadInput(
-                f"'{where}': '{sample.id}' was read from {sample.source}, not measured",
-                "publish your own runs",
-            )
-        if sample.ok and not results.provenance.get(sample.provenance or ""):
-            raise BadInput(
-                f"'{where}': run '{sample.id}' has no provenance",
-                "publish what `hpcaas measure` wrote, unchanged",
-            )
-    machines = {
-        name: {k: v for k, v in one.items() if k not in PRIVATE}
-        for name, one in results.machines.items()
-    }
+        _check_origin(sample, results, where)
+    machines = {name: _public(one) for name, one in results.machines.items()}
     samples = [_marked(s) for s in results.samples]
     return results.model_copy(update={"machines": machines, "samples": samples})
+
+
+def _check_origin(sample: Sample, results: ResultSet, where: str) -> None:
+    if sample.source:
+        raise BadInput(
+            f"'{where}': '{sample.id}' was read from {sample.source}, not measured",
+            "publish your own runs",
+        )
+    if sample.ok and not results.provenance.get(sample.provenance or ""):
+        raise BadInput(f"'{where}': run '{sample.id}' has no provenance", UNCHANGED)
+
+
+def _public(machine: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in machine.items() if k not in PRIVATE}
 
 
 def _marked(sample: Sample) -> Sample:
@@ -104,23 +106,34 @@ def distance(mine: dict[str, Any], other: dict[str, Any]) -> tuple[float, list[s
     """How far two machines are from each other, and in what. A processor of another model counts
     1, of another make 1 more; a doubling of cores 1, of the memory of a core 0.5."""
     total, differs = 0.0, []
+
+    def add(weight: float, words: str) -> None:
+        nonlocal total
+        total += weight
+        if weight:
+            differs.append(words)
+
     for name, weight in (("cpu_model", 1.0), ("cores", 1.0), ("memory_gib", 0.5)):
         if mine.get(name) and not other.get(name):
-            total += weight
-            differs.append(f"{name} not said")
+            add(weight, f"{name} not said")
     for name, weight in (("cpu_model", 1.0), ("cpu_vendor", 1.0), ("architecture", 4.0)):
-        a, b = mine.get(name), other.get(name)
-        if a and b and a != b:
-            total += weight
-            differs.append(f"{name} {b}")
-    for name, weight in (("cores", 1.0), ("memory_gib", 0.5)):
-        a, b = mine.get(name), other.get(name)
-        if name == "memory_gib" and a and b:
-            a, b = a / (mine.get("cores") or 1), b / (other.get("cores") or 1)
-        if a and b and abs(math.log2(b / a)) > 0.1:
-            total += weight * abs(math.log2(b / a))
-            differs.append(f"{other[name]:g} {'cores' if name == 'cores' else 'GiB'}")
+        if len({mine.get(name), other.get(name)} - {None, ""}) > 1:
+            add(weight, f"{name} {other[name]}")
+    add(_doublings(mine.get("cores"), other.get("cores")), f"{other.get('cores')} cores")
+    per_core = _doublings(_memory_of_core(mine), _memory_of_core(other))
+    add(0.5 * per_core, f"{other.get('memory_gib')} GiB")
     return total, differs
+
+
+def _memory_of_core(machine: dict[str, Any]) -> Optional[float]:
+    memory = machine.get("memory_gib")
+    return memory / (machine.get("cores") or 1) if memory else None
+
+
+def _doublings(one: Optional[float], other: Optional[float]) -> float:
+    """0 where they are nearly the same, or one is not known."""
+    found = abs(math.log2(other / one)) if one and other else 0.0
+    return found if found > 0.1 else 0.0
 
 
 def nearest(mine: dict[str, Any], folder: Path) -> list[Near]:

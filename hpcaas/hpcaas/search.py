@@ -42,9 +42,11 @@ class Searcher:
             self.matrix[row, len(names) + apps.index(planned.config.app)] = 1.0
         self.turn = 0
 
-    def _posterior(self, rows: list[int], logs: list[float]) -> np.ndarray:
-        """One draw of all effects. Intercepts get a wide prior: they carry the size of the
-        problem."""
+    def _posterior(self, ran: list[list[Sample]]) -> np.ndarray:
+        """One draw of all effects, given what every row ran. Intercepts get a wide prior: they
+        carry the size of the problem."""
+        times = [(row, s.seconds) for row, of in enumerate(ran) for s in of if s.ok and s.seconds]
+        rows, logs = [row for row, _ in times], [math.log(seconds) for _, seconds in times]
         k = self.matrix.shape[1]
         wide = np.full(k, 1.0 / self.prior**2)
         wide[len(self.columns) :] = 1e-4
@@ -54,32 +56,30 @@ class Searcher:
         lower = np.linalg.cholesky(precision)
         return mean + np.linalg.solve(lower.T, self.random.standard_normal(k))
 
+    def _mine(self, ran: list[list[Sample]], left_s: float) -> list[int]:
+        """Rows that may run next. Applications take turns: the effects of one say nothing about
+        another."""
+        fits = [
+            row
+            for row, planned in enumerate(self.runs)
+            if planned.estimate_s < left_s
+            and len(ran[row]) < self.most
+            and all(s.ok for s in ran[row])
+        ]
+        apps = sorted({self.runs[row].config.app for row in fits})
+        self.turn += bool(fits)
+        return [r for r in fits if self.runs[r].config.app == apps[self.turn % len(apps)]]
+
     def next(self, samples: dict[str, list[Sample]], left_s: float) -> Optional[Planned]:
         """The configuration to run next; None when nothing that fits into the time left is worth
         it."""
-        rows, logs = [], []
-        for row, planned in enumerate(self.runs):
-            for sample in samples.get(planned.config.key(), []):
-                if sample.ok and sample.seconds:
-                    rows.append(row)
-                    logs.append(math.log(sample.seconds))
-        failed = {key for key, ss in samples.items() if any(not s.ok for s in ss)}
-        open_rows = [
-            r
-            for r, p in enumerate(self.runs)
-            if p.config.key() not in failed
-            and len(samples.get(p.config.key(), [])) < self.most
-            and p.estimate_s < left_s
-        ]
-        if not open_rows:
+        ran = [samples.get(planned.config.key(), []) for planned in self.runs]
+        mine = self._mine(ran, left_s)
+        if not mine:
             return None
-        # Applications take turns: the effects of one say nothing about another.
-        apps = sorted({self.runs[r].config.app for r in open_rows})
-        self.turn += 1
-        mine = [r for r in open_rows if self.runs[r].config.app == apps[self.turn % len(apps)]]
-        unseen = [r for r in mine if self.runs[r].config.key() not in samples]
+        unseen = [row for row in mine if not ran[row]]
         # Before anything is known: a first handful at random, spread over the axes.
-        if sum(1 for r in mine if self.runs[r].config.key() in samples) < 2 and unseen:
+        if unseen and len(mine) - len(unseen) < 2:
             return self.runs[int(self.random.choice(unseen))]
-        predicted = self.matrix[mine] @ self._posterior(rows, logs)
+        predicted = self.matrix[mine] @ self._posterior(ran)
         return self.runs[mine[int(np.argmin(predicted))]]

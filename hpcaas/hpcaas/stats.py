@@ -209,9 +209,10 @@ def quantile(values: Sequence[float], share: float) -> float:
     return float(np.quantile(np.asarray(values, dtype=float), share, method="inverted_cdf"))
 
 
-def chosen_p(p: float, among: float) -> float:
-    """p of a comparison that was picked, after looking, out of `among` possible ones."""
-    return min(1.0, p * max(1.0, among))
+def chosen_p(p: Optional[float], among: float) -> Optional[float]:
+    """p of a comparison that was picked, after looking, out of `among` possible ones; None stays
+    None."""
+    return None if p is None else min(1.0, p * max(1.0, among))
 
 
 class Family:

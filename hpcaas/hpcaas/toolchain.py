@@ -8,9 +8,9 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from .errors import BadInput, Missing
 
@@ -119,19 +119,14 @@ def find_compilers(site: Optional[dict[str, Any]] = None) -> dict[str, Compiler]
             version.group(1) if version else "unknown",
         )
     for entry in (site or {}).get("compilers", []):
-        try:
-            found[entry["name"]] = Compiler(
-                entry["name"],
-                entry["cxx"],
-                entry["cc"],
-                entry.get("fortran"),
-                (
-                    re.findall(r"\d+\.\d+(?:\.\d+)?", run_text([entry["cxx"], "--version"]))
-                    or ["unknown"]
-                )[0],
-            )
-        except KeyError as error:
-            raise BadInput(f"a compiler in the site file lacks {error}", "give name, cxx and cc")
+        version = re.search(r"\d+\.\d+(?:\.\d+)?", run_text([entry["cxx"], "--version"]))
+        found[entry["name"]] = Compiler(
+            entry["name"],
+            entry["cxx"],
+            entry["cc"],
+            entry.get("fortran"),
+            version.group() if version else "unknown",
+        )
     return found
 
 
@@ -148,7 +143,8 @@ def identify(
     env: Optional[dict[str, str]] = None,
     kind: Optional[str] = None,
 ) -> Optional[Mpi]:
-    """Asks an mpirun what it is. None when it answers like none of the known implementations."""
+    """Asks an mpirun what it is; `kind` is believed where its answer is not known. None when
+    neither says it."""
     env = env or {}
     text = run_text([mpirun, "--version"], env)
     if "Intel" in text:
@@ -171,11 +167,21 @@ def identify(
             name, "mpich", version.group(1) if version else "unknown", mpirun, mpicxx, devices, env
         )
     version = _openmpi_version(mpirun, env)
-    if version or kind == "openmpi":
-        return Mpi(
-            name, "openmpi", version or "unknown", mpirun, mpicxx, ("ob1", "ucx", "ofi"), env
-        )
-    return None
+    if version:
+        kind = "openmpi"
+    if kind is None:
+        return None
+    frameworks = {"openmpi": ("ob1", "ucx", "ofi"), "intelmpi": ("ofi",)}.get(kind, ())
+    return Mpi(name, kind, version or "unknown", mpirun, mpicxx, frameworks, env)
+
+
+def _first_program(names: Sequence[str]) -> Optional[str]:
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def _same_program(one: Mpi, other: Mpi) -> bool:
+    paths = {os.path.realpath(mpi.mpirun) for mpi in (one, other)}
+    return len(paths) == 1 and one.kind == other.kind
 
 
 def find_mpis(site: Optional[dict[str, Any]] = None) -> dict[str, Mpi]:
@@ -186,25 +192,13 @@ def find_mpis(site: Optional[dict[str, Any]] = None) -> dict[str, Mpi]:
         ("intelmpi", ("mpiexec.hydra",), ("mpicxx",)),
         ("default", ("mpirun",), ("mpicxx", "mpic++")),
     ):
-        mpirun = next(filter(None, map(shutil.which, launchers)), None)
-        if not mpirun:
+        mpirun = _first_program(launchers)
+        mpi = identify(name, mpirun, _first_program(wrappers)) if mpirun else None
+        if mpi is None or name not in ("default", mpi.kind):
             continue
-        mpi = identify(name, mpirun, next(filter(None, map(shutil.which, wrappers)), None))
-        if mpi is None or any(
-            os.path.realpath(m.mpirun) == os.path.realpath(mpirun) and m.kind == mpi.kind
-            for m in found.values()
-        ):
-            continue
-        if name == "default" or name == mpi.kind:
-            found[mpi.kind] = Mpi(
-                mpi.kind, mpi.kind, mpi.version, mpi.mpirun, mpi.mpicxx, mpi.frameworks, mpi.env
-            )
+        if not any(_same_program(mpi, known) for known in found.values()):
+            found[mpi.kind] = replace(mpi, name=mpi.kind)
     for entry in (site or {}).get("mpis", []):
-        if "name" not in entry or "mpirun" not in entry:
-            raise BadInput(
-                "an MPI in the site file lacks name or mpirun",
-                "give name, mpirun and, to build against it, mpicxx",
-            )
         mpi = identify(
             entry["name"], entry["mpirun"], entry.get("mpicxx"), entry.get("env"), entry.get("kind")
         )
@@ -285,38 +279,35 @@ def library_versions(paths: tuple[str, ...]) -> dict[str, str]:
     """Package and version of installed files, from dpkg or rpm; files of no package, and other
     systems, are left out."""
     if shutil.which("dpkg-query"):
-        # With /usr merged a library may be mapped under one name and belong to the package under
-        # the other.
-        names = {name: path for path in paths for name in (path, path.removeprefix("/usr"))}
-        owners = re.findall(
-            r"^(\S+?)(?:, \S+)*: (/\S+)$",
-            run_text(["dpkg-query", "-S", *names], {"LC_ALL": "C"}),
-            re.M,
-        )
-        packages = sorted({package for package, _ in owners})
-        shown = (
-            run_text(["dpkg-query", "-W", "-f=${binary:Package} ${Version}\n", *packages])
-            if packages
-            else ""
-        )
-        versions = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
-        versions |= {name.split(":")[0]: version for name, version in versions.items()}
-        return {
-            names[path]: f"{package.split(':')[0]} {versions[package]}"
-            for package, path in owners
-            if package in versions and path in names
-        }
-    if shutil.which("rpm"):
-        found = {
-            path: run_text(["rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", path])
-            for path in paths
-        }
-        return {
-            path: text
-            for path, text in found.items()
-            if text and "not owned" not in text and "error" not in text.lower()
-        }
-    return {}
+        return _dpkg_versions(paths)
+    return _rpm_versions(paths) if shutil.which("rpm") else {}
+
+
+def _dpkg_versions(paths: tuple[str, ...]) -> dict[str, str]:
+    # With /usr merged a library may be mapped under one name and belong to the package under the
+    # other.
+    names = {name: path for path in paths for name in (path, path.removeprefix("/usr"))}
+    said = run_text(["dpkg-query", "-S", *names], {"LC_ALL": "C"})
+    owners = re.findall(r"^([^\s:,]+)\S*?(?:, \S+)*: (/\S+)$", said, re.M)
+    packages = sorted({package for package, _ in owners})
+    if not packages:
+        return {}
+    shown = run_text(["dpkg-query", "-W", "-f=${Package} ${Version}\n", *packages])
+    versions = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
+    return {
+        names[path]: f"{package} {versions[package]}"
+        for package, path in owners
+        if package in versions and path in names
+    }
+
+
+def _rpm_versions(paths: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for path in paths:
+        text = run_text(["rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", path])
+        if text and "not owned" not in text and "error" not in text.lower():
+            found[path] = text
+    return found
 
 
 def library_of(program: Path) -> list[str]:

@@ -270,22 +270,16 @@ def test_binding_and_mpi_are_read_back_from_the_processes(tmp_path, profile, top
     results = Campaign(tmp_path / "c", tools, profile, topology, Options()).run(plan)
     (sample,) = results.samples
     assert sample.status is Status.OK, sample.diagnosis
-    assert sorted(p.cpus for p in sample.placement) == [
-        [topology.of_core(c)[0]] for c in topology.cores[:2]
-    ]
+    first, second = (topology.of_core(core)[:1] for core in topology.cores[:2])
+    assert sorted(p.cpus for p in sample.placement) == [first, second]
     assert not [f for f in sample.flags if f.startswith(("binding differs", "MPI differs"))]
     provenance = results.provenance[sample.provenance]
-    assert mpi in provenance["fabric_and_mpi_mapped"] and any(
-        "libmpi" in path for path in provenance["libraries"]
-    )
+    assert mpi in provenance["fabric_and_mpi_mapped"]
+    assert "libmpi" in " ".join(provenance["libraries"])
     if shutil.which("dpkg-query"):
-        versions = {
-            package.split()[0]: package.split()[1]
-            for package in provenance["library_versions"].values()
-        }
-        assert "libc6" in versions and any(
-            name.startswith(("libopenmpi", "libmpich")) for name in versions
-        )
+        packages = {said.split()[0] for said in provenance["library_versions"].values()}
+        assert "libc6" in packages
+        assert any(name.startswith(("libopenmpi", "libmpich")) for name in packages)
 
 
 @pytest.mark.slow

@@ -84,9 +84,7 @@ def test_what_was_left_out_lies_within_its_interval():
     sizes = [1, 2, 4, 8, 16, 32]
     for _ in range(60):
         serial, work, log = rng.uniform(0, 2), rng.uniform(50, 200), rng.uniform(0, 0.5)
-        times = [
-            (serial + work / p + log * np.log2(p)) * (1 + rng.normal(0, 0.03)) for p in sizes
-        ]
+        times = [(serial + work / p + log * np.log2(p)) * (1 + rng.normal(0, 0.03)) for p in sizes]
         for left in range(len(sizes)):
             rest = [i for i in range(len(sizes)) if i != left]
             found = predict_time([sizes[i] for i in rest], [times[i] for i in rest], sizes[left])

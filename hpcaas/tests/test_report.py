@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-import shutil
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -202,7 +201,18 @@ def test_commands_answer(tmp_path):
         ["plan", "--apps", "nothing"],
         ["measure", "--apps", "montecarlo", "--mode", "search"],
         ["advise", "paper", "--price", "x"],
-        ["prices", "update", "aws", "absent.json", "--date", "2026-11-01", "--source", "a list", "--to", "x"],
+        [
+            "prices",
+            "update",
+            "aws",
+            "absent.json",
+            "--date",
+            "2026-11-01",
+            "--source",
+            "a list",
+            "--to",
+            "x",
+        ],
         ["compare", "paper:moon", "paper:spr"],
     ],
 )

@@ -129,42 +129,48 @@ def test_the_compute_nodes_say_what_they_are(cluster, site, out):
     assert "2 configurations" in planned.stdout
 
 
+def of(results, app, mpi):
+    wanted = (app, mpi)
+    return [s for s in results.samples if (s.configuration.app, s.configuration.mpi) == wanted]
+
+
+def says_where_it_ran(sample):
+    """Every rank on its node, and every node's noise, not the first one's only."""
+    nodes = sample.configuration.nodes
+    assert sample.status is Status.OK, explain([sample])
+    assert [p.rank for p in sample.placement] == list(range(nodes)), explain([sample])
+    hosts = {p.host for p in sample.placement}
+    assert len(hosts) == nodes and hosts <= {"sk1", "sk2"}
+    if nodes == 2:
+        assert set(sample.nodes) == {"sk1", "sk2"}
+        assert not any(f.startswith("noise unknown") for f in sample.flags)
+        assert all(load.waited_fraction is not None for load in sample.nodes.values())
+
+
+SIZES = {"montecarlo": "small", "mpas": "tiny"}
+
+
 @pytest.mark.parametrize("mpi", PMI)
-@pytest.mark.parametrize("app", ["montecarlo", "mpas"])
+@pytest.mark.parametrize("app", SIZES)
 def test_one_and_two_nodes_by_srun_and_by_mpirun(cluster, site, out, app, mpi):
     if app == "mpas" and mpi not in mpas_installs():
         pytest.skip(f"no MPAS-A built with {mpi}: set HPCAAS_MPAS={mpi}=DIRECTORY (the user's own)")
     argv = (
-        *("--apps", app, "--size", "small" if app == "montecarlo" else "tiny"),
+        *("--apps", app, "--size", SIZES[app]),
         *("--mpi", mpi, "--launcher", "srun,mpirun", "--pmi", PMI[mpi]),
         *("--nodes", "1,2", "--split", "1x1", "--binding", "none", "--time-limit-s", "120"),
     )
+    starters = [("srun", PMI[mpi]), ("mpirun", None)]
     _, results = measure(cluster, site, out, "slurm", *argv)
     results, hung = once_more_where_it_hung(cluster, site, out, app, argv, results)
-    mine = [
-        s
-        for s in results.samples
-        if (s.configuration.app, s.configuration.mpi) == (app, mpi) and s.id not in hung
-    ]
-    assert {
-        (s.configuration.launcher, s.configuration.pmi, s.configuration.nodes) for s in mine
-    } == {
-        (launcher, PMI[mpi] if launcher == "srun" else None, nodes)
-        for launcher in ("srun", "mpirun")
-        for nodes in (1, 2)
-    }
-    assert all(s.status is Status.OK for s in mine), explain(mine)
+    mine = [s for s in of(results, app, mpi) if s.id not in hung]
+    asked = {(launcher, pmi, n) for launcher, pmi in starters for n in (1, 2)}
+    ran = {(s.configuration.launcher, s.configuration.pmi, s.configuration.nodes) for s in mine}
+    assert ran == asked
     for sample in mine:
-        nodes = sample.configuration.nodes
-        assert [p.rank for p in sample.placement] == list(range(nodes)), explain([sample])
-        hosts = {p.host for p in sample.placement}
-        assert len(hosts) == nodes and hosts <= {"sk1", "sk2"}
-        if nodes == 2:  # every node's noise, not the first one's only
-            assert set(sample.nodes) == {"sk1", "sk2"}
-            assert not any(f.startswith("noise unknown") for f in sample.flags)
-            assert all(load.waited_fraction is not None for load in sample.nodes.values())
-    built = [e for e in read_journal(out / "slurm/journal.jsonl") if "done" in e]
-    assert built and all(e["host"] in ("sk1", "sk2") for e in built), built
+        says_where_it_ran(sample)
+    hosts = [e["host"] for e in read_journal(out / "slurm/journal.jsonl") if "done" in e]
+    assert hosts and set(hosts) <= {"sk1", "sk2"}, hosts
     assert results.machines["slurm-two-nodes"]["hosts"] == ["sk1", "sk2"]
 
 

@@ -131,9 +131,7 @@ def test_what_a_search_liked_is_judged_by_fresh_runs_only():
         simulated = Simulated(lambda run, mpi: two_modes(rng, run), seed)
         simulated.options.budget_s = 10.0 * 6 * REPEATS * 1.5
         simulated._searching(plan.runs, plan, Searcher(plan, seed).next)
-        fresh = [
-            [s for s in some if not s.searched] for some in simulated.state.samples.values()
-        ]
+        fresh = [[s for s in some if not s.searched] for some in simulated.state.samples.values()]
         assert sorted(map(len, fresh))[-FINALISTS:] == [REPEATS] * FINALISTS
         advice = judged(simulated.state.samples)
         false += claims(advice)

@@ -5,7 +5,6 @@ import copy
 import csv
 import io
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from test_answers import MACHINE, c, lessons, made

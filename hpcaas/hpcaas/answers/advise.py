@@ -3,6 +3,7 @@ a deadline, each with its evidence, then the lessons."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
@@ -25,7 +26,7 @@ from .decide import (
     value,
 )
 from .evidence import Evidence
-from .groups import Group, Trust, groups, per_app, twins
+from .groups import Group, Trust, by_machine, groups, per_app, twins
 from .lessons import Lesson, judge_lessons
 
 
@@ -74,8 +75,8 @@ def _labels(group: Group, pricing: Pricing) -> list[str]:
 
 
 def _twins(first: Offer, others: list[Offer], pricing: Pricing, by: str) -> list[str]:
-    found = {id(o.group): gap(first.group, o.group, pricing, by) for o in others}
-    alike = twins(first.group, [o.group for o in others], found)
+    against = [gap(first.group, o.group, pricing, by) for o in others]
+    alike = twins(first.group, [o.group for o in others], against)
     if not alike:
         return []
     some = "; ".join(f"{g.machine} {g.label}" for g in alike[:3])
@@ -111,52 +112,57 @@ def _recommend(
     )
 
 
+def _reach(mine: list[Group], deadline_s: float) -> str:
+    """At how many workers the scaling fit of one machine reaches a deadline; empty without a
+    fit."""
+    fit = fit_scaling([g.workers for g in mine], [g.wall or 0 for g in mine])
+    if not fit:
+        return ""
+    app, machine, p = mine[0].config.app, mine[0].machine, max(g.workers for g in mine)
+    while p < 1e6 and fit.at(p) > deadline_s:
+        p *= 2
+    if fit.at(p) > deadline_s:
+        return f"{app}: the scaling fit never reaches {deadline_s:g} s on {machine}"
+    return (
+        f"{app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would"
+        f" reach {deadline_s:g} s at about {p} workers; not measured"
+    )
+
+
 def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
     """Beyond what was measured only labelled estimates from the scaling fit."""
-    notes = []
-    for machine in dict.fromkeys(g.machine for g in some):
-        mine = [g for g in some if g.machine == machine and g.wall]
-        fit = fit_scaling([g.workers for g in mine], [g.wall or 0 for g in mine])
-        if not fit:
-            continue
-        p = max(g.workers for g in mine)
-        while p < 1e6 and fit.at(p) > deadline_s:
-            p *= 2
-        app = mine[0].config.app
-        notes.append(
-            f"{app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would"
-            f" reach {deadline_s:g} s at about {p} workers; not measured"
-            if fit.at(p) <= deadline_s
-            else f"{app}: the scaling fit never reaches {deadline_s:g} s on {machine}"
-        )
-    return notes or [
+    ran = by_machine(g for g in some if g.wall)
+    return [note for mine in ran.values() if (note := _reach(mine, deadline_s))] or [
         f"{some[0].config.app}: nothing measured is within {deadline_s:g} s"
         + ("" if priced else ", and no price is known")
     ]
+
+
+def _prediction(measured: dict[int, float], nodes: int) -> str:
+    """`measured`: number of nodes -> the best time there."""
+    if nodes in measured:
+        return f"measured, {measured[nodes]:.4g} s"
+    found = predict_time(list(measured), list(measured.values()), nodes)
+    if found is None:
+        return f"no estimate: {len(measured)} numbers of nodes were measured, four are needed"
+    return (
+        f"ESTIMATE {found.value:.4g} s, 95 % interval {found.low:.4g} to {found.high:.4g}, from"
+        f" {len(measured)} numbers of nodes"
+    )
 
 
 def predictions(all_groups: list[Group], wanted: Sequence[int]) -> list[str]:
     """Times on numbers of nodes that were not measured, with an interval, or why there is none."""
     lines = []
     for some in per_app(all_groups) if wanted else []:
-        for machine in dict.fromkeys(g.machine for g in some):
-            mine = [g for g in some if g.machine == machine and g.wall]
-            measured: dict[int, float] = {}  # nodes -> the best time there
+        for machine, mine in by_machine(g for g in some if g.wall).items():
+            measured: dict[int, float] = {}
             for g in mine:
-                measured[g.config.nodes] = min(g.wall or 0, measured.get(g.config.nodes, 1e300))
+                best = measured.get(g.config.nodes, math.inf)
+                measured[g.config.nodes] = min(g.wall or 0, best)
             for nodes in wanted:
                 where = f"{some[0].name} on {nodes} nodes of {machine}"
-                if nodes in measured:
-                    lines.append(f"{where}: measured, {measured[nodes]:.4g} s")
-                    continue
-                found = predict_time(list(measured), list(measured.values()), nodes)
-                lines.append(
-                    f"{where}: ESTIMATE {found.value:.4g} s, 95 % interval {found.low:.4g} to"
-                    f" {found.high:.4g}, from {len(measured)} numbers of nodes"
-                    if found
-                    else f"{where}: no estimate: {len(measured)} numbers of nodes were measured,"
-                    " four are needed"
-                )
+                lines.append(f"{where}: {_prediction(measured, nodes)}")
     return lines
 
 
@@ -332,7 +338,7 @@ def _answer_text(advice: Advice) -> list[str]:
             lines.append(f"      second: {row['second']}; {row['sure']}")
         lines += [f"      {note}" for note in row["notes"]]
     lines += [f"  {r}" for r in advice.pricing.remarks()]
-    if not advice.pricing.any:
+    if not advice.pricing.used:
         lines.append("  no prices: --price MACHINE=PROVIDER/SHAPE turns hours into money")
     return lines
 

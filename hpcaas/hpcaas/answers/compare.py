@@ -106,6 +106,27 @@ def _usable(results: ResultSet, trust: Trust, ignore_target: bool, refused: list
     return found
 
 
+@dataclass(frozen=True)
+class _Best:
+    """The fastest configuration of each side: what a user would run there."""
+
+    one: Group
+    two: Group
+    ratio: Ratio
+    p: Optional[float]
+
+
+def _judged(pairs: list[_Pair], means: dict[str, Ratio], bests: dict[str, _Best]) -> Family:
+    """All questions of one comparison, corrected together."""
+    family = Family()
+    for pair in pairs:
+        family.ask(pair.key, pair.ratio.p if pair.known else None)
+    for kind, table in (("mean", means), ("best", bests)):
+        for app, one in table.items():
+            family.ask((kind, app), one.p)
+    return family
+
+
 def compare(
     a: ResultSet,
     b: ResultSet,
@@ -113,24 +134,17 @@ def compare(
     ignore_target: bool = False,
     trust: Trust = Trust(),
 ) -> Comparison:
-    """All verdicts of one comparison are corrected together."""
     refused: list[str] = []
     first = _usable(a, trust, ignore_target, refused, names[0])
     second = _usable(b, trust, ignore_target, refused, names[1])
     pairs = _pairs(first, second, (a, b), refused)
-    for where, here, there in ((names[0], first, second), (names[1], second, first)):
-        only = [k for k in here if k not in there]
+    for where, only in ((names[0], first.keys() - second), (names[1], second.keys() - first)):
         if only:
             plural = "s" if len(only) > 1 else ""
             refused.append(f"{len(only)} configuration{plural} only in {where}")
-    family = Family()
-    for pair in pairs:
-        family.ask(pair.key, pair.ratio.p if pair.known else None)
     means = _means(pairs)
     bests = _best_against_best(list(first.values()), list(second.values()))
-    for kind, table in (("mean", means), ("best", bests)):
-        for app, one in table.items():
-            family.ask((kind, app), one.p)
+    family = _judged(pairs, means, bests)
     differences = [
         Difference(
             p.one.config.app,
@@ -147,26 +161,16 @@ def compare(
 
 
 def _means(pairs: list[_Pair]) -> dict[str, Ratio]:
-    """Mean ratio of each application over the configurations that both sides have."""
+    """Mean ratio of each application over the configurations that both sides have; disturbed ones
+    speak only where no others do, and then no verdict is drawn."""
     by_app: dict[str, list[_Pair]] = {}
     for pair in pairs:
         by_app.setdefault(pair.one.config.app, []).append(pair)
     means = {}
     for app, mine in by_app.items():
-        mean = combine([p.ratio for p in mine])
-        known = any(p.known for p in mine)
-        means[app] = mean if known else replace(mean, p=None)
+        known = [p.ratio for p in mine if p.known]
+        means[app] = combine(known) if known else replace(combine([p.ratio for p in mine]), p=None)
     return means
-
-
-@dataclass(frozen=True)
-class _Best:
-    """The fastest configuration of each side: what a user would run there."""
-
-    one: Group
-    two: Group
-    ratio: Ratio
-    p: Optional[float]
 
 
 def _best_against_best(first: list[Group], second: list[Group]) -> dict[str, _Best]:
@@ -175,10 +179,9 @@ def _best_against_best(first: list[Group], second: list[Group]) -> dict[str, _Be
         ones, twos = ([g for g in side if g.name == name] for side in (first, second))
         one, two = best_of(ones), best_of(twos)
         if one and two:
-            r = ratio(one.times, two.times)
-            known = all(g.known or g.published for g in (one, two))
-            p = chosen_p(r.p, len(ones) * len(twos)) if r.p is not None and known else None
-            found[name] = _Best(one, two, r, p)
+            pair = _Pair(one, two, ratio(one.times, two.times))
+            p = chosen_p(pair.ratio.p, len(ones) * len(twos)) if pair.known else None
+            found[name] = _Best(one, two, pair.ratio, p)
     return found
 
 

@@ -80,8 +80,8 @@ class Pricing:
         return (low.amount, high.amount) if low and high else None
 
     @property
-    def any(self) -> bool:
-        return bool(self.rows or self.estimates)
+    def used(self) -> list[PriceRow]:
+        return [*self.rows.values(), *self.estimates.values()]
 
     @property
     def rule(self) -> str:
@@ -96,7 +96,7 @@ class Pricing:
             f" {r.cores} to {self.machines[m]['cores']} cores"
             for m, r in self.estimates.items()
         ]
-        rows = {r.name: r for r in (*self.rows.values(), *self.estimates.values())}
+        rows = {r.name: r for r in self.used}
         texts += [f"OLD PRICE: {w}" for r in rows.values() if (w := age_warning(r))]
         texts += [
             f"{r.name} is spot: interruptions are not priced, its row says none"
@@ -105,7 +105,7 @@ class Pricing:
         ]
         texts += [f"rate: {r} {self.currency}" for r in self.rates.values()]
         texts += self.extras.words()
-        return texts + ([self.rule] if self.any else [])
+        return texts + ([self.rule] if self.used else [])
 
 
 def describe(row: PriceRow) -> str:
@@ -124,36 +124,35 @@ def describe(row: PriceRow) -> str:
     )
 
 
+def _refuse_several_prices(same: list[PriceRow], name: str) -> None:
+    for field_name, option in (("region", "--region"), ("operating_system", "--os")):
+        newest: dict[str, PriceRow] = {}
+        for row in sorted(same, key=lambda r: r.date):
+            newest[getattr(row, field_name)] = row
+        if len({r.per_hour for r in newest.values()}) > 1:
+            raise BadInput(
+                f"'{name}' has different prices in {', '.join(sorted(newest))}",
+                f"choose one with {option}",
+            )
+
+
 def choose_row(rows: list[PriceRow], name: str, terms: Terms) -> PriceRow:
     """The newest row of PROVIDER/SHAPE under these terms: on demand if no term is chosen. Refused
     where rows of several regions or systems have several prices and none is chosen."""
     known_terms = [t.value for t in TERM_ORDER]
-    if terms.term is not None and terms.term not in known_terms:
+    if terms.term not in (None, *known_terms):
         raise BadInput(f"term '{terms.term}' is not known", f"use {', '.join(known_terms)}")
-    newest = find_row(rows, name, terms.region, terms.term)
-    same = [
-        r
-        for r in rows
-        if r.name == name
-        and r.term is newest.term
-        and terms.region in (None, r.region)
-        and terms.operating_system in (None, r.operating_system)
-    ]
+    term = find_row(rows, name, terms.region, terms.term).term
+    there = [r for r in rows if r.name == name and r.term is term]
+    there = [r for r in there if terms.region in (None, r.region)]
+    same = [r for r in there if terms.operating_system in (None, r.operating_system)]
     if not same:
-        known = sorted({r.operating_system for r in rows if r.name == name})
+        known = sorted({r.operating_system for r in there})
         raise BadInput(
             f"the catalogue has no '{name}' for '{terms.operating_system}'",
             f"it has {', '.join(known)}",
         )
-    for field_name, option in (("region", "--region"), ("operating_system", "--os")):
-        by_value: dict[str, PriceRow] = {}
-        for row in sorted(same, key=lambda r: r.date):
-            by_value[getattr(row, field_name)] = row
-        if len({r.per_hour for r in by_value.values()}) > 1:
-            raise BadInput(
-                f"'{name}' has different prices in {', '.join(sorted(by_value))}",
-                f"choose one with {option}",
-            )
+    _refuse_several_prices(same, name)
     return max(same, key=lambda r: r.date)
 
 
@@ -188,16 +187,16 @@ def _wanted(
 def _currencies(pricing: Pricing, terms: Terms) -> None:
     """Amounts of several currencies are no numbers to compare: rates are given, or it is
     refused."""
-    rates = [parse_rate(text) for text in terms.rates]
-    found = {r.currency for r in (*pricing.rows.values(), *pricing.estimates.values())}
-    if terms.currency is None and len(found) > 1:
-        left = found - {r.currency for r in rates}
-        pricing.currency = left.pop() if len(left) == 1 else None
-    else:
-        pricing.currency = terms.currency or next(iter(found), None)
-    pricing.rates = {r.currency: r for r in rates if r.currency in found - {pricing.currency}}
-    lacking = sorted(found - {pricing.currency} - set(pricing.rates))
-    if found and (pricing.currency is None or lacking):
+    rates = {r.currency: r for r in map(parse_rate, terms.rates)}
+    found = {r.currency for r in pricing.used}
+    if not found:
+        return
+    # Without a choice the answer is in the one currency that needs no rate.
+    left = found - set(rates) if len(found) > 1 else found
+    pricing.currency = terms.currency or (next(iter(left)) if len(left) == 1 else None)
+    others = found - {pricing.currency}
+    pricing.rates = {c: r for c, r in rates.items() if c in others}
+    if pricing.currency is None or len(pricing.rates) < len(others):
         raise BadInput(
             f"prices are in {', '.join(sorted(found))}"
             + (f" and the answer in {terms.currency}" if terms.currency else ""),
@@ -232,7 +231,7 @@ def price_machines(
             )
         pricing.rows[machine] = row
     _currencies(pricing, terms)
-    priced = {r.currency for r in (*pricing.rows.values(), *pricing.estimates.values())}
+    priced = {r.currency for r in pricing.used}
     if head is not None and priced - {head.currency}:
         raise BadInput(
             f"the head node is priced in {head.currency}, nodes in {', '.join(sorted(priced))}",

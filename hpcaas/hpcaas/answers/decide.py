@@ -11,7 +11,7 @@ from ..errors import BadInput
 from ..prices import PriceRow
 from ..stats import Ratio, chosen_p, freedom_of, log_variance, quantile, ratio, ratio_of
 from .costs import Pricing
-from .groups import Group, per_app
+from .groups import Group, by_machine, per_app
 
 LOT = 1000  # runs that the answers speak of
 UNKNOWN = "not known on this machine"
@@ -66,10 +66,10 @@ class Decision:
 
     app: str
     by: str  # cost or time
-    first: Optional[AnyOffer]
-    second: Optional[AnyOffer]
-    gap: Optional[Ratio]  # second / first, in what decides
-    p: Optional[float]  # of that gap, counting that both were picked after looking
+    first: Optional[AnyOffer] = None
+    second: Optional[AnyOffer] = None
+    gap: Optional[Ratio] = None  # second / first, in what decides
+    p: Optional[float] = None  # of that gap, counting that both were picked after looking
     unknown: str = ""  # why no verdict can be drawn, whatever the numbers
     notes: list[str] = field(default_factory=list)
     machine: str = ""  # the answer for one machine alone; empty: for all together
@@ -91,6 +91,11 @@ class Decision:
         if holds:
             return "sure: more than chance"
         return "not sure: may be chance"
+
+    def against(self, second: AnyOffer, gap: Ratio, doubt: str, among: float) -> None:
+        """What comes second, picked out of `among` pairs; `doubt`: why that cannot be judged."""
+        self.second, self.gap, self.unknown = second, gap, self.unknown or doubt
+        self.p = None if self.unknown else chosen_p(gap.p, among)
 
 
 def offer(group: Group, pricing: Pricing) -> Offer:
@@ -190,36 +195,38 @@ def _decidable(offers: list[Offer]) -> tuple[list[Offer], list[str]]:
     known = [o for o in offers if not unknown(o.group)]
     if not known:
         return offers, []
-    aside = [o for o in offers if o not in known]
+    here = {o.machine for o in known}
+    aside: dict[str, list[Offer]] = {}
+    for one in offers:
+        if unknown(one.group):
+            aside.setdefault(one.machine, []).append(one)
     lines = []
-    for machine in dict.fromkeys(o.machine for o in aside):
-        mine = [o for o in aside if o.machine == machine]
-        what = machine if all(o.machine != machine for o in known) else mine[0].label
-        more = f" and {len(mine) - 1} more" if len(mine) > 1 and what != machine else ""
-        lines.append(f"{what}{more}: {unknown(mine[0].group)}")
+    for machine, mine in aside.items():
+        more = f" and {len(mine) - 1} more" if len(mine) > 1 else ""
+        what = f"{mine[0].label}{more}" if machine in here else machine
+        lines.append(f"{what}: {unknown(mine[0].group)}")
     return known, lines
 
 
 def for_app(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], by: str) -> Decision:
     offers, aside = _decidable(pick(some, pricing, deadline, by))
-    name, notes = some[0].name, excluded(some) + aside
-    flaky = [g for g in some if g.doubt and not g.out]
+    decision = Decision(some[0].name, by, notes=excluded(some) + aside)
     if not offers:
-        return Decision(name, by, None, None, None, None, "", notes + missing(some, deadline))
-    first = offers[0]
-    if first.group in flaky:
-        notes.append(f"accepted although: {first.group.doubt}")
-    notes += _late(first.group, deadline)
+        decision.notes += missing(some, deadline)
+        return decision
+    decision.first = first = offers[0]
+    decision.unknown = unknown(first.group)
+    if first.group.doubt:
+        decision.notes.append(f"accepted although: {first.group.doubt}")
+    decision.notes += _late(first.group, deadline)
     elsewhere = [o for o in offers if o.machine != first.machine]
-    second = next(iter(elsewhere or offers[1:]), None)
-    if second is None:
-        return Decision(name, by, first, None, None, None, unknown(first.group), notes)
     here = len(offers) - len(elsewhere)
-    among = here * len(elsewhere) if elsewhere else here * (here - 1) / 2
-    found = gap(first.group, second.group, pricing, by)
-    doubt = unknown(first.group) or unknown(second.group)
-    p = None if doubt or found.p is None else chosen_p(found.p, among)
-    return Decision(name, by, first, second, found, p, doubt, notes)
+    rivals = elsewhere or offers[1:]
+    if rivals:
+        among = here * len(elsewhere) if elsewhere else here * (here - 1) / 2
+        found = gap(first.group, rivals[0].group, pricing, by)
+        decision.against(rivals[0], found, unknown(rivals[0].group), among)
+    return decision
 
 
 def missing(some: list[Group], deadline: Optional[Deadline]) -> list[str]:
@@ -296,6 +303,27 @@ def _mix_gap(first: MixOffer, second: MixOffer, by: str) -> Ratio:
     return ratio_of(difference, math.sqrt(sum(v for v, _ in known)), freedom_of(known), 2)
 
 
+def _mix_on(
+    machine: list[Group],
+    shares: dict[str, float],
+    pricing: Pricing,
+    deadline: Optional[Deadline],
+    by: str,
+) -> tuple[list[tuple[Offer, float]], list[str], int]:
+    """For one machine: the best offer of each application with its share of the runs, the
+    applications without one, and out of how many combinations these were picked."""
+    parts, lacking, tried = [], [], 1
+    for name, share in shares.items():
+        mine = [g for g in machine if g.name == name]
+        found, _ = _decidable(pick(mine, pricing, deadline, by))
+        if found:
+            parts.append((found[0], share))
+            tried *= len(found)
+        else:
+            lacking.append(name)
+    return parts, lacking, tried
+
+
 def for_mix(
     all_groups: list[Group],
     pricing: Pricing,
@@ -304,45 +332,39 @@ def for_mix(
     mix: Optional[str],
 ) -> tuple[Decision, list[MixOffer]]:
     """The machine for all applications together, each with its own best configuration there."""
-    by_name = {some[0].name: some for some in per_app(all_groups)}
-    shares = parse_mix(mix, list(by_name))
-    offers, notes, tried = [], [], 1
-    for machine in dict.fromkeys(g.machine for g in all_groups):
-        parts: list[tuple[Offer, float]] = []
-        lacking = []
-        for name, share in shares.items():
-            mine = [g for g in by_name[name] if g.machine == machine]
-            found, _ = _decidable(pick(mine, pricing, deadline, by))
-            if found:
-                parts.append((found[0], share))
-            else:
-                lacking.append(name)
-            tried *= max(1, len(found))
-        if lacking:
-            notes.append(f"{machine} is no answer: nothing to offer for {', '.join(lacking)}")
-        else:
-            offers.append(_mix_offer(machine, parts))
-    offers.sort(key=lambda o: (bool(_mix_unknown(o)), value(o, by)))
-    notes += [f"{o.machine}: {words}" for o in offers if (words := _mix_unknown(o))]
-    known = [o for o in offers if not _mix_unknown(o)]
+    shares = parse_mix(mix, [some[0].name for some in per_app(all_groups)])
     words = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
     alike = "" if mix else " (each application alike; --mix APP=RUNS,... sets others)"
-    notes.insert(0, f"{words}{alike}")
-    judged = known or offers
-    if len(judged) < 2:
-        first = judged[0] if judged else None
-        return Decision(MIX, by, first, None, None, None, _mix_unknown(first), notes), offers
-    first, second = judged[:2]
-    found_gap = _mix_gap(first, second, by)
-    doubt = _mix_unknown(first) or _mix_unknown(second)
-    # Machines and, on each, configurations were picked after looking.
-    p = None if doubt or found_gap.p is None else chosen_p(found_gap.p, tried)
-    return Decision(MIX, by, first, second, found_gap, p, doubt, notes), offers
+    decision, offers, among = Decision(MIX, by, notes=[words + alike]), [], 1
+    for machine, mine in by_machine(all_groups).items():
+        parts, lacking, tried = _mix_on(mine, shares, pricing, deadline, by)
+        among *= tried
+        if lacking:
+            decision.notes.append(
+                f"{machine} is no answer: nothing to offer for {', '.join(lacking)}"
+            )
+        else:
+            offers.append(_mix_offer(machine, parts))
+    _judge_mix(decision, offers, among)
+    return decision, offers
 
 
-def _mix_unknown(one: Optional[MixOffer]) -> str:
-    found = (unknown(o.group) for o, _ in one.parts) if one else iter(())
-    return next(filter(None, found), "")
+def _judge_mix(decision: Decision, offers: list[MixOffer], among: int) -> None:
+    """Sorts the offers, and says which comes first and how sure that is. Machines and, on each,
+    configurations were picked out of `among` combinations after looking."""
+    doubts = {o.machine: _mix_unknown(o) for o in offers}
+    offers.sort(key=lambda o: (bool(doubts[o.machine]), value(o, decision.by)))
+    decision.notes += [f"{machine}: {why}" for machine, why in doubts.items() if why]
+    judged = [o for o in offers if not doubts[o.machine]] or offers
+    if judged:
+        decision.first, decision.unknown = judged[0], doubts[judged[0].machine]
+    if len(judged) > 1:
+        found = _mix_gap(judged[0], judged[1], decision.by)
+        decision.against(judged[1], found, doubts[judged[1].machine], among)
+
+
+def _mix_unknown(one: MixOffer) -> str:
+    return next(filter(None, (unknown(o.group) for o, _ in one.parts)), "")
 
 
 def decides_by(pricing: Pricing, all_groups: list[Group]) -> str:
@@ -357,11 +379,13 @@ def decide(
     if any(g.trust.by_cpu for g in all_groups):
         return [], []
     by = decides_by(pricing, all_groups)
-    decisions = [for_app(some, pricing, deadline, by) for some in per_app(all_groups)]
-    for one, some in zip(decisions, per_app(all_groups)):
-        unpriced = sorted({g.machine for g in some if by == "cost"} - _priced(pricing))
-        if unpriced:
+    decisions = []
+    for some in per_app(all_groups):
+        one = for_app(some, pricing, deadline, by)
+        unpriced = sorted({g.machine for g in some if not pricing.row(g.machine)})
+        if unpriced and by == "cost":
             one.notes.append(f"without a price, so not considered: {', '.join(unpriced)}")
+        decisions.append(one)
     if len(decisions) < 2 and mix is None:
         return decisions, []
     combined, offers = for_mix(all_groups, pricing, deadline, by, mix)
@@ -372,22 +396,17 @@ def per_machine(
     all_groups: list[Group], pricing: Pricing, deadline: Optional[Deadline]
 ) -> list[Decision]:
     """The answer for every application on every machine alone; empty where there is one machine."""
-    machines = list(dict.fromkeys(g.machine for g in all_groups))
+    machines = by_machine(all_groups)
     if len(machines) < 2 or any(g.trust.by_cpu for g in all_groups):
         return []
     found = []
-    for machine in machines:
-        mine = [g for g in all_groups if g.machine == machine]
+    for machine, mine in machines.items():
         by = decides_by(pricing, mine)
         for some in per_app(mine):
             one = for_app(some, pricing, deadline, by)
             one.machine = machine
             found.append(one)
     return found
-
-
-def _priced(pricing: Pricing) -> set[str]:
-    return {*pricing.rows, *pricing.estimates}
 
 
 def _build(group: Group) -> str:

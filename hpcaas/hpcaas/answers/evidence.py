@@ -9,7 +9,7 @@ from typing import Optional
 from ..stats import Family, Ratio, chosen_p, pareto, ratio
 from .costs import Pricing
 from .decide import Decision
-from .groups import Effect, Group, best_of, effects, per_app, rest, varying
+from .groups import Effect, Group, best_of, by_machine, effects, per_app, rest, varying
 
 # Below this a difference is not worth a lesson, however significant.
 WORTH = 1.02
@@ -37,87 +37,95 @@ def _both(a: Ratio, b: Ratio, among: float) -> Optional[float]:
     return None if a.p is None or b.p is None else chosen_p(max(a.p, b.p), among)
 
 
+@dataclass(frozen=True)
+class _Fastest:
+    """The fastest group of a machine, and of how many it was picked."""
+
+    group: Group
+    tried: int
+
+    @property
+    def seconds(self) -> float:
+        return self.group.seconds or 0.0
+
+
+def _fastest(some: list[Group], alone: bool) -> dict[str, _Fastest]:
+    """Of each machine, on one worker or on several."""
+    ran = by_machine(g for g in some if g.seconds and (g.workers == 1) is alone)
+    return {m: _Fastest(best, len(mine)) for m, mine in ran.items() if (best := best_of(mine))}
+
+
 def processors(some: list[Group]) -> list[Claim]:
     """Lesson 1: the order of processors on one thread against that on a full node."""
-    machines = list(dict.fromkeys(g.machine for g in some if g.seconds))
-    by_machine: dict[str, tuple[list[Group], list[Group]]] = {}
-    for m in machines:
-        mine = [g for g in some if g.machine == m and g.seconds]
-        single, full = [g for g in mine if g.workers == 1], [g for g in mine if g.workers > 1]
-        if single and full:
-            by_machine[m] = single, full
-    if len(by_machine) < 2:
+    single, full = _fastest(some, alone=True), _fastest(some, alone=False)
+    machines = [m for m in single if m in full]
+    if len(machines) < 2:
         return []
-    first = {m: best_of(single) for m, (single, _) in by_machine.items()}
-    whole = {m: best_of(full) for m, (_, full) in by_machine.items()}
-    a = min(first, key=lambda m: first[m].seconds or 0)  # type: ignore[union-attr]
-    b = min(whole, key=lambda m: whole[m].seconds or 0)  # type: ignore[union-attr]
-    other = b if a != b else next(m for m in by_machine if m != a)
-    picked = [first[a], first[other], whole[a], whole[other]]
-    one, two, three, four = (g for g in picked if g)
-    among = 1.0
-    for m in (a, other):
-        among *= len(by_machine[m][0]) * len(by_machine[m][1])
-    among *= len(by_machine) * (len(by_machine) - 1)
-    alone = ratio(one.times, two.times)
-    together = ratio(four.times, three.times) if a != b else ratio(three.times, four.times)
-    best, least = whole[b], first[a]
-    assert best and least
+    on_one, then = sorted(machines, key=lambda m: single[m].seconds)[:2]
+    on_all, next_on_all = sorted(machines, key=lambda m: full[m].seconds)[:2]
+    if on_one != on_all:
+        then, next_on_all = on_all, on_one  # two machines that change places
+    used = [single[on_one], single[then], full[on_all], full[next_on_all]]
+    among = float(len(machines) * (len(machines) - 1))
+    for one in used:
+        among *= one.tried
+    best, second, whole, behind = (one.group for one in used)
+    alone, together = ratio(best.times, second.times), ratio(whole.times, behind.times)
     text = (
-        f"{one.name}: on one thread {a} is fastest ({least.seconds:.4g} s),"
-        f" on all {b} ({best.seconds:.4g} s)"
+        f"{best.name}: on one thread {on_one} is fastest ({best.seconds:.4g} s),"
+        f" on all {on_all} ({whole.seconds:.4g} s)"
     )
     size = min(alone.value, together.value)
-    return [_claim(1, text, a != b, size, _both(alone, together, among), picked)]
+    p = _both(alone, together, among)
+    return [_claim(1, text, on_one != on_all, size, p, [one.group for one in used])]
 
 
 def _claim(
-    lesson: int,
-    text: str,
-    confirms: bool,
-    size: float,
-    p: Optional[float],
-    used: list[Optional[Group]],
+    lesson: int, text: str, confirms: bool, size: float, p: Optional[float], used: list[Group]
 ) -> Claim:
-    groups = [g for g in used if g]
-    known = all(g.known or g.published for g in groups)
-    published = all(g.published for g in groups)
+    known = all(g.known or g.published for g in used)
+    published = all(g.published for g in used)
     return Claim(lesson, text, confirms, size, p if known else None, published, known)
 
 
 def money(some: list[Group], pricing: Pricing) -> list[Claim]:
     """Lesson 2: the fastest against the cheapest."""
     priced = [(g, c.amount) for g in some if g.wall and (c := pricing.cost(g))]
-    places = {(g.machine, g.config.nodes) for g, _ in priced}
-    if len(places) < 2:
+    if len({(g.machine, g.config.nodes) for g, _ in priced}) < 2:
         return []
     fastest, its = min(priced, key=lambda p: p[0].wall or 0)
     cheapest, least = min(priced, key=lambda p: p[1])
     among = len(priced) * (len(priced) - 1) / 2
-    if fastest is not cheapest:
-        front = len(pareto([(g.wall or 0, a) for g, a in priced]))
-        text = (
-            f"{fastest.name}: fastest is {fastest.machine} {fastest.label}"
-            f" ({fastest.wall:.4g} s, {its:.4g}), cheapest {cheapest.machine} {cheapest.label}"
-            f" ({cheapest.wall:.4g} s, {least:.4g}); {front} on the Pareto front"
-        )
-        slower = ratio(fastest.walls, cheapest.walls)
-        dearer = ratio(pricing.amounts(cheapest), pricing.amounts(fastest))
-        size = min(slower.value, dearer.value)
-        return [_claim(2, text, True, size, _both(slower, dearer, among), [fastest, cheapest])]
-    here = (fastest.machine, fastest.config.nodes)
-    others = [g for g, _ in priced if (g.machine, g.config.nodes) != here]
-    rival = min(others, key=lambda g: g.wall or 0)
-    dear = min(others, key=lambda g: c.amount if (c := pricing.cost(g)) else 0)
+    if fastest is cheapest:
+        return [_no_trade_off(fastest, priced, pricing, among)]
+    front = len(pareto([(g.wall or 0, a) for g, a in priced]))
     text = (
-        f"{fastest.name}: the fastest, {fastest.machine} {fastest.label}, is also the cheapest of"
+        f"{fastest.name}: fastest is {fastest.machine} {fastest.label}"
+        f" ({fastest.wall:.4g} s, {its:.4g}), cheapest {cheapest.machine} {cheapest.label}"
+        f" ({cheapest.wall:.4g} s, {least:.4g}); {front} on the Pareto front"
+    )
+    slower = ratio(fastest.walls, cheapest.walls)
+    dearer = ratio(pricing.amounts(cheapest), pricing.amounts(fastest))
+    size = min(slower.value, dearer.value)
+    return [_claim(2, text, True, size, _both(slower, dearer, among), [fastest, cheapest])]
+
+
+def _no_trade_off(
+    winner: Group, priced: list[tuple[Group, float]], pricing: Pricing, among: float
+) -> Claim:
+    """The fastest is the cheapest: against the next in time and the next in cost elsewhere."""
+    here = (winner.machine, winner.config.nodes)
+    others = [(g, amount) for g, amount in priced if (g.machine, g.config.nodes) != here]
+    rival, _ = min(others, key=lambda p: p[0].wall or 0)
+    dear, _ = min(others, key=lambda p: p[1])
+    text = (
+        f"{winner.name}: the fastest, {winner.machine} {winner.label}, is also the cheapest of"
         " those with a price"
     )
-    slower = ratio(fastest.walls, rival.walls)
-    dearer = ratio(pricing.amounts(fastest), pricing.amounts(dear))
+    slower = ratio(winner.walls, rival.walls)
+    dearer = ratio(pricing.amounts(winner), pricing.amounts(dear))
     size = min(slower.value, dearer.value)
-    used = [fastest, rival, dear]
-    return [_claim(2, text, False, size, _both(slower, dearer, among), used)]
+    return _claim(2, text, False, size, _both(slower, dearer, among), [winner, rival, dear])
 
 
 def splits(some: list[Group]) -> list[Claim]:
@@ -127,28 +135,30 @@ def splits(some: list[Group]) -> list[Claim]:
     for g in some:
         if g.seconds and g.workers > 1:
             alike.setdefault((*rest(g, "split"), str(g.workers)), []).append(g)
-    found = []
-    for same in alike.values():
-        hybrids = [g for g in same if g.config.threads > 1 and g.config.ranks > 1]
-        pure = [g for g in same if g not in hybrids]
-        best = best_of(same)
-        if not hybrids or len(same) < 2 or best is None:
-            continue
-        # Where all are hybrids, the best is compared with the worst of them.
-        rivals = (pure if best in hybrids else hybrids) or [g for g in same if g is not best]
-        rival = best_of(rivals) if pure else max(rivals, key=lambda g: g.seconds or 0)
-        assert rival
-        r = ratio(best.times, rival.times)
-        among = len(same) * (len(same) - 1) / 2
-        p = None if r.p is None else chosen_p(r.p, among)
-        kind = "ranks" if best.config.threads == 1 else "threads"
-        text = (
-            f"{best.config.app} on {best.workers} workers: {best.axis('split')} is best"
-            f" ({best.seconds:.4g} s), {rival.axis('split')} takes {r.value:.3g}x"
-            + ("" if best in hybrids else f": {kind} alone win here")
-        )
-        found.append(_claim(4, text, best in hybrids, r.value, p, [best, rival]))
-    return found
+    return [claim for same in alike.values() if len(same) > 1 and (claim := _split(same))]
+
+
+def _is_hybrid(group: Group) -> bool:
+    return group.config.threads > 1 and group.config.ranks > 1
+
+
+def _split(same: list[Group]) -> Optional[Claim]:
+    """The best split against the best of the other kind; where all are hybrids, against the worst
+    of them. None without a hybrid."""
+    ordered = sorted(same, key=lambda g: g.seconds or 0.0)
+    best = ordered[0]
+    if not any(map(_is_hybrid, same)):
+        return None
+    rival = next((g for g in ordered if _is_hybrid(g) is not _is_hybrid(best)), ordered[-1])
+    r = ratio(best.times, rival.times)
+    kind = "ranks" if best.config.threads == 1 else "threads"
+    text = (
+        f"{best.config.app} on {best.workers} workers: {best.axis('split')} is best"
+        f" ({best.seconds:.4g} s), {rival.axis('split')} takes {r.value:.3g}x"
+        + ("" if _is_hybrid(best) else f": {kind} alone win here")
+    )
+    p = chosen_p(r.p, len(same) * (len(same) - 1) / 2)
+    return _claim(4, text, _is_hybrid(best), r.value, p, [best, rival])
 
 
 class Evidence:

@@ -174,9 +174,27 @@ def per_app(all_groups: list[Group]) -> list[list[Group]]:
     return [of_app(all_groups, app, size) for app, size in apps_of(all_groups)]
 
 
+def by_machine(some: Iterable[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in some:
+        found.setdefault(group.machine, []).append(group)
+    return found
+
+
 def varying(some: list[Group]) -> list[str]:
     """Axes with more than one value, in order."""
     return [name for name in ORDER if len({str(g.axis(name)) for g in some}) > 1]
+
+
+# Runs that make no such choice still stand in a table about it.
+ALWAYS_SAID = ("smt", "ranks_per_node")
+
+
+def choosing(some: list[Group], axes: Iterable[str]) -> list[Group]:
+    """Groups that make every one of these choices: without it (None) they have no place in a table
+    about it."""
+    needed = [a for a in axes if a not in ALWAYS_SAID]
+    return [g for g in some if all(g.axis(a) is not None for a in needed)]
 
 
 def rest(group: Group, axis: str) -> tuple[str, ...]:
@@ -240,46 +258,38 @@ def _best_value(cells: Cells, values: list[str]) -> str:
     return min(values, key=losses)
 
 
+def _comparable(some: list[Group], axis: str) -> tuple[Cells, bool]:
+    """Groups that differ in one axis only, and whether a verdict may be drawn from them: disturbed
+    ones speak only where no others do."""
+    usable = [g for g in some if g.times]
+    known = _cells([g for g in usable if g.known], axis)
+    return (known, True) if known else (_cells(usable, axis), False)
+
+
 def effects(some: list[Group], axis: str) -> list[Effect]:
     """Effect of each value of one axis, over pairs that differ in nothing else.
 
-    The reference is the value that wins on average. Disturbed samples speak only where no others
-    do, and then no verdict is drawn.
+    The reference is the value that wins on average.
     """
-    usable = [g for g in some if g.times]
-    cells, known = _cells([g for g in usable if g.known], axis), True
-    if not cells:
-        cells, known = _cells(usable, axis), False
-    values = list(dict.fromkeys(v for by_value in cells.values() for v in by_value))
+    cells, known = _comparable(some, axis)
+    compared = [pair for by_value in cells.values() for pair in by_value.items()]
+    values = list(dict.fromkeys(value for value, _ in compared))
     if len(values) < 2:
         return []
-    best = _best_value(cells, values)
-    published = all(g.published for by_value in cells.values() for g in by_value.values())
-    app, size = usable[0].config.app, usable[0].config.size
+    best, published = _best_value(cells, values), all(g.published for _, g in compared)
+    app, size = some[0].config.app, some[0].config.size
     found = []
     for value in values:
         pairs = _against(cells, value, best) if value != best else []
         if not pairs:
             continue
         mean = combine(pairs)
+        largest, testable = max(r.value for r in pairs), known and not published
         # Of k values any two could have come out as best and other: k (k - 1) / 2 questions, of
         # which k - 1 are shown.
-        p = None if mean.p is None or published else chosen_p(mean.p, len(values) / 2)
-        largest = max(r.value for r in pairs)
+        p = chosen_p(mean.p if testable else None, len(values) / 2)
         found.append(
-            Effect(
-                app,
-                size,
-                axis,
-                value,
-                best,
-                mean,
-                len(pairs),
-                largest,
-                published,
-                known,
-                p if known else None,
-            )
+            Effect(app, size, axis, value, best, mean, len(pairs), largest, published, known, p)
         )
     return sorted(found, key=lambda e: e.ratio.value)
 
@@ -290,20 +300,22 @@ def best_of(some: list[Group]) -> Optional[Group]:
 
 
 def twins(
-    best: Group, others: list[Group], against: dict[int, Ratio], close: float = 1.01
+    best: Group, others: list[Group], against: list[Ratio], close: float = 1.01
 ) -> list[Group]:
     """Of `others`, those that may be as good as the best: with it, a set that holds the truly best
-    one in 95 of 100 cases. `against`: id(group) -> its ratio to the best.
+    one in 95 of 100 cases. `against`: of each, its ratio to the best.
 
     Without a spread, what is within a per cent counts as a twin.
     """
-    tested = [g for g in others if against[id(g)].p is not None and g.known and best.known]
     # Any two of all could have been picked as the best and the other.
     size = (len(others) + 1) / 2
-    worse = holm([chosen_p(against[id(g)].p or 0.0, size) for g in tested])
-    excluded = {id(g) for g, is_worse in zip(tested, worse) if is_worse}
+    p_values = [
+        chosen_p(r.p, size) if g.known and best.known else None for g, r in zip(others, against)
+    ]
+    worse = iter(holm([p for p in p_values if p is not None]))
+    excluded = [p is not None and next(worse) for p in p_values]
     return [
         g
-        for g in others
-        if id(g) not in excluded and (against[id(g)].p is not None or against[id(g)].value <= close)
+        for g, r, out in zip(others, against, excluded)
+        if not out and (r.p is not None or r.value <= close)
     ]

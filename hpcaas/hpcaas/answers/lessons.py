@@ -69,7 +69,7 @@ def _one(evidence: Evidence) -> Judged:
 
 
 def _two(evidence: Evidence) -> Judged:
-    if not evidence.pricing.any:
+    if not evidence.pricing.used:
         return "untested", "needs prices: --price MACHINE=PROVIDER/SHAPE"
     return _claimed(
         evidence, 2, "needs priced runs on two machines, or on several numbers of nodes"
@@ -150,37 +150,46 @@ def _six(evidence: Evidence) -> Judged:
     return _matters(evidence, ("filesystem",), need)
 
 
+def _worse_default(found: list[Effect], speaking: list[Effect], worse: list[Effect]) -> str:
+    """Where the default (no binding) is worse. The widest effect of any binding stands beside the
+    default's own: what a wrong choice can cost."""
+    about_default = {e.app for e in found if "none" in (e.value, e.best)}
+    spared = sorted(about_default - {e.app for e in worse})
+    top = max(worse, key=lambda e: e.ratio.value)
+    widest = max(speaking, key=lambda e: e.largest)
+    text = _words(top) + (f"; {_words(widest)}" if widest is not top else "")
+    if spared:
+        text += f"; the default (none) is not measurably worse for {', '.join(spared)}"
+    return text
+
+
 def _seven(evidence: Evidence) -> Judged:
     """Defaults are far from optimal; auto with block:block is usually great."""
     found = evidence.of(("binding",))
     if not found:
         return "untested", "needs two bindings of one application"
-    also = "".join(
-        f"; {e.app}: distribution '{e.best}' is best, '{e.value}' costs up to {e.largest:.3g}x"
-        for e in evidence.of(("distribution",))
-        if evidence.speaks(e)
-    )
+    verdict, text = _default_binding(evidence, found)
+    for e in evidence.of(("distribution",)):
+        if evidence.speaks(e):
+            text += f"; {e.app}: distribution '{e.best}' is best, '{e.value}' costs up to"
+            text += f" {e.largest:.3g}x"
+    return verdict, text
+
+
+def _default_binding(evidence: Evidence, found: list[Effect]) -> Judged:
+    """Whether the default (no binding) is worse."""
     speaking = [e for e in found if evidence.speaks(e)]
     worse = [e for e in speaking if e.value == "none"]
     if worse:
-        about_default = {e.app for e in found if "none" in (e.value, e.best)}
-        spared = sorted(about_default - {e.app for e in worse})
-        # The widest effect of any binding stands beside the default's own: what a wrong choice
-        # can cost.
-        top = max(worse, key=lambda e: e.ratio.value)
-        widest = max(speaking, key=lambda e: e.largest)
-        text = _words(top) + (f"; {_words(widest)}" if widest is not top else "") + also
-        if spared:
-            text += f"; the default (none) is not measurably worse for {', '.join(spared)}"
-        return "confirmed", text
+        return "confirmed", _worse_default(found, speaking, worse)
     against = [e for e in speaking if e.best == "none"]
     if against:
         top = max(against, key=lambda e: e.ratio.value)
-        return "contradicted", f"{_words(top)}{also}; the default (none) is best here"
+        return "contradicted", f"{_words(top)}; the default (none) is best here"
     verdict, text = _silent(found, _words(max(found, key=lambda e: e.largest)))
     if verdict == "not shown":
         text += "; the default (none) is not measurably worse here"
-    return verdict, text + also
+    return verdict, text
 
 
 def _does_not_run(g: Group) -> bool:

@@ -22,14 +22,7 @@ def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
     from .openfoam import OpenFoam
     from .openradioss import OpenRadioss
 
-    apps: list[App] = [
-        MonteCarlo(),
-        Namd(),
-        OpenRadioss(),
-        OpenFoam(),
-        Mpas(),
-        Gromacs(),
-    ]
+    apps: list[App] = [MonteCarlo(), Namd(), OpenRadioss(), OpenFoam(), Mpas(), Gromacs()]
     for point in entry_points(group="hpcaas.apps"):
         what = f"plug-in '{point.name}'"
         apps.append(guarded(_load(what, lambda: point.load()()), what))

@@ -201,13 +201,20 @@ def hash_files(paths: list[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
+def _modules(entry: dict[str, Any], way: str) -> tuple[str, ...]:
+    """Environment modules that bring an installation. EasyBuild's are modules by another name."""
+    value = entry[way]
+    if isinstance(value, list):
+        return tuple(map(str, value))
+    if way == "easybuild":
+        return (value.replace(".eb", "").replace("-", "/", 1),)
+    return (str(value),)
+
+
 def installations_from_site(site: dict[str, Any], app: str) -> list[Installation]:
     """Installations that the site file describes: a path, environment modules, or the name of a
-    Spack or EasyBuild package.
-
-    Spack packages are loaded through ReFrame's `spack` module system; EasyBuild's are environment
-    modules by another name.
-    """
+    Spack or EasyBuild package. Spack packages are loaded through ReFrame's `spack` module
+    system."""
     found = []
     for entry in site.get("installations", {}).get(app, []):
         if "name" not in entry:
@@ -221,37 +228,18 @@ def installations_from_site(site: dict[str, Any], app: str) -> list[Installation
                 f"installation '{entry['name']}' of {app} says {', '.join(ways) or 'nothing'}",
                 "say exactly one of path, modules, spack, easybuild",
             )
-        modules: tuple[str, ...] = ()
-        system = None
-        if ways[0] == "spack":
-            modules, system = (entry["spack"],), "spack"
-        elif ways[0] != "path":
-            value = entry[ways[0]]
-            modules = (
-                tuple(value)
-                if isinstance(value, list)
-                else (
-                    value.replace(".eb", "").replace("-", "/", 1)
-                    if ways[0] == "easybuild"
-                    else value,
+        path, modules, system = None, (), None
+        if ways == ["path"]:
+            path = Path(entry["path"])
+            if not path.exists():
+                raise BadInput(
+                    f"installation '{entry['name']}' of {app}: '{path}' does not exist",
+                    "correct the path in the site file",
                 )
-            )
-            system = site.get("modules_system", "tmod4")
-        path = Path(entry["path"]) if "path" in entry else None
-        if path and not path.exists():
-            raise BadInput(
-                f"installation '{entry['name']}' of {app}: '{path}' does not exist",
-                "correct the path in the site file",
-            )
-        found.append(
-            Installation(
-                entry["name"],
-                path,
-                modules,
-                system,
-                {k: str(v) for k, v in entry.get("axes", {}).items()},
-                str(entry.get("version", "unknown")),
-                entry.get("options", {}),
-            )
-        )
+        else:
+            modules = _modules(entry, ways[0])
+            system = "spack" if ways == ["spack"] else site.get("modules_system", "tmod4")
+        axes = {k: str(v) for k, v in entry.get("axes", {}).items()}
+        version, options = str(entry.get("version", "unknown")), entry.get("options", {})
+        found.append(Installation(entry["name"], path, modules, system, axes, version, options))
     return found

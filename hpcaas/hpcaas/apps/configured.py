@@ -10,13 +10,14 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Annotated, Any, Iterator, Literal, Optional
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..axes import AXES
+from ..axes import AxisName
 from ..errors import BadInput, read_yaml
 from ..model import Configuration, Figure
+from ..toolchain import target_flags
 from .base import App, Build, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable
 
 # Where a nested ReFrame leaves what it found.
@@ -31,10 +32,28 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class NumberOf(_Strict):
-    """A number in the output, by the first group of a pattern, with its unit and direction."""
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"'{pattern}' is not a regular expression: {error}")
+    return pattern
 
-    pattern: str
+
+def _has_number(pattern: str) -> str:
+    if not re.compile(_compiles(pattern)).groups:
+        raise ValueError(f"'{pattern}' has no (group) around the number")
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_compiles)]
+NumberPattern = Annotated[str, AfterValidator(_has_number)]  # its first group is the number
+
+
+class NumberOf(_Strict):
+    """A number in the output, with its unit and direction."""
+
+    pattern: NumberPattern
     unit: str = "s"
     better: Literal["lower", "higher"] = "lower"
 
@@ -42,9 +61,20 @@ class NumberOf(_Strict):
 class AnswerOf(_Strict):
     """A number that must be the same in every configuration, within a relative tolerance."""
 
-    pattern: str
-    tolerance: float = Field(ge=0)
+    pattern: NumberPattern
+    tolerance: float = Field(ge=0, allow_inf_nan=False)
     value: Optional[float] = None  # what it must be; None: what the others say
+
+
+class SizeOf(BaseModel):
+    """One size. Further keys are words of the command."""
+
+    model_config = ConfigDict(extra="allow")
+
+    what: str = ""
+    core_seconds: float = Field(10.0, gt=0, allow_inf_nan=False)
+    memory_mib: int = Field(100, ge=0)
+    disk_mib: int = Field(10, ge=0)
 
 
 class ReframeCheck(_Strict):
@@ -67,12 +97,12 @@ class Described(_Strict):
     products: list[str] = Field(default_factory=list)  # files that the build leaves
     sources: list[str] = Field(default_factory=list)  # beside the YAML, at {here}
     prepare: list[str] = Field(default_factory=list)  # makes the input once, at $HPCAAS_INPUT
-    check: Optional[str] = None  # pattern that a right run prints
+    check: Optional[Pattern] = None  # what a right run prints
     figure: Optional[NumberOf] = None
-    seconds: Optional[str] = None  # pattern; None: the time of the whole run
+    seconds: Optional[NumberPattern] = None  # None: the time of the whole run
     answers: dict[str, AnswerOf] = Field(default_factory=dict)
-    sizes: dict[str, dict[str, Any]] = Field(default_factory=lambda: {"default": {}})
-    axes: list[str] = Field(default_factory=lambda: list(DEFAULT_AXES))
+    sizes: dict[str, SizeOf] = Field(default_factory=lambda: {"default": SizeOf()})
+    axes: list[AxisName] = Field(default_factory=lambda: list(DEFAULT_AXES))
     title: str = ""
     vertical: str = "your own"
     licence: str = "as installed"
@@ -81,21 +111,14 @@ class Described(_Strict):
     def _possible(self) -> "Described":
         if (self.command is None) == (self.reframe is None):
             raise ValueError("say exactly one of command and reframe")
+        if self.command is not None and not self.command.strip():
+            raise ValueError("the command is empty")
         if self.command and not self.check and not self.answers:
             raise ValueError("a command needs a check or answers: a wrong run must be noticed")
-        unknown = [a for a in self.axes if a not in AXES]
-        if unknown:
-            raise ValueError(f"axis '{unknown[0]}' is not known; use {', '.join(AXES)}")
-        patterns = [self.check, self.seconds, self.figure and self.figure.pattern]
-        for pattern in (*patterns, *(a.pattern for a in self.answers.values())):
-            try:
-                groups = re.compile(pattern).groups if pattern else 1
-            except re.error as error:
-                raise ValueError(f"pattern '{pattern}' is not a regular expression: {error}")
-            if not groups and pattern != self.check:
-                raise ValueError(f"pattern '{pattern}' has no (group) around the number")
         if self.build and not self.products:
             raise ValueError("a build needs products: the files that it leaves")
+        if not self.sizes:
+            raise ValueError("sizes is empty; leave it out, or name one")
         return self
 
 
@@ -113,9 +136,29 @@ def _last(pattern: str, text: str) -> Optional[float]:
     """The number of the last match; None without one."""
     found = [m.group(1) for m in re.finditer(pattern, text, re.M)]
     try:
-        return float(found[-1].replace(",", "")) if found else None
+        return float((found[-1] or "").replace(",", "")) if found else None
     except ValueError:
         return None
+
+
+def _needed(pattern: str, text: str, what: str) -> float:
+    value = _last(pattern, text)
+    if value is None:
+        raise Unreadable(f"no line matches {what} '{pattern}'")
+    return value
+
+
+def _build_words(config: Configuration, context: Context) -> dict[str, str]:
+    """What {flags}, {cc} and the like of a build line stand for."""
+    compiler, mpi = context.compiler, context.mpi
+    flags = [f"-{config.optimisation}"] if config.optimisation else []
+    flags += target_flags(compiler.name if compiler else "gcc", config.target)
+    words = {"flags": " ".join(flags), "cc": "cc", "cxx": "c++"}
+    if compiler:
+        words.update(cc=compiler.cc or "cc", cxx=compiler.cxx)
+    if mpi and mpi.mpicxx:
+        words["mpicxx"] = mpi.mpicxx
+    return words
 
 
 class Configured(App):
@@ -131,14 +174,14 @@ class Configured(App):
         self.sizes = {
             name: Size(
                 name,
-                str(options.get("what", name)),
-                options,
-                float(options.get("core_seconds", 10)),
-                int(options.get("memory_mib", 100)),
-                int(options.get("disk_mib", 10)),
+                size.what or name,
+                size.model_dump(),
+                size.core_seconds,
+                size.memory_mib,
+                size.disk_mib,
                 "not in the paper",
             )
-            for name, options in described.sizes.items()
+            for name, size in described.sizes.items()
         }
         self.axes = {axis: True for axis in described.axes}
         self.agreement = {name: a.tolerance for name, a in described.answers.items()}
@@ -150,7 +193,7 @@ class Configured(App):
         """Values of the configuration and of the size in the user's words."""
         values = {
             **config.model_dump(exclude_none=True),
-            **{k: v for k, v in self.size(config).options.items()},
+            **self.size(config).options,
             "here": str(self.path.parent),
         }
         # Only known names: braces of shells and programs stay as they are.
@@ -162,27 +205,18 @@ class Configured(App):
     def build(self, config: Configuration, context: Context) -> Optional[Build]:
         if not self.described.build:
             return None
-        from ..toolchain import target_flags
-
-        compiler = context.compiler.name if context.compiler else "gcc"
-        flags = [f"-{config.optimisation}"] if config.optimisation else []
-        flags += target_flags(compiler, config.target) if config.target else []
-        names = {"flags": " ".join(flags), "cc": "cc", "cxx": "c++"}
-        if context.compiler:
-            names.update(cc=context.compiler.cc or "cc", cxx=context.compiler.cxx)
-        if context.mpi and context.mpi.mpicxx:
-            names["mpicxx"] = context.mpi.mpicxx
-        commands = []
-        for line in self.described.build:
-            for name, value in names.items():
-                line = line.replace("{" + name + "}", value)
-            commands.append(self._fill(line, config))
         sources = [self.path.parent / name for name in self.described.sources]
         absent = [s for s in sources if not s.is_file()]
         if absent:
             raise BadInput(
                 f"source '{absent[0]}' of {self.name} does not exist", "correct sources:"
             )
+        names = _build_words(config, context)
+        commands = []
+        for line in self.described.build:
+            for name, value in names.items():
+                line = line.replace("{" + name + "}", value)
+            commands.append(self._fill(line, config))
         return Build(commands, self.described.products, sources, {}, names["flags"])
 
     def prepare(self, config: Configuration, context: Context) -> Optional[Prepare]:
@@ -213,30 +247,29 @@ class Configured(App):
         if self.described.reframe:
             return self._read_reframe(directory / _REPORT)
         one = self.described
-        seconds = _last(one.seconds, stdout) if one.seconds else None
-        if one.seconds and seconds is None:
-            raise Unreadable(f"no line matches seconds '{one.seconds}'")
+        seconds = _needed(one.seconds, stdout, "seconds") if one.seconds else None
         figure = None
         if one.figure:
-            value = _last(one.figure.pattern, stdout)
-            if value is None:
-                raise Unreadable(f"no line matches figure '{one.figure.pattern}'")
             figure = Figure(
-                name="figure of merit", value=value, unit=one.figure.unit, better=one.figure.better
+                name="figure of merit",
+                value=_needed(one.figure.pattern, stdout, "figure"),
+                unit=one.figure.unit,
+                better=one.figure.better,
             )
-        wrong = ""
-        if one.check and not re.search(one.check, stdout, re.M):
-            wrong = f"no line matches check '{one.check}'"
-        extra: dict[str, Any] = {}
-        for name, answer in one.answers.items():
-            extra[name] = _last(answer.pattern, stdout)
-            if extra[name] is None:
-                wrong = wrong or f"no line matches answer '{answer.pattern}'"
+        said = {name: _last(answer.pattern, stdout) for name, answer in one.answers.items()}
+        return Reading(seconds, figure, next(self._faults(stdout, said), ""), dict(said))
+
+    def _faults(self, stdout: str, said: dict[str, Optional[float]]) -> Iterator[str]:
+        check = self.described.check
+        if check and not re.search(check, stdout, re.M):
+            yield f"no line matches check '{check}'"
+        for name, answer in self.described.answers.items():
+            value = said[name]
+            if value is None:
+                yield f"no line matches answer '{answer.pattern}'"
             elif answer.value is not None:
-                off = abs(extra[name] - answer.value)
-                if not off <= answer.tolerance * abs(answer.value):
-                    wrong = wrong or f"{name} is {extra[name]:g}, not {answer.value:g}"
-        return Reading(seconds, figure, wrong, extra)
+                if not abs(value - answer.value) <= answer.tolerance * abs(answer.value):
+                    yield f"{name} is {value:g}, not {answer.value:g}"
 
     def _read_reframe(self, report: Path) -> Reading:
         """The result of the check in ReFrame's own report."""

@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator, Optional
 
 from ..errors import Missing
 from ..model import Configuration, Figure
@@ -54,6 +54,12 @@ def gpu_support(text: str) -> str:
     """What a binary was built for, from `gmx --version`: CUDA, OpenCL, SYCL or disabled."""
     found = re.search(r"^GPU support:\s+(\S+)", text, re.M)
     return found.group(1) if found else "unknown"
+
+
+def _said(pattern: str, log: str) -> Optional[int]:
+    """The number of a pattern's group; None where the log does not have it."""
+    found = re.search(pattern, log)
+    return int(found.group(1)) if found else None
 
 
 class Gromacs(App):
@@ -218,29 +224,7 @@ class Gromacs(App):
         wall = re.search(r"^\s+Time:\s+([\d.]+)\s+([\d.]+)", log, re.M)
         if not performance or not wall:
             raise Unreadable("run.log has no Performance line")
-        wrong = ""
-        temperature = self._average(log, "Temperature")
-        conserved = self._average(log, "Conserved En.")
-        if temperature is None or not abs(temperature - 300.0) < 15.0:
-            wrong = f"mean temperature {temperature} K is not 300 K"
-        elif conserved is None or not math.isfinite(conserved):
-            wrong = "the conserved energy is not finite"
-        atoms = re.search(r"There are: (\d+) Atoms", log)
-        used = re.search(r"Using (\d+) MPI thread", log)
-        threads = re.search(r"Using (\d+) OpenMP thread", log)
-        if (
-            used
-            and int(used.group(1)) != config.ranks
-            or threads
-            and int(threads.group(1)) != config.threads
-        ):
-            wrong = (
-                wrong
-                or f"mdrun used {used and used.group(1)} ranks x {threads and threads.group(1)} threads"
-            )
-        gpus = re.search(r"(\d+) GPUs? selected for this run", log)
-        if config.gpu == "on" and not gpus:
-            wrong = wrong or "mdrun selected no GPU"
+        simd = re.search(r"SIMD instructions:\s+(\S+)", log)
         return Reading(
             float(wall.group(2)),
             Figure(
@@ -249,17 +233,31 @@ class Gromacs(App):
                 unit="ns/day",
                 better="higher",
             ),
-            wrong,
+            next(self._faults(log, config), ""),
             {
-                "temperature_k": temperature,
-                "gpus": int(gpus.group(1)) if gpus else 0,
-                "atoms": int(atoms.group(1)) if atoms else None,
-                "simd": (re.search(r"SIMD instructions:\s+(\S+)", log) or [None, None])[1],
+                "temperature_k": self._average(log, "Temperature"),
+                "gpus": _said(r"(\d+) GPUs? selected for this run", log) or 0,
+                "atoms": _said(r"There are: (\d+) Atoms", log),
+                "simd": simd.group(1) if simd else None,
             },
         )
 
+    def _faults(self, log: str, config: Configuration) -> Iterator[str]:
+        temperature = self._average(log, "Temperature")
+        if temperature is None or not abs(temperature - 300.0) < 15.0:
+            yield f"mean temperature {temperature} K is not 300 K"
+        conserved = self._average(log, "Conserved En.")
+        if conserved is None or not math.isfinite(conserved):
+            yield "the conserved energy is not finite"
+        ranks, threads = (_said(rf"Using (\d+) {kind} thread", log) for kind in ("MPI", "OpenMP"))
+        # A log may leave out what it used only one of.
+        if ranks not in (None, config.ranks) or threads not in (None, config.threads):
+            yield f"mdrun used {ranks} ranks x {threads} threads"
+        if config.gpu == "on" and not _said(r"(\d+) GPUs? selected for this run", log):
+            yield "mdrun selected no GPU"
+
     @staticmethod
-    def _average(log: str, column: str) -> float | None:
+    def _average(log: str, column: str) -> Optional[float]:
         """Value of a column in the averages at the end: names in fields of 15 characters, values on the next line."""
         tail = log.partition("A V E R A G E S")[2]
         lines = tail.splitlines()

@@ -8,7 +8,7 @@ import math
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator, Optional
 
 from ..errors import Missing
 from ..model import Configuration, Figure
@@ -33,6 +33,27 @@ _LARGEST = ("9999999999.9999", "99999999.9999")
 _PAGE = (
     "https://www.ks.uiuc.edu/Research/namd/ (licence: academic, research and internal business use)"
 )
+
+
+def _energies(stdout: str) -> list[list[str]]:
+    """The words of every ENERGY line; the first is the step."""
+    return [line.split() for line in re.findall(r"^ENERGY:\s+(.*)$", stdout, re.M)]
+
+
+def _impossible_energies(stdout: str) -> Iterator[str]:
+    for words in _energies(stdout):
+        if any(word.lstrip("-") in _LARGEST for word in words):
+            yield f"an energy of step {words[0]} is beyond what NAMD prints: the run blew up"
+        if not all(math.isfinite(float(word)) for word in words):
+            yield f"an energy of step {words[0]} is not finite"
+
+
+def _first_total(stdout: str) -> Optional[float]:
+    """TOTAL of step 0; None where it is not printed."""
+    title = re.search(r"^ETITLE:\s+(.*)$", stdout, re.M)
+    columns = title.group(1).split() if title else []
+    lines = [words for words in _energies(stdout) if words[0] == "0"]
+    return float(lines[-1][columns.index("TOTAL")]) if lines and "TOTAL" in columns else None
 
 
 class Namd(App):
@@ -159,30 +180,15 @@ class Namd(App):
             stdout,
             re.M,
         )
-        steps = self.size(config).options["steps"]
+        options = self.size(config).options
+        steps = options["steps"]
         if not timing or int(timing[-1][0]) != steps or not re.search(r"^WallClock:", stdout, re.M):
             raise Unreadable(f"stopped at step {timing[-1][0] if timing else 0} of {steps}")
-        title = re.search(r"^ETITLE:\s+(.*)$", stdout, re.M)
-        columns = title.group(1).split() if title else []
-        wrong, total0 = "", None
-        for line in re.findall(r"^ENERGY:\s+(.*)$", stdout, re.M):
-            values = [float(v) for v in line.split()]
-            if any(v.lstrip("-") in _LARGEST for v in line.split()):
-                wrong = (
-                    wrong
-                    or f"an energy of step {values[0]:.0f} is beyond what NAMD prints: the run"
-                    f" blew up"
-                )
-            if any(not math.isfinite(v) for v in values):
-                wrong = wrong or f"an energy of step {values[0]:.0f} is not finite"
-            if values[0] == 0 and "TOTAL" in columns:
-                total0 = values[columns.index("TOTAL")]
-        if (
-            not wrong
-            and self.size(config).options["input"] == "apoa1"
-            and (total0 is None or abs(total0 / APOA1_TOTAL - 1) > 1e-5)
-        ):
-            wrong = f"step-0 TOTAL {total0} is not {APOA1_TOTAL}"
+        total0 = _first_total(stdout)
+        wrong = next(_impossible_energies(stdout), "")
+        if not wrong and options["input"] == "apoa1":
+            if total0 is None or abs(total0 / APOA1_TOTAL - 1) > 1e-5:
+                wrong = f"step-0 TOTAL {total0} is not {APOA1_TOTAL}"
         # From one TIMING line to another, so that start-up and load balancing of the first steps
         # stay out.
         first, last = timing[0], timing[-1]

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import statistics
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -355,36 +356,38 @@ class OpenFoam(App):
         times = re.findall(r"^Time = (\d+)", stdout, re.M)
         if not times or int(times[-1]) != iterations or not re.search(r"^End\b", stdout, re.M):
             raise Unreadable(f"stopped at iteration {times[-1] if times else 0} of {iterations}")
-        loop = self._profile(directory, iterations)
         clocks = [int(v) for v in re.findall(r"ClockTime = (\d+) s", stdout)]
         wrong = self._judge(stdout, iterations)
+        loop = self._profile(directory, iterations)
         if loop is None:
-            if clocks[-1] - clocks[0] < 10:
-                raise Unreadable(
-                    f"no profile, and ClockTime moved by {clocks[-1] - clocks[0]} s only: whole"
-                    f" seconds are too coarse"
-                )
-            loop = (clocks[-1] - clocks[0]) * iterations / (iterations - 1)
+            loop = self._by_clock(clocks, iterations)
         # ClockTime counts whole seconds from process start; the loop cannot be longer.
         elif clocks and loop > clocks[-1] + 2:
             wrong = wrong or f"the profile says {loop:.1f} s, ClockTime {clocks[-1]} s"
-        cells = self._cells(directory)
-        extra: dict[str, Any] = {
-            "cells": cells,
+        execution = re.findall(r"ExecutionTime = ([\d.]+) s", stdout)
+        said = {
+            "cells": self._cells(directory),
             "iterations": iterations,
             "clock_time_s": clocks[-1] if clocks else None,
+            "execution_time_s": float(execution[-1]) if execution else None,
+            "pressure_residual": next(reversed(self._residuals(stdout)), None),
         }
-        execution = re.findall(r"ExecutionTime = ([\d.]+) s", stdout)
-        if execution:
-            extra["execution_time_s"] = float(execution[-1])
-        pressure = self._residuals(stdout)
-        extra["pressure_residual"] = pressure[-1] if pressure else None
         return Reading(
             loop,
             Figure(name="time per iteration", value=loop / iterations, unit="s", better="lower"),
             wrong,
-            extra,
+            said,
         )
+
+    @staticmethod
+    def _by_clock(clocks: list[int], iterations: int) -> float:
+        """Seconds of the loop without a profile; refused where whole seconds are too coarse."""
+        moved = clocks[-1] - clocks[0] if clocks else 0
+        if moved < 10:
+            raise Unreadable(
+                f"no profile, and ClockTime moved by {moved} s only: whole seconds are too coarse"
+            )
+        return moved * iterations / (iterations - 1)
 
     @staticmethod
     def _residuals(stdout: str) -> list[float]:
@@ -392,21 +395,21 @@ class OpenFoam(App):
 
     def _judge(self, stdout: str, iterations: int) -> str:
         """What is wrong with a solution; empty if nothing is."""
-        solves = _SOLVE.findall(stdout)
         said = re.findall(r"(?:Initial|Final) residual = (\S+?),", stdout)
-        if any(not math.isfinite(float(v)) for v in said):
+        if not all(math.isfinite(float(v)) for v in said):
             return "a residual is not finite"
+        solves = _SOLVE.findall(stdout)
         # A field that one iteration skipped, or a solver that gave up, leaves an old field behind.
-        for name in dict.fromkeys(name for name, *_ in solves):
-            times = sum(1 for other, *_ in solves if other == name)
-            if times < iterations:
-                return f"'{name}' was solved for {times} times in {iterations} iterations"
-        rising = [n for n, first, last in solves if float(last) > float(first) > 0]
-        if rising:
-            return f"a linear solve for '{rising[0]}' made its residual larger"
-        missing = [n for n in ("Ux", "Uy", "Uz", "p") if n not in {n for n, *_ in solves}]
-        if missing:
-            return f"no equation for '{missing[0]}' was solved"
+        times = Counter(name for name, *_ in solves)
+        for name, count in times.items():
+            if count < iterations:
+                return f"'{name}' was solved for {count} times in {iterations} iterations"
+        for name, first, last in solves:
+            if float(last) > float(first) > 0:
+                return f"a linear solve for '{name}' made its residual larger"
+        for name in ("Ux", "Uy", "Uz", "p"):
+            if name not in times:
+                return f"no equation for '{name}' was solved"
         pressure = self._residuals(stdout)
         if len(pressure) < 2 or pressure[-1] >= pressure[0]:
             return f"the pressure residual did not fall ({pressure[:1]} to {pressure[-1:]})"

@@ -25,6 +25,7 @@ from .base import (
 )
 
 
+ROOT = "NEON1M11"  # the model's files begin with it
 # A line of the engine's cycle table: CYCLE TIME TIME-STEP ELEMENT (kind and id) ERROR% and
 # energies. Not-a-number does not match.
 _CYCLE = re.compile(r"^ *\d+ +([\d.E+-]+) +[\d.E+-]+ +\S+ +\d+ +(-?[\d.]+)%", re.M)
@@ -37,11 +38,29 @@ def _reached(cycle_lines: list[tuple[float, float]]) -> float:
     return last + (last - cycle_lines[-2][0] if len(cycle_lines) > 1 else 0.0)
 
 
+def _fault(text: str, cycle_lines: list[tuple[float, float]], end: float) -> str:
+    """What is wrong with a run that terminated; empty if nothing is. The engine also ends
+    `normally` when a limit on energy or mass stops it: the end time decides."""
+    stopped = re.search(r"RUN (?:KILLED|STOPPED)\s*:[^\n]*", text)
+    if stopped:
+        return stopped.group(0).strip()
+    if not cycle_lines:
+        return "no line of the cycle table says the time and the energy error"
+    if not _reached(cycle_lines) >= 0.99 * end:
+        return f"the last printed cycle is at {cycle_lines[-1][0]:g} of {end:g}"
+    if not abs(cycle_lines[-1][1]) <= 15.0:
+        return f"energy error {cycle_lines[-1][1]} %"
+    return ""
+
+
 class OpenRadioss(App):
     name = "openradioss"
-    title = "OpenRadioss, crush of a tube or Neon"
+    title = "OpenRadioss, Neon"
     vertical = "Finite element analysis"
-    origin = "the site's own install (starter and engine); the crush model is made here, Neon 1M11 comes from the OpenRadioss site by the user's hand"
+    origin = (
+        "the site's own install (starter and engine); Neon 1M11 comes from the OpenRadioss site by"
+        " the user's hand"
+    )
     licence = "AGPL-3, used as installed, nothing shipped; its QA decks (CC BY-NC) are not used"
     check = "NORMAL TERMINATION, energy error within 15 %, end time reached"
     # The time step follows from the smallest element: the split must not change it much.
@@ -127,9 +146,6 @@ class OpenRadioss(App):
             return str((with_mpi or programs)[0])
         return f"{kind}_linux64_gf" + ("_ompi" if kind == "engine" else "")
 
-    def _root(self, config: Configuration) -> str:
-        return "NEON1M11"
-
     def prepare(self, config: Configuration, context: Context) -> Prepare:
         options = self.size(config).options
         starter = self._program(context, "starter")
@@ -143,11 +159,11 @@ class OpenRadioss(App):
         # The run's end time is the line after /RUN in the engine file.
         make = [
             f"cp -r {shlex.quote(str(folder))}/. .",
-            rf"sed -i '/^\/RUN/{{n;s/.*/{options['neon']}/}}' {self._root(config)}_0001.rad",
+            rf"sed -i '/^\/RUN/{{n;s/.*/{options['neon']}/}}' {ROOT}_0001.rad",
         ]
         return Prepare(
-            f"{self._root(config)} {config.size} {config.ranks}x{config.threads}",
-            make + [f"{starter} -i {self._root(config)}_0000.rad -np {config.ranks} > log.starter"],
+            f"{ROOT} {config.size} {config.ranks}x{config.threads}",
+            make + [f"{starter} -i {ROOT}_0000.rad -np {config.ranks} > log.starter"],
             {"OMP_STACKSIZE": "400m"},
             3600,
         )
@@ -155,48 +171,32 @@ class OpenRadioss(App):
     def run(self, config: Configuration, context: Context) -> Run:
         return Run(
             self._program(context, "engine"),
-            ["-i", f"{self._root(config)}_0001.rad", "-nt", str(config.threads)],
+            ["-i", f"{ROOT}_0001.rad", "-nt", str(config.threads)],
             {"OMP_STACKSIZE": "400m"},
             ['cp -r "$HPCAAS_INPUT"/. .'],
             after=["rm -f *.rst *T01"],
-            outputs=[f"{self._root(config)}_0001.out"],
+            outputs=[f"{ROOT}_0001.out"],
         )
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
-        path = directory / f"{self._root(config)}_0001.out"
-        text = path.read_text(errors="replace") if path.exists() else stdout
-        if "NORMAL TERMINATION" not in text and "NORMAL TERMINATION" not in stdout:
+        path = directory / f"{ROOT}_0001.out"
+        text = (path.read_text(errors="replace") if path.exists() else "") + "\n" + stdout
+        if "NORMAL TERMINATION" not in text:
             raise Unreadable("no NORMAL TERMINATION")
-        elapsed = re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", text) or re.findall(
-            r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", stdout
-        )
+        if "USER BREAK" in text:
+            raise Unreadable("USER BREAK: a control file ended it")
+        elapsed = re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", text)
         if not elapsed:
             raise Unreadable("no ELAPSED TIME")
-        # The engine also ends `normally` when a control file breaks it or a limit on energy or mass
-        # stops it: the end time decides.
-        size, wrong = self.size(config).options, ""
-        end = float(size["neon"])
-        cycle_lines = [(float(t), float(e)) for t, e in _CYCLE.findall(text)]
-        errors = [e for _, e in cycle_lines]
-        if "USER BREAK" in text or "USER BREAK" in stdout:
-            raise Unreadable("USER BREAK: a control file ended it")
-        stopped = re.search(r"RUN (?:KILLED|STOPPED)\s*:[^\n]*", text + "\n" + stdout)
-        if stopped:
-            wrong = stopped.group(0).strip()
-        elif not cycle_lines:
-            wrong = "no line of the cycle table says the time and the energy error"
-        elif not _reached(cycle_lines) >= 0.99 * end:
-            wrong = f"the last printed cycle is at {cycle_lines[-1][0]:g} of {end:g}"
-        elif not abs(errors[-1]) <= 15.0:
-            wrong = f"energy error {errors[-1]} %"
-        cycles = re.findall(r"TOTAL NUMBER OF CYCLES\s*:\s*(\d+)", text)
+        table = [(float(t), float(e)) for t, e in _CYCLE.findall(text)]
+        cycles = re.search(r"TOTAL NUMBER OF CYCLES\s*:\s*(\d+)", text)
         seconds = float(elapsed[-1])
         return Reading(
             seconds,
             Figure(name="elapsed time", value=seconds, unit="s", better="lower"),
-            wrong,
+            _fault(text, table, float(self.size(config).options["neon"])),
             {
-                "cycles": int(cycles[-1]) if cycles else None,
-                "energy_error_percent": errors[-1] if errors else None,
+                "cycles": int(cycles.group(1)) if cycles else None,
+                "energy_error_percent": table[-1][1] if table else None,
             },
         )

@@ -3,9 +3,11 @@ take; the budget is a wall."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Optional
 
+from ..axis_values import check_positive
 from ..errors import BadInput
 from ..money import billed_seconds
 from ..plan import Plan
@@ -54,6 +56,45 @@ def campaign_seconds(plan: Plan) -> float:
     return plan.seconds() + BUILD_S * len(builds) + INPUT_S * len(inputs)
 
 
+def _per_hour(
+    row: PriceRow,
+    nodes: int,
+    rented: Provider,
+    head: Optional[PriceRow],
+    other_per_hour: Optional[float],
+) -> list[tuple[str, float]]:
+    """What is rented, with its price an hour; refused where a part has none."""
+    if row.term not in (Term.ON_DEMAND, Term.SPOT):
+        raise BadInput(
+            f"{row.name} is priced as {row.term.value}: nobody rents that for one campaign",
+            "choose --term on-demand or spot",
+        )
+    lines = [(f"{nodes} x {row.shape}", nodes * row.per_hour)]
+    if head is not None:
+        if head.currency != row.currency:
+            raise BadInput(
+                f"head node in {head.currency}, compute nodes in {row.currency}",
+                "use one catalogue in one currency",
+            )
+        lines.append((f"head node {head.shape}", head.per_hour))
+    elif other_per_hour is None:
+        raise BadInput(
+            f"the catalogue has no price of the head node {rented.head_shape} in {row.region}: a "
+            "hard budget cannot be kept with an unknown price",
+            "import it, or give --other-per-hour for head node and storage together",
+        )
+    if other_per_hour is not None:
+        lines.append(("other (storage, head node), as given", other_per_hour))
+    return lines
+
+
+def _warnings(rows: list[Optional[PriceRow]], other_per_hour: Optional[float]) -> list[str]:
+    found = [words for row in rows if row and (words := age_warning(row))]
+    if other_per_hour is None:
+        found.append("storage and network are not priced: --other-per-hour adds them")
+    return found
+
+
 def estimate(
     plan: Plan,
     rented: Provider,
@@ -63,34 +104,14 @@ def estimate(
     budget: float,
 ) -> Estimate:
     """Refuses what could cost more than the budget, and what has a part without a price."""
-    if row.term not in (Term.ON_DEMAND, Term.SPOT):
-        raise BadInput(
-            f"{row.name} is priced as {row.term.value}: nobody rents that for one campaign",
-            "choose --term on-demand or spot",
-        )
-    if budget <= 0:
-        raise BadInput(f"a budget of {budget} buys nothing", "give a positive --budget")
-    if head is None and other_per_hour is None:
-        raise BadInput(
-            f"the catalogue has no price of the head node {rented.head_shape} in {row.region}: a "
-            "hard budget cannot be kept with an unknown price",
-            "import it, or give --other-per-hour for head node and storage together",
-        )
-    if head is not None and head.currency != row.currency:
-        raise BadInput(
-            f"head node in {head.currency}, compute nodes in {row.currency}",
-            "use one catalogue in one currency",
-        )
+    check_positive("--budget", budget)
+    if other_per_hour is not None and not 0 <= other_per_hour < math.inf:
+        raise BadInput(f"--other-per-hour is {other_per_hour}", "give a price of 0 or more")
     nodes = max(run.config.nodes for run in plan.runs)
-    lines = [(f"{nodes} x {row.shape}", nodes * row.per_hour)]
-    if head is not None:
-        lines.append((f"head node {head.shape}", head.per_hour))
-    if other_per_hour is not None:
-        lines.append(("other (storage, head node), as given", other_per_hour))
+    lines = _per_hour(row, nodes, rented, head, other_per_hour)
     rate = sum(price for _, price in lines)
     setup_s, teardown_s = rented.setup_min * 60, rented.teardown_min * 60
     campaign_s = campaign_seconds(plan)
-    window_s = budget / rate * 3600
     total_s = setup_s + campaign_s + teardown_s
     cost = billed_seconds(total_s, row.granularity_s, row.minimum_s) / 3600 * rate
     if cost > budget:
@@ -98,14 +119,6 @@ def estimate(
             f"this campaign may cost {cost:.2f} {row.currency} ({total_s / 3600:.1f} h at "
             f"{rate:.2f} an hour), the budget is {budget:.2f}",
             "fewer configurations, repeats or nodes, a smaller size, or a larger --budget",
-        )
-    warnings = [w for r in (row, head) if r is not None and (w := age_warning(r))]
-    if other_per_hour is None:
-        warnings.append("storage and network are not priced: --other-per-hour adds them")
-    if not rented.scales_down:
-        warnings.append(
-            "these nodes stay rented until they are deleted: if the machine that runs run.sh dies, "
-            "delete the stack by hand"
         )
     return Estimate(
         row.currency,
@@ -116,7 +129,7 @@ def estimate(
         teardown_s,
         cost,
         budget,
-        window_s,
+        budget / rate * 3600,
         lines,
-        warnings,
+        _warnings([row, head], other_per_hour),
     )

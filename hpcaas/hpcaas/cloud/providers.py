@@ -21,11 +21,9 @@ class Provider:
     shared: str  # directory that head and compute nodes share
     partition: str
     # Minutes from the create command to the first job, and to delete. Providers promise nothing:
-    # these are round, on the long side,
-    # and the measured campaign replaces them.
+    # these are round and on the long side.
     setup_min: float
     teardown_min: float
-    scales_down: bool  # whether idle compute nodes are given back if the machine with run.sh dies
     source: str  # where the schema of the files is documented
 
 
@@ -47,7 +45,6 @@ PROVIDERS = {
             "compute",
             15,
             10,
-            True,
             "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html",
         ),
     )

@@ -56,9 +56,7 @@ def from_aws(text: str) -> Seen:
     return Seen(state, head.get("publicIpAddress") or head.get("privateIpAddress"), words)
 
 
-PARSERS: dict[str, Callable[[str], Seen]] = {
-    "aws": from_aws,
-}
+PARSERS: dict[str, Callable[[str], Seen]] = {"aws": from_aws}
 
 
 def read_state(provider: str, text: str) -> Seen:

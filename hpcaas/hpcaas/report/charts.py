@@ -66,30 +66,19 @@ def bars_of_effects(
     figure, axes = plt.subplots(figsize=(7.2, 0.6 + 0.32 * len(rows)))
     positions = np.arange(len(rows))[::-1]
     for y, (_, value, low, high, clear) in zip(positions, rows):
-        known = low is not None and high is not None
         axes.plot([1, value], [y, y], color="#bbbbbb", linewidth=1)
-        if known:
-            axes.plot(
-                [max(low, 0.2), min(high, 20)],
-                [y, y],
-                color=COLOURS[0] if clear else "#999999",
-                linewidth=3,
-                alpha=0.55,
-                solid_capstyle="butt",
-            )
-        axes.plot(
-            [value],
-            [y],
-            "o" if known else "D",
-            color=COLOURS[0] if clear else ("#777777" if known else COLOURS[1]),
-            markersize=6,
-        )
+        marker, colour = ("D", COLOURS[1])
+        if low is not None and high is not None:
+            marker, colour = ("o", COLOURS[0] if clear else "#888888")
+            ends = [max(low, 0.2), min(high, 20)]
+            axes.plot(ends, [y, y], colour, linewidth=3, alpha=0.55, solid_capstyle="butt")
+        axes.plot([value], [y], marker, color=colour, markersize=6)
     axes.axvline(1, color="#333333", linewidth=1)
     axes.set_yticks(positions, [r[0] for r in rows])
-    values = [v for r in rows for v in (r[1], min(r[3], r[1] * 2) if r[3] else None) if v]
-    axes.set_xlim(
-        min(0.95, min((max(r[2], 0.5) for r in rows if r[2]), default=0.95)), max(values) * 1.05
-    )
+    # A wide interval may run out of the picture: it must not make the others small.
+    ends = [(max(low or 1, 0.5), min(high or value, 2 * value)) for _, value, low, high, _ in rows]
+    highest = max(max(high, row[1]) for (_, high), row in zip(ends, rows))
+    axes.set_xlim(min(0.95, *(low for low, _ in ends)), highest * 1.05)
     axes.set_xlabel(label)
     axes.grid(axis="y", visible=False)
     return _svg(figure, title)
@@ -146,23 +135,24 @@ def time_and_cost(
 ) -> str:
     """points: (seconds, cost, machine, on the front)."""
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
-    machines = list(dict.fromkeys(p[2] for p in points))
-    for colour, machine in zip(COLOURS * 4, machines):
-        mine = [p for p in points if p[2] == machine]
+    by_machine: dict[str, list[tuple[float, float, bool]]] = {}
+    for seconds, cost, machine, on_front in points:
+        by_machine.setdefault(machine, []).append((seconds, cost, on_front))
+    for colour, (machine, mine) in zip(COLOURS * 4, by_machine.items()):
+        seconds, costs, front = zip(*mine)
         axes.scatter(
-            [p[0] for p in mine],
-            [p[1] for p in mine],
-            s=[46 if p[3] else 16 for p in mine],
+            seconds,
+            costs,
+            s=[46 if is_on else 16 for is_on in front],
             color=colour,
             alpha=0.85,
             label=machine,
-            edgecolors=["#000000" if p[3] else "none" for p in mine],
+            edgecolors=["#000000" if is_on else "none" for is_on in front],
             linewidths=0.8,
         )
-    front = sorted((p[0], p[1]) for p in points if p[3])
+    on_front = sorted((seconds, cost) for seconds, cost, _, is_on in points if is_on)
     axes.step(
-        [p[0] for p in front],
-        [p[1] for p in front],
+        *zip(*on_front),
         where="post",
         color="#333333",
         linewidth=1,

@@ -10,8 +10,8 @@ from typing import Any, Optional
 
 from ..answers.advise import Advice, answer_rows, headline
 from ..answers.costs import Pricing
-from ..answers.decide import LOT, MIX, Deadline, MixOffer, parse_mix, unknown
-from ..answers.groups import Group, per_app
+from ..answers.decide import LOT, MIX, Deadline, Decision, MixOffer, parse_mix, unknown
+from ..answers.groups import Group, by_machine, per_app
 from ..stats import pareto, quantile
 from . import charts
 from .html import figure, table
@@ -82,28 +82,26 @@ def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
 
 def live(advice: Advice, all_groups: list[Group], mix: Optional[str], deadline: Optional[Deadline]):
     """The data behind the matrix and its controls."""
-    pricing, share = advice.pricing, deadline.share if deadline else Deadline.share
+    pricing, share = advice.pricing, (deadline or Deadline).share
     names = [some[0].name for some in per_app(all_groups)]
-    last = advice.decisions[-1] if advice.decisions else None
-    sure = {
-        d.app: {"machine": d.first.machine, "kind": kind(advice.sure[d.key])}
-        for d in advice.decisions
-        if d.first
-    }
+    sure = {d.app: _verdict(d, advice) for d in advice.decisions if d.first}
+    last = advice.decisions[-1] if advice.decisions else Decision("", "time")
     return {
-        "by": last.by if last else "time",
+        "by": last.by,
         "currency": pricing.currency or "",
         "shares": {**dict.fromkeys(names, 0.0), **parse_mix(mix, names)},
         "sure": sure,
-        "mix": MIX if MIX in sure else names[0] if names else "",
+        "mix": MIX if MIX in sure else next(iter(names), ""),
         "headline": headline(advice),
-        "kind": kind(advice.sure[last.key]) if last and last.first else "unknown",
-        "machines": [
-            {"name": m, "price": _price(pricing, m)}
-            for m in dict.fromkeys(g.machine for g in all_groups)
-        ],
+        "kind": sure.get(last.app, {}).get("kind", "unknown"),
+        "machines": [{"name": m, "price": _price(pricing, m)} for m in by_machine(all_groups)],
         "offers": [_offer(g, pricing, share) for g in all_groups if g.wall],
     }
+
+
+def _verdict(decision: Decision, advice: Advice) -> dict[str, str]:
+    assert decision.first
+    return {"machine": decision.first.machine, "kind": kind(advice.sure[decision.key])}
 
 
 def _controls(known: dict[str, Any], deadline: Optional[Deadline]) -> str:

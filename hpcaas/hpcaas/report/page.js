@@ -78,10 +78,22 @@
     return made;
   }
 
+  // All chosen applications on one machine: what the last column shows.
+  function total(machine, sum, state) {
+    const mix = data.sure[data.mix];
+    let made;
+    if (!sum) made = element("td", "-", "none");
+    else if (!sum.known) made = element("td", "not known", "unknown");
+    else made = element("td", sum.total === null ? text(sum.hours) + " h" : text(sum.total), "");
+    if (mix && mix.machine === machine && !state.changed) made.className = mix.kind;
+    made.dataset.label = "all chosen";
+    return made;
+  }
+
   function matrix(state) {
     const found = data.machines.map((m) => ({ name: m.name, sum: whole(m.name, state) }));
     const least = {};
-    const rows = data.machines.map((m, i) => {
+    const rows = found.map((m) => {
       const row = element("tr");
       const head = element("th", m.name);
       head.scope = "row";
@@ -95,14 +107,7 @@
         }
         row.append(one);
       }
-      const sum = found[i].sum;
-      const shown = !sum ? "-" : sum.total === null ? text(sum.hours) + " h" : text(sum.total);
-      const last = element("td", sum && !sum.known ? "not known" : shown);
-      last.className = !sum ? "none" : sum.known ? "" : "unknown";
-      last.dataset.label = "all chosen";
-      const mix = data.sure[data.mix];
-      if (mix && mix.machine === m.name && !state.changed) last.className = mix.kind;
-      row.append(last);
+      row.append(total(m.name, m.sum, state));
       return row;
     });
     for (const app of Object.keys(least)) {

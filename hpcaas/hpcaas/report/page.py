@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from html import escape
 from typing import Optional
 
@@ -10,10 +12,10 @@ from ..answers.advise import Advice, advise
 from ..answers.costs import Pricing, describe
 from ..answers.decide import Deadline
 from ..answers.evidence import Evidence
-from ..answers.groups import Group, Trust, apps_of, of_app, varying
+from ..answers.groups import Group, Trust, apps_of, by_machine, choosing, of_app, varying
 from ..model import ResultSet
-from ..money import performance_per_dollar
-from ..stats import fit_scaling, pareto
+from ..money import Cost, performance_per_dollar
+from ..stats import Summary, fit_scaling, pareto
 from . import charts
 from .first import first_screen, live, script
 from .html import document, figure, table
@@ -68,47 +70,51 @@ def _effects(some: list[Group], evidence: Evidence) -> str:
         name = f"{e.axis}: {e.value} / {e.best}"
         drawn.append((name, e.ratio.value, e.ratio.low, e.ratio.high, clear))
     seen = any(clear or value > 1.02 for _, value, _, _, clear in drawn)
-    chart = "" if not seen else figure(
-        charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
-        "Time with a value relative to the best value of the same axis, over pairs that differ in"
-        " nothing else. Bars: 95 % confidence interval of each alone; blue: more than chance with"
-        " all claims of this page counted; grey: not; diamonds: one value each.",
+    chart = (
+        ""
+        if not seen
+        else figure(
+            charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
+            "Time with a value relative to the best value of the same axis, over pairs that differ in"
+            " nothing else. Bars: 95 % confidence interval of each alone; blue: more than chance with"
+            " all claims of this page counted; grey: not; diamonds: one value each.",
+        )
     )
     head = ["choice", "value", "against", "time, ratio", "95 % interval", "verdict", "pairs"]
     return chart + table([*head, "largest"], rows)
 
 
-def _scaling(some: list[Group]) -> str:
-    series: dict[str, list[tuple[float, float]]] = {}
-    for machine in dict.fromkeys(g.machine for g in some):
-        by_line: dict[str, dict[int, float]] = {}
-        mine = [g for g in some if g.machine == machine and g.seconds]
+# Over nodes, one line per set of these choices.
+LINES = ("mpi", "framework", "filesystem", "binding", "distribution")
+
+
+def _line(group: Group, by_nodes: bool) -> str:
+    """On which line of the picture a group stands; within a node there is one, of the best."""
+    said = group.config.chosen()
+    words = [str(said[name]) for name in LINES if name in said] if by_nodes else []
+    return " ".join([group.machine, *words])
+
+
+def _lines(some: list[Group]) -> dict[str, list[tuple[float, float]]]:
+    """Workers and the best time there, per line; two points say only what the table says."""
+    best: dict[str, dict[int, float]] = {}
+    for mine in by_machine(g for g in some if g.seconds).values():
         by_nodes = len({g.config.nodes for g in mine}) > 1
-        # Over nodes, one line per set of other choices; within a node, the best of each size.
         for g in mine:
-            name = (
-                " ".join(
-                    [machine]
-                    + [
-                        str(v)
-                        for k, v in g.config.chosen().items()
-                        if k in ("mpi", "framework", "filesystem", "binding", "distribution")
-                    ]
-                )
-                if by_nodes
-                else machine
-            )
-            line = by_line.setdefault(name, {})
-            line[g.workers] = min(line.get(g.workers, float("inf")), g.seconds or 0)
-        for name, line in by_line.items():
-            if len(line) > 2:  # a line through two points shows what the table says
-                series[name] = [(float(w), t) for w, t in line.items()]
+            line = best.setdefault(_line(g, by_nodes), {})
+            line[g.workers] = min(line.get(g.workers, math.inf), g.seconds or 0)
+    return {
+        name: [(float(workers), seconds) for workers, seconds in line.items()]
+        for name, line in best.items()
+        if len(line) > 2
+    }
+
+
+def _scaling(some: list[Group]) -> str:
+    series = _lines(some)
     if not series:
         return ""
-    fits = {
-        name: fit_scaling([p[0] for p in points], [p[1] for p in points])
-        for name, points in series.items()
-    }
+    fits = {name: fit_scaling(*zip(*points)) for name, points in series.items()}
     words = "; ".join(
         f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual"
         f" {f.residual:.0%}"
@@ -122,23 +128,34 @@ def _scaling(some: list[Group]) -> str:
     )
 
 
+def _best_times(
+    some: list[Group], rows_axis: str, columns: list[str]
+) -> dict[tuple[str, str], float]:
+    best: dict[tuple[str, str], float] = {}
+    for g in some:
+        if g.seconds:
+            place = str(g.axis(rows_axis)), " ".join(str(g.axis(a)) for a in columns)
+            best[place] = min(g.seconds, best.get(place, math.inf))
+    return best
+
+
+def _worth_a_map(rows: int, columns: int, times: list[float]) -> bool:
+    """It fits, and has more than one colour."""
+    fits = rows <= 24 and columns <= 14 and rows * columns >= 4
+    return fits and max(times) >= 1.02 * min(times)
+
+
 def _heat(some: list[Group]) -> str:
+    """The best times over two or three choices; empty where one colour shows nothing."""
     vary = [a for a in varying(some) if a != "processor"]
     if len(vary) < 2:
         return ""
-    rows_axis = "binding" if "binding" in vary else vary[0]
-    columns = [a for a in vary if a != rows_axis][:2]
-    said = [a for a in (rows_axis, *columns) if a not in ("smt", "ranks_per_node")]
-    usable = [g for g in some if g.seconds and all(g.axis(a) is not None for a in said)]
-    best: dict[tuple[str, str], float] = {}
-    for g in usable:
-        place = str(g.axis(rows_axis)), " ".join(str(g.axis(a)) for a in columns)
-        best[place] = min(g.seconds or 0, best.get(place, float("inf")))
+    vary.sort(key=lambda axis: axis != "binding")  # it stands in the rows
+    rows_axis, columns = vary[0], vary[1:3]
+    best = _best_times(choosing(some, vary[:3]), rows_axis, columns)
     rows, cols = (list(dict.fromkeys(place[k] for place in best)) for k in (0, 1))
-    if len(rows) > 24 or len(cols) > 14 or len(rows) * len(cols) < 4:
+    if not _worth_a_map(len(rows), len(cols), list(best.values())):
         return ""
-    if max(best.values()) < 1.02 * min(best.values()):
-        return ""  # one colour shows nothing
     values = [[best.get((r, c)) for c in cols] for r in rows]
     return "<h4>Heat map</h4>" + figure(
         charts.heat_map(rows, cols, values, f"Heat map of {some[0].config.app}"),
@@ -153,35 +170,38 @@ def _money(some: list[Group], pricing: Pricing) -> str:
     per_dollar = performance_per_dollar([c.amount for _, c in priced])
     front = set(pareto([(g.wall or 0, c.amount) for g, c in priced]))
     order = sorted(range(len(priced)), key=lambda i: priced[i][1].amount)
-    rows = []
-    for i in order[:12]:
-        g, c = priced[i]
-        rows.append(
-            [
-                escape(g.machine),
-                escape(g.label),
-                f"{g.wall:.4g}",
-                f"{c.billed_s:.4g}",
-                f"{c.amount:.4g}",
-                f"<td class='{'best' if per_dollar[i] == 1 else ''}'>{per_dollar[i]:.2f}</td>",
-                "yes" if i in front else "",
-                escape(f"{c.estimate}; {describe(c.row)}" if c.estimate else describe(c.row)),
-            ]
-        )
-    best = {
-        m: max(p for (g, _), p in zip(priced, per_dollar) if g.machine == m)
-        for m in dict.fromkeys(g.machine for g, _ in priced)
-    }
-    words = ", ".join(f"{escape(m)} {v / max(best.values()):.2f}" for m, v in best.items())
-    paper = any(s.campaign == "paper" for g in some for s in g.samples)
+    rows = [_money_row(*priced[i], per_dollar[i], i in front) for i in order[:12]]
+    best: dict[str, float] = {}
+    for (group, _), value in zip(priced, per_dollar):
+        best[group.machine] = max(value, best.get(group.machine, 0.0))
+    words = ", ".join(f"{escape(m)} {value:.2f}" for m, value in best.items())
     head = ["machine", "configuration", "seconds of a whole run", "billed seconds"]
     head += [f"{priced[0][1].currency} a run", "performance per dollar", "Pareto", "price"]
     return (
         f"<h4>Cost</h4><p>Performance per dollar, best configuration of each machine: {words}."
         f" {escape(pricing.rule[0].upper() + pricing.rule[1:])}.</p>"
-        + (table_3_html() if paper and some[0].config.app == "montecarlo" else "")
-        + table(head, rows, f"The cheapest {min(12, len(priced))} of {len(priced)}")
+        + (table_3_html() if _of_table_3(some) else "")
+        + table(head, rows, f"The cheapest {len(rows)} of {len(priced)}")
     )
+
+
+def _of_table_3(some: list[Group]) -> bool:
+    monte_carlo = (g for g in some if g.config.app == "montecarlo")
+    return any(s.campaign == "paper" for g in monte_carlo for s in g.samples)
+
+
+def _money_row(group: Group, cost: Cost, per_dollar: float, on_front: bool) -> list[str]:
+    price = describe(cost.row)
+    return [
+        escape(group.machine),
+        escape(group.label),
+        f"{group.wall:.4g}",
+        f"{cost.billed_s:.4g}",
+        f"{cost.amount:.4g}",
+        f"<td class='{'best' if per_dollar == 1 else ''}'>{per_dollar:.2f}</td>",
+        "yes" if on_front else "",
+        escape(f"{cost.estimate}; {price}" if cost.estimate else price),
+    ]
 
 
 def _trouble(some: list[Group]) -> str:
@@ -203,58 +223,52 @@ def _trouble(some: list[Group]) -> str:
     return ("<h4>What went wrong</h4>" + table(head, rows)) if rows else ""
 
 
+STATISTICS = [
+    "machine", "configuration", "n", "median s", "CPU s", "min", "max", "sd", "95 % interval",
+    "figure of merit (median)", "flags",
+]  # fmt: skip
+
+
+def _flags(group: Group) -> str:
+    kinds = [[f.split(":")[0] for f in s.flags] for s in group.samples]
+    noisy = sum("noisy" in of for of in kinds)
+    words = sorted({kind for of in kinds for kind in of} - {"noisy"})
+    return ", ".join(words + ([f"noisy {noisy} of {len(kinds)}"] if noisy else []))
+
+
+def _merit(group: Group) -> str:
+    """The median of the application's own figure."""
+    figures = [s.figure for s in group.samples if s.figure]
+    if not figures:
+        return ""
+    middle = statistics.median_high(f.value for f in figures)
+    return f"{middle:.4g} {figures[0].unit} ({figures[0].better} is better)"
+
+
+def _statistics(g: Group, s: Summary) -> list[str]:
+    used = (x.load.cpu_seconds for x in g.samples if x.ok)
+    cpu = [seconds for seconds in used if seconds is not None]
+    return [
+        escape(g.machine),
+        escape(g.label),
+        str(s.n),
+        f"{s.median:.4g}",
+        f"{statistics.median_high(cpu):.4g}" if cpu else "-",
+        f"{s.minimum:.4g}",
+        f"{s.maximum:.4g}",
+        "-" if s.stdev is None else f"{s.stdev:.2g}",
+        "-" if s.low is None or s.high is None else f"{s.low:.4g} to {s.high:.4g}",
+        escape(_merit(g)),
+        escape(_flags(g)),
+    ]
+
+
 def _spread(some: list[Group]) -> str:
-    rows = []
-    for g in sorted((g for g in some if g.summary), key=lambda g: g.seconds or 0):
-        s = g.summary
-        assert s
-        flags = sorted({f.split(":")[0] for x in g.samples for f in x.flags})
-        noisy = sum(1 for x in g.samples if any(f.startswith("noisy") for f in x.flags))
-        text = ", ".join(f for f in flags if f != "noisy") + (
-            f" noisy {noisy} of {len(g.samples)}" if noisy else ""
-        )
-        figure = g.samples[0].figure
-        values = sorted(x.figure.value for x in g.samples if x.figure)
-        merit = ""
-        if figure and values:
-            middle = values[len(values) // 2]
-            merit = f"{middle:.4g} {figure.unit} ({figure.better} is better)"
-        cpu = sorted(
-            x.load.cpu_seconds for x in g.samples if x.ok and x.load.cpu_seconds is not None
-        )
-        rows.append(
-            [
-                escape(g.machine),
-                escape(g.label),
-                str(s.n),
-                f"{s.median:.4g}",
-                f"{cpu[len(cpu) // 2]:.4g}" if cpu else "-",
-                f"{s.minimum:.4g}",
-                f"{s.maximum:.4g}",
-                "-" if s.stdev is None else f"{s.stdev:.2g}",
-                "-" if s.low is None or s.high is None else f"{s.low:.4g} to {s.high:.4g}",
-                escape(merit),
-                escape(text),
-            ]
-        )
+    measured = sorted((g for g in some if g.summary), key=lambda g: g.seconds or 0)
+    rows = [_statistics(g, g.summary) for g in measured if g.summary]
     return (
         "<details><summary>All configurations with all statistics</summary>"
-        + table(
-            [
-                "machine",
-                "configuration",
-                "n",
-                "median s",
-                "CPU s",
-                "min",
-                "max",
-                "sd",
-                "95 % interval",
-                "figure of merit (median)",
-                "flags",
-            ],
-            rows,
-        )
+        + table(STATISTICS, rows)
         + "</details>"
     )
 
@@ -325,10 +339,7 @@ def _lessons(advice: Advice) -> str:
         for v in advice.lessons
     ]
     found = table(["", "lesson", "verdict", "evidence"], lessons)
-    return (
-        "<section id='lessons'><h2>The paper's eight lessons in this data</h2>"
-        f"{found}</section>"
-    )
+    return f"<section id='lessons'><h2>The paper's eight lessons in this data</h2>{found}</section>"
 
 
 def _provenance(results: ResultSet, pricing: Pricing) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
-from ..answers.groups import Group, varying
+from ..answers.groups import Group, best_of, by_machine, choosing, varying
 
 
 @dataclass
@@ -84,34 +84,30 @@ def _sorted(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _cell(here: list[Group], least: float) -> Cell:
     """The best of the groups that fall into one cell, or why there is none."""
-    good = [g for g in here if g.seconds]
-    if not good:
+    group = best_of(here)
+    if group is None or group.summary is None:
         if not here or not here[0].trouble:
             return Cell(None, "")
         first = here[0]
         said = first.doubt or next((s.diagnosis or "" for s in first.samples), "")
         return Cell(first, first.trouble, False, said)
-    group = min(good, key=lambda g: g.seconds or 0)
-    summary = group.summary
-    width = summary.half_width if summary else None
-    spread = ""
+    width, spread = group.summary.half_width, ""
     if width is not None:
         spread = f" ±{width:.0%}" if width < 1 else " ± more than itself"
     return Cell(
         group,
         f"{group.seconds:.4g} s{spread}",
         group.seconds == least,
-        f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}",
+        f"{group.machine} {group.label}; {group.summary.n} samples {group.sources}",
     )
 
 
 def _is_choice(some: list[Group], axis: str) -> bool:
     """Whether an axis varies within a machine: a target that follows from the processor is no
     choice of its own."""
-    by_machine: dict[str, set[str]] = {}
-    for g in some:
-        by_machine.setdefault(g.machine, set()).add(str(g.axis(axis)))
-    return axis == "processor" or any(len(values) > 1 for values in by_machine.values())
+    return axis == "processor" or any(
+        len({str(g.axis(axis)) for g in mine}) > 1 for mine in by_machine(some).values()
+    )
 
 
 def make(
@@ -121,32 +117,27 @@ def make(
     column_axes: tuple[str, ...],
     key: tuple[str, ...] = (),
 ) -> Optional[Pivot]:
-    used = [a for a in row_axes + column_axes if a in varying(some)]
-    # Runs that make no such choice (None) have no place in a table about it; smt and the workers'
-    # axes are always said.
-    said = [a for a in used if a not in ("smt", "ranks_per_node")]
-    some = [g for g in some if all(g.axis(a) is not None for a in said)]
+    some = choosing(some, set(row_axes + column_axes) & set(varying(some)))
     vary = varying(some)
-    if len(some) < 2 or (key and not any(a in vary and _is_choice(some, a) for a in key)):
+    if len(some) < 2 or (key and not any(_is_choice(some, a) for a in key if a in vary)):
         return None
     rows_used = tuple(a for a in row_axes if a in vary) or row_axes[:1]
     columns_used = tuple(a for a in column_axes if a in vary)
-    rows, columns = (
-        _sorted([_key(g, rows_used) for g in some]),
-        _sorted([_key(g, columns_used) for g in some]),
-    )
-    folded = [a for a in varying(some) if a not in rows_used + columns_used]
-    table: list[list[Cell]] = []
-    times = [g.seconds for g in some if g.seconds]
-    for row in rows:
-        line = []
-        for column in columns:
-            here = [
-                g for g in some if _key(g, rows_used) == row and _key(g, columns_used) == column
-            ]
-            line.append(_cell(here, min(times, default=0.0)))
-        table.append(line)
-    return Pivot(title, rows_used, columns_used, rows, columns, table, folded)
+    return _pivot(some, title, rows_used, columns_used)
+
+
+def _pivot(
+    some: list[Group], title: str, row_axes: tuple[str, ...], column_axes: tuple[str, ...]
+) -> Pivot:
+    places: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Group]] = {}
+    for g in some:
+        places.setdefault((_key(g, row_axes), _key(g, column_axes)), []).append(g)
+    rows, columns = _sorted([row for row, _ in places]), _sorted([column for _, column in places])
+    best = best_of(some)
+    least = best.seconds or 0.0 if best else 0.0
+    cells = [[_cell(places.get((r, c), []), least) for c in columns] for r in rows]
+    folded = [a for a in varying(some) if a not in row_axes + column_axes]
+    return Pivot(title, row_axes, column_axes, rows, columns, cells, folded)
 
 
 def pivots(some: list[Group]) -> list[Pivot]:

@@ -8,6 +8,7 @@ stopped. A journal belongs to one machine.
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ TRIAL = "-stack"
 
 def _trial(entry: dict[str, Any]) -> bool:
     return TRIAL in entry["sample"]["id"].rsplit(".", 1)[-1]
+
+
+def _there(job: Job) -> bool:
+    return Path(job.destination).exists()
 
 
 # A session holds about this much work: long enough to make ReFrame's start-up small, short enough
@@ -242,51 +247,38 @@ class Campaign:
         for key, planned in by_key.items():
             if key not in self.state.given_up:
                 needed[key], first[key] = self._jobs(planned, 0)
-        jobs = {j.id: j for js in needed.values() for j in js}
         failed: dict[str, str] = {}
         # Depth by depth: a decomposition starts from the mesh that was made the round before.
-        for depth in range(max((len(js) for js in needed.values()), default=0)):
-            level = {js[depth].id for js in needed.values() if depth < len(js)}
-            todo = [
-                jobs[i]
-                for i in sorted(level)
-                if not Path(jobs[i].destination).exists()
-                and not any(
-                    e.id in failed
-                    for js in needed.values()
-                    if jobs[i] in js
-                    for e in js[: js.index(jobs[i])]
-                )
-            ]
-            self.progress.expected, self.progress.done = len(todo), 0
-            failed.update(
-                {
-                    k: v
-                    for k, v in run_batch(todo, self.directory, self.tools.site, self._tick).items()
-                    if not Path(jobs[k].destination).exists()
-                }
-            )
-        for key, js in needed.items():
-            broken = next((j for j in js if not Path(j.destination).exists()), None)
-            if broken is None:
-                continue
-            log = self._keep_log(broken.id)
-            status = Status.BUILD_FAILED if broken.kind == "build" else Status.PREPARE_FAILED
-            why = failed.get(broken.id, "not done: an earlier step failed")
-            record_failure(
-                self.journal,
-                first[key],
-                status,
-                why
-                + (
-                    f"; {crash.first_error((self.directory / log).read_text(errors='replace'))}"
-                    if log
-                    else ""
-                ),
-                log,
-            )
+        for depth in range(max(map(len, needed.values()), default=0)):
+            failed |= self._make([chain[: depth + 1] for chain in needed.values()], depth)
+        for key, chain in needed.items():
+            broken = next((job for job in chain if not _there(job)), None)
+            if broken is not None:
+                self._not_provided(first[key], broken, failed)
         self.resume()
         return [p for key, p in by_key.items() if key not in self.state.given_up]
+
+    def _make(self, chains: list[list[Job]], depth: int) -> dict[str, str]:
+        """The last step of every chain whose steps before it are there; returns what failed."""
+        todo = {
+            chain[depth].id: chain[depth]
+            for chain in chains
+            if len(chain) > depth and not _there(chain[depth]) and all(map(_there, chain[:depth]))
+        }
+        self.progress.expected, self.progress.done = len(todo), 0
+        jobs = [todo[name] for name in sorted(todo)]
+        failed = run_batch(jobs, self.directory, self.tools.site, self._tick)
+        return {name: why for name, why in failed.items() if not _there(todo[name])}
+
+    def _not_provided(self, run: Job, broken: Job, failed: dict[str, str]) -> None:
+        """A run that cannot be started, with what its build or input said."""
+        why = failed.get(broken.id, "not done: an earlier step failed")
+        log = self._keep_log(broken.id)
+        if log:
+            text = (self.directory / log).read_text(errors="replace")
+            why = f"{why}; {crash.first_error(text)}"
+        status = Status.BUILD_FAILED if broken.kind == "build" else Status.PREPARE_FAILED
+        record_failure(self.journal, run, status, why, log)
 
     def _keep_log(self, job_id: str) -> Optional[str]:
         """Output of a failed job, copied beside the records: stage directories may be cleaned."""
@@ -346,10 +338,7 @@ class Campaign:
         """Every round runs each unfinished configuration once, in random order, so that a drift of
         the machine (temperature, neighbours) falls on all alike."""
         order = random.Random(self.options.seed)
-        while True:
-            todo = [p for p in runnable if self._wanted(p, plan)]
-            if not todo:
-                return
+        while todo := [p for p in runnable if self._wanted(p, plan)]:
             order.shuffle(todo)
             left = {p.config.key(): plan.repeats - self._done(p) for p in todo}
             self.progress.phase = "measuring"
@@ -357,12 +346,16 @@ class Campaign:
             self.progress.done = sum(len(s) for s in self.state.samples.values())
             self.progress.expected = self.progress.done + sum(left.values())
             while todo:
-                batch: list[Planned] = []
-                while todo and sum(map(self._estimate, batch)) < min(BATCH_S, self._left()):
-                    batch.append(todo.pop())
-                if not batch or self._left() <= 0:
+                if self._left() <= 0:
                     return
-                self._execute(batch)
+                self._execute(self._batch(todo))
+
+    def _batch(self, todo: list[Planned]) -> list[Planned]:
+        """Takes from the end of `todo` about one session's work, one run at least."""
+        batch, limit = [todo.pop()], min(BATCH_S, self._left())
+        while todo and sum(map(self._estimate, batch)) < limit:
+            batch.append(todo.pop())
+        return batch
 
     def _searching(
         self,
@@ -380,55 +373,56 @@ class Campaign:
             if planned is None or planned.config.key() not in by_key:
                 break
             self._execute([planned], searched=True)
-        found: dict[str, list[tuple[float, Planned]]] = {}
-        for key, samples in self.state.samples.items():
-            times = [s.seconds for s in samples if s.ok and s.seconds]
-            if times and key in by_key and key not in self.state.given_up:
-                app = by_key[key].config.app
-                found.setdefault(app, []).append((float(np.median(times)), by_key[key]))
-        finalists = [
+        self._rounds(self._finalists(runnable), plan)
+
+    def _finalists(self, runnable: list[Planned]) -> list[Planned]:
+        """Of every application those that were fastest while searching."""
+        medians: dict[str, list[tuple[float, Planned]]] = {}
+        for planned in runnable:
+            key = planned.config.key()
+            times = [s.seconds for s in self.state.samples.get(key, []) if s.ok and s.seconds]
+            if times and key not in self.state.given_up:
+                pair = float(np.median(times)), planned
+                medians.setdefault(planned.config.app, []).append(pair)
+        return [
             planned
-            for one in found.values()
-            for _, planned in sorted(one, key=lambda pair: pair[0])[:FINALISTS]
+            for pairs in medians.values()
+            for _, planned in sorted(pairs, key=lambda pair: pair[0])[:FINALISTS]
         ]
-        self._rounds(finalists, plan)
 
     def _execute(self, batch: list[Planned], searched: bool = False) -> None:
-        if searched:  # before the runs, so that an interruption cannot make them fresh ones
-            for planned in batch:
-                repeat = len(self.state.samples.get(planned.config.key(), []))
-                append(self.journal, {"searched": [planned.config.key(), repeat]})
         start = time.monotonic()
         runs: list[Job] = []
         for planned in batch:
-            _, job = self._jobs(planned, len(self.state.samples.get(planned.config.key(), [])))
+            repeat = len(self.state.samples.get(planned.config.key(), []))
+            if searched:  # before the runs, so that an interruption cannot make them fresh ones
+                append(self.journal, {"searched": [planned.config.key(), repeat]})
+            _, job = self._jobs(planned, repeat)
             Path(job.destination).mkdir(parents=True, exist_ok=True)
             runs.append(job)
         failed = run_batch(runs, self.directory, self.tools.site, self._tick)
-        recorded = {e["sample"]["id"] for e in self._entries() if "sample" in e}
-        for job in runs:
-            if sample_id(job.machine, job.campaign, job.id) not in recorded:
-                why = failed.get(job.id, "ReFrame says nothing")
-                timed_out = "time" in why.lower() and (
-                    "limit" in why.lower() or "timed out" in why.lower() or "timeout" in why.lower()
-                )
-                record_failure(
-                    self.journal,
-                    job,
-                    Status.TIMEOUT if timed_out else Status.FAILED,
-                    f"no end within {job.time_limit_s} s; all its processes were ended"
-                    if timed_out
-                    else why,
-                    self._keep_log(job.id),
-                )
+        self._record_silent(runs, failed)
         self.resume()
         if self.options.diagnose:
             for planned in batch:
                 self._diagnose(planned)
-        self._measuring_s += time.monotonic() - start
+        spent = time.monotonic() - start
+        self._measuring_s += spent
         self.progress.done = sum(len(s) for s in self.state.samples.values())
-        self.progress.left_s = max(0.0, self.progress.left_s - (time.monotonic() - start))
+        self.progress.left_s = max(0.0, self.progress.left_s - spent)
         self._tick()
+
+    def _record_silent(self, runs: list[Job], failed: dict[str, str]) -> None:
+        """Runs that left no sample: their time was up, or their launcher did not start."""
+        recorded = {e["sample"]["id"] for e in self._entries() if "sample" in e}
+        for job in runs:
+            if sample_id(job.machine, job.campaign, job.id) in recorded:
+                continue
+            why, status = failed.get(job.id, "ReFrame says nothing"), Status.FAILED
+            if re.search(r"time.*limit|limit.*time|timed out|timeout", why, re.I | re.S):
+                status = Status.TIMEOUT
+                why = f"no end within {job.time_limit_s} s; all its processes were ended"
+            record_failure(self.journal, job, status, why, self._keep_log(job.id))
 
     def _diagnose(self, planned: Planned) -> None:
         """Tries whether a segmentation fault comes from a finite stack limit: as many more runs
@@ -436,20 +430,12 @@ class Campaign:
         samples = self.state.samples.get(planned.config.key(), [])
         if not samples or samples[-1].status is not Status.CRASHED:
             return
-        sample = samples[-1]
-        entries = self._entries()
-        provenance = next(
-            (
-                e["provenance"][sample.provenance]
-                for e in entries
-                if sample.provenance in e.get("provenance", {})
-            ),
-            {},
-        )
+        sample, entries = samples[-1], self._entries()
+        sets = (e.get("provenance", {}).get(sample.provenance) for e in entries)
+        provenance: dict[str, Any] = next(filter(None, sets), {})
         stack = (provenance.get("stack_limit_kib") or ["unknown"])[0]
-        if not crash.may_be_stack(sample.signal, stack) or any(
-            e.get("diagnosed") == sample.id for e in entries
-        ):
+        tried = any(e.get("diagnosed") == sample.id for e in entries)
+        if tried or not crash.may_be_stack(sample.signal, stack):
             return
         limited, unlimited = [True], [self._crashes(planned, sample.repeat, "unlimited", 0)]
         # One crash without the limit settles it: more runs could only say the same.

@@ -246,6 +246,16 @@ def _stage(config: Configuration, site: dict[str, Any]) -> str:
     return stage
 
 
+def _versions(context: Context) -> dict[str, Any]:
+    compiler, mpi, installed = context.compiler, context.mpi, context.installation
+    return {
+        "suite_version": __version__,
+        "app_version": installed.version if installed else "unknown",
+        "compiler": f"{compiler.name} {compiler.version}" if compiler else "as installed",
+        "mpi": f"{mpi.name} {mpi.version}" if mpi else "none",
+    }
+
+
 def _provenance(
     config: Configuration,
     app: App,
@@ -255,33 +265,38 @@ def _provenance(
     needs: list[Job],
 ) -> dict[str, Any]:
     """What is known of a run before it starts."""
-    inputs = [Path(j.destination).name for j in needs if j.kind == "prepare"]
-    arguments = recipe.args if not inputs else ""
-    static: dict[str, Any] = {
-        "suite_version": __version__,
-        "app_version": context.installation.version if context.installation else "unknown",
-        "compiler": f"{context.compiler.name} {context.compiler.version}"
-        if context.compiler
-        else "as installed",
-        "mpi": f"{context.mpi.name} {context.mpi.version}" if context.mpi else "none",
-    }
+    static = _versions(context)
     for job in needs:
-        static.update(job.static)
-    if inputs:
-        static["input"] = inputs[-1]
+        static |= job.static
+    inputs = [Path(j.destination).name for j in needs if j.kind == "prepare"]
+    static |= {"input": inputs[-1]} if inputs else {}
+    arguments = "" if inputs else recipe.args
     static["input_hash"] = short_hash(
         [config.app, config.size, static.get("input"), app.size(config).options, arguments]
     )
     static["launch"] = " ".join(started.argv)
-    static["environment"] = {
-        k: v for k, v in sorted({**started.env, **recipe.env}.items()) if "ROOT" not in k
-    }
+    environment = sorted({**started.env, **recipe.env}.items())
+    static["environment"] = {k: v for k, v in environment if "ROOT" not in k}
+    container = container_of(context.site, config.container)
     if started.remarks:
         static["remarks"] = started.remarks
-    container = container_of(context.site, config.container)
     if container:
         static["container"] = container.model_dump()
     return static
+
+
+def _needs(
+    config: Configuration, app: App, context: Context, order: Order, common: dict[str, Any]
+) -> tuple[list[Job], dict[str, str]]:
+    """Builds and inputs in order, and the variables by which the run finds them."""
+    env: dict[str, str] = {}
+    build = _build_job(config, app, context, order)
+    if build:
+        env["HPCAAS_BUILD"] = build.destination
+    inputs = _input_jobs(config, app, context, order.cache, env)
+    if inputs:
+        env["HPCAAS_INPUT"] = inputs[-1].destination
+    return [j.model_copy(update=common) for j in [*filter(None, [build]), *inputs]], env
 
 
 def resolve(config: Configuration, tools: Tools, order: Order) -> tuple[list[Job], Job]:
@@ -294,27 +309,20 @@ def resolve(config: Configuration, tools: Tools, order: Order) -> tuple[list[Job
         "module_system": installed.module_system if installed else None,
         "container": container_of(tools.site, config.container),
     }
-    env: dict[str, str] = {}
-    build = _build_job(config, app, context, order)
-    if build:
-        env["HPCAAS_BUILD"] = build.destination
-    inputs = _input_jobs(config, app, context, order.cache, env)
-    if inputs:
-        env["HPCAAS_INPUT"] = inputs[-1].destination
-    needs = [j.model_copy(update=common) for j in [*([build] if build else []), *inputs]]
+    needs, env = _needs(config, app, context, order, common)
     recipe = app.run(config, context)
-    started = (
-        Launch([], {"OMP_NUM_THREADS": str(config.threads)})
-        if recipe.serial_launch
-        else launch(config, context.mpi, wide_cores=order.wide_cores)
-    )
-    env.update(_site_environment(config, tools.site))
+    if recipe.serial_launch:
+        started = Launch([], {"OMP_NUM_THREADS": str(config.threads)})
+        ranks, threads = 1, config.threads * config.ranks
+    else:
+        started = launch(config, context.mpi, wide_cores=order.wide_cores)
+        ranks, threads = config.ranks, config.threads
     run_id = f"{config.key()}-{order.repeat}" + ("-stack" if order.stack else "")
     run = Job(
         id=run_id,
         kind="run",
         destination=str(order.records / run_id),
-        env={**env, **started.env, **recipe.env},
+        env={**env, **_site_environment(config, tools.site), **started.env, **recipe.env},
         executable=recipe.executable,
         args=recipe.args,
         before=recipe.before,
@@ -322,9 +330,9 @@ def resolve(config: Configuration, tools: Tools, order: Order) -> tuple[list[Job
         outputs=recipe.outputs,
         launcher=started.argv,
         nodes=config.nodes,
-        ranks=1 if recipe.serial_launch else config.ranks,
+        ranks=ranks,
         per_node=config.per_node,
-        threads=config.threads * (config.ranks if recipe.serial_launch else 1),
+        threads=threads,
         time_limit_s=order.time_limit_s,
         configuration=config,
         repeat=order.repeat,

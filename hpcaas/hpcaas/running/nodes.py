@@ -3,8 +3,8 @@ get.
 
 A login node is often another processor with more memory and a crowd of users. So processor,
 topology, memory, instruction set and noise are taken by a job, on as many nodes as the campaign
-uses. ReFrame runs that job with its scheduler back-ends. (Its own remote detection sees one node,
-neither memory nor noise, and installs itself there from the network unless told otherwise.)
+uses. ReFrame runs that job with its scheduler back-ends and detects each node's processor. (Its
+remote detection by itself sees one node, and neither memory nor noise.)
 """
 
 from __future__ import annotations

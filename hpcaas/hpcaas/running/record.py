@@ -146,23 +146,21 @@ def watch_record(directory: Path) -> tuple[list[RankPlace], dict[str, str], set[
     return [places[r] for r in sorted(places)], hashes, stacks
 
 
+def _mpi_of(path: str) -> str:
+    """Which MPI or fabric a library belongs to; empty for none. libmpi.so is OpenMPI's name, which
+    Intel MPI and some builds of MPICH use too."""
+    base = os.path.basename(path)
+    if base.startswith("libmpi.so"):
+        intel = "intel" in path or "impi" in path
+        return "intelmpi" if intel else "mpich" if "mpich" in path else "openmpi"
+    names = {"libmpich.so": "mpich", "libfabric": "ofi", "libucp": "ucx"}
+    return next((name for prefix, name in names.items() if base.startswith(prefix)), "")
+
+
 def mpi_seen(libraries: list[str]) -> list[str]:
     """MPI implementations and fabrics whose libraries were mapped: what was used, not what was
     asked for."""
-    names = {"libmpich.so": "mpich", "libmpi.so": "openmpi", "libfabric": "ofi", "libucp": "ucx"}
-    found = []
-    for path in libraries:
-        base = os.path.basename(path)
-        for prefix, name in names.items():
-            if base.startswith(prefix):
-                found.append(
-                    "intelmpi"
-                    if name == "openmpi" and ("intel" in path or "impi" in path)
-                    else "mpich"
-                    if name == "openmpi" and "mpich" in path
-                    else name
-                )
-    return sorted(set(found))
+    return sorted({name for path in libraries if (name := _mpi_of(path))})
 
 
 def node_loads(directory: Path) -> dict[str, Load]:
@@ -251,37 +249,39 @@ def _verify_threads(config: Configuration, sample: Sample) -> None:
 
 def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
     """Compares what was asked for with what was seen."""
-    if job.expected and sample.placement:
-        differing = [
-            p.rank
-            for p in sample.placement
-            if p.rank < len(job.expected)
-            and p.cpus
-            and sorted(p.cpus) != sorted(job.expected[p.rank])
-        ]
-        if differing:
-            first = next(p for p in sample.placement if p.rank == differing[0])
-            sample.flags.append(
-                f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for"
-                f" {job.expected[first.rank]}"
-            )
-    elif job.configuration and sample.placement:
+    if sample.placement and job.expected:
+        _verify_ranks(job.expected, sample)
+    elif sample.placement and job.configuration:
         _verify_threads(job.configuration, sample)
-    wanted = (job.static.get("mpi") or "none").split(" ")[0].rstrip("0123456789.")
+    if not job.container:  # its libraries are mapped behind the container's own process
+        _verify_libraries(job, sample, libraries)
+
+
+def _verify_ranks(expected: list[list[int]], sample: Sample) -> None:
+    """CPUs that the kernel reports for each rank against those that were asked for."""
+    for place in sample.placement:
+        wanted = expected[place.rank] if place.rank < len(expected) else place.cpus
+        if place.cpus and sorted(place.cpus) != sorted(wanted):
+            sample.flags.append(
+                f"binding differs: rank {place.rank} may use CPUs {place.cpus}, asked for {wanted}"
+            )
+            return
+
+
+IMPLEMENTATIONS = ("openmpi", "mpich", "intelmpi")
+
+
+def _verify_libraries(job: Job, sample: Sample, libraries: list[str]) -> None:
+    """MPI and framework that the processes mapped against those that were asked for."""
     seen = mpi_seen(libraries)
-    implementations = [s for s in seen if s in ("openmpi", "mpich", "intelmpi")]
-    if (
-        wanted in ("openmpi", "mpich", "intelmpi")
-        and implementations
-        and wanted not in implementations
-    ):
+    wanted = (job.static.get("mpi") or "none").split(" ")[0].rstrip("0123456789.")
+    mapped = [s for s in seen if s in IMPLEMENTATIONS]
+    if wanted in IMPLEMENTATIONS and mapped and wanted not in mapped:
         sample.flags.append(
-            f"MPI differs: asked for {wanted}, the processes mapped {', '.join(implementations)}"
+            f"MPI differs: asked for {wanted}, the processes mapped {', '.join(mapped)}"
         )
     framework = job.configuration.framework if job.configuration else None
-    # A framework only shows itself between nodes; inside one, shared memory may do everything.
-    if job.container:
-        return  # libraries are mapped behind the container's own process
+    # ob1 is inside OpenMPI's own library.
     if framework in ("ofi", "ucx") and libraries and framework not in seen:
         sample.flags.append(f"framework differs: asked for {framework}, its library was not mapped")
 
@@ -293,46 +293,50 @@ def _status_of(
     exit code."""
     app = registry({"plugins": job.plugins})[job.configuration.app]
     if "No space left on device" in stdout + stderr:
-        sample.status, sample.diagnosis = (
-            Status.DISK_FULL,
-            "the run wrote 'No space left on device'",
-        )
+        sample.status = Status.DISK_FULL
+        sample.diagnosis = "the run wrote 'No space left on device'"
         return
     sample.signal = crash.signal_of(code, stdout + "\n" + stderr)
     if sample.signal is not None:
         sample.status = Status.CRASHED
         sample.diagnosis = crash.explain(sample.signal, job.static.get("flags", ""), stack)
         return
-    try:
-        reading = app.read(stdout, stage, job.configuration)
-    except Unreadable as error:
-        sample.status = Status.FAILED
-        sample.diagnosis = (
-            f"exit code {code}, {error}; last words: {crash.last_words(stderr or stdout)}"
-        )
-        return
-    sample.extra = reading.extra
-    if code != 0:
-        sample.status, sample.diagnosis = (
-            Status.FAILED,
-            f"exit code {code}; last words: {crash.last_words(stderr or stdout)}",
-        )
+    reading, why = _read(app, stdout, stage, job.configuration)
+    sample.extra = reading.extra if reading else {}
+    if reading is None or code != 0:
+        said = [f"exit code {code}", why, f"last words: {crash.last_words(stderr or stdout)}"]
+        sample.status, sample.diagnosis = Status.FAILED, "; ".join(filter(None, said))
         return
     _take(sample, reading, app)
+
+
+def _read(
+    app: App, stdout: str, stage: Path, config: Configuration
+) -> tuple[Optional[Reading], str]:
+    """What the application's reader makes of its output, or why it makes nothing of it."""
+    try:
+        reading = app.read(stdout, stage, config)
+    except Unreadable as error:
+        return None, str(error)
+    except Exception as error:  # a plug-in may fail in any way, and so may output that was cut
+        return None, f"{app.name}: read() failed: {type(error).__name__}: {error}"
+    if not isinstance(reading, Reading):
+        return None, f"{app.name}: read() returned {type(reading).__name__}, not Reading"
+    return reading, ""
 
 
 def _take(sample: Sample, reading: Reading, app: App) -> None:
     """Takes over what the output says, unless it cannot be true."""
     sample.status = Status.WRONG
     seconds = sample.wall_seconds if reading.seconds is None else reading.seconds
-    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+    if seconds is None or not 0 < seconds < math.inf:
         sample.diagnosis = f"its clock says {seconds} s"
         return
-    figure = reading.figure or Figure(name="time", value=seconds, unit="s", better="lower")
     odd = [k for k in app.agreement if not math.isfinite(float(reading.extra.get(k) or 0.0))]
-    if not math.isfinite(figure.value) or odd:
-        sample.diagnosis = f"{odd[0] if odd else figure.name} is not finite"
+    if odd:
+        sample.diagnosis = f"{odd[0]} is not finite"
         return
+    figure = reading.figure or Figure(name="time", value=seconds, unit="s", better="lower")
     sample.seconds, sample.figure = seconds, figure
     sample.answers = app.answers(reading)
     sample.diagnosis = reading.wrong or None

@@ -116,69 +116,91 @@ def cpu_model():
     return "unknown"
 
 
-def main(directory, host):
-    known = {}  # pid -> record; a rank may arrive after the watcher
-    open_fds = {}  # pidfd -> pid
-    poll = select.poll()
-    start = time.monotonic()
-    ended = set()
-    stat = {"begin": counters()}
-    for due in LOOKS_S + (None,):
-        while True:
-            for name in os.listdir(directory):
-                if not name.startswith("rank."):
-                    continue
-                parts = open(os.path.join(directory, name)).read().split()
-                if len(parts) < 5 or parts[1] != host or int(parts[2]) in known:
-                    continue
-                pid = int(parts[2])
-                known[pid] = {
-                    "rank": int(parts[0]),
-                    "host": host,
-                    "cpus": parts[3],
-                    "stack": parts[4],
-                    "threads": [],
-                    "libraries": [],
-                    "program": "",
-                    "scheduled": {},
-                }
-                try:
-                    fd = os.pidfd_open(pid)
-                    open_fds[fd] = pid
-                    poll.register(fd, select.POLLIN)
-                except OSError:
-                    ended.add(pid)
-            left = None if due is None else due - (time.monotonic() - start)
-            if left is not None and left <= 0:
-                break
-            if not open_fds and known:
-                break
-            for fd, _ in poll.poll(None if left is None else left * 1000.0):
-                poll.unregister(fd)
-                os.close(fd)
-                ended.add(open_fds.pop(fd))
-        if known and not open_fds:
-            break
-        for pid in open_fds.values():
-            record = known[pid]
+class Watched:
+    """The ranks of this host: those that came, and which of them still run."""
+
+    def __init__(self, directory, host):
+        self.directory, self.host = directory, host
+        self.known = {}  # pid -> record
+        self.running = {}  # pidfd -> pid
+        self.poll = select.poll()
+
+    def arrivals(self):
+        """Takes in the ranks that came since; a rank may arrive after the watcher."""
+        for name in os.listdir(self.directory):
+            if not name.startswith("rank."):
+                continue
+            with open(os.path.join(self.directory, name)) as file:
+                parts = file.read().split()
+            if len(parts) < 5 or parts[1] != self.host or int(parts[2]) in self.known:
+                continue
+            pid = int(parts[2])
+            self.known[pid] = {
+                "rank": int(parts[0]),
+                "host": self.host,
+                "cpus": parts[3],
+                "stack": parts[4],
+                "threads": [],
+                "libraries": [],
+                "program": "",
+                "scheduled": {},
+            }
             try:
-                program = program_of(pid)
-                if os.path.basename(program) in ("sh", "dash", "bash"):
-                    continue
-                threads = threads_of(pid)
-                # Helper threads of an MPI come and go; the look that saw most threads says most.
-                if len(threads) >= len(record["threads"]):
-                    record["threads"] = threads
-                record["program"] = program
-                scheduling_of(pid, record["scheduled"])
-                record["libraries"] = sorted(set(record["libraries"]) | set(libraries_of(pid)))
+                fd = os.pidfd_open(pid)
+            except OSError:
+                continue  # it ended already
+            self.running[fd] = pid
+            self.poll.register(fd, select.POLLIN)
+
+    def all_ended(self):
+        return bool(self.known) and not self.running
+
+    def wait(self, until):
+        """Sleeps until a moment (None: for ever) or the end of the last rank."""
+        while True:
+            self.arrivals()
+            left = None if until is None else until - time.monotonic()
+            if self.all_ended() or (left is not None and left <= 0):
+                return
+            for fd, _ in self.poll.poll(None if left is None else left * 1000.0):
+                self.poll.unregister(fd)
+                os.close(fd)
+                del self.running[fd]
+
+    def look(self):
+        for pid in self.running.values():
+            try:
+                look_at(pid, self.known[pid])
             except OSError:
                 continue  # it ended between two looks
+
+
+def look_at(pid, record):
+    program = program_of(pid)
+    if os.path.basename(program) in ("sh", "dash", "bash"):
+        return  # not yet the program itself
+    threads = threads_of(pid)
+    # Helper threads of an MPI come and go; the look that saw most threads says most.
+    if len(threads) >= len(record["threads"]):
+        record["threads"] = threads
+    record["program"] = program
+    scheduling_of(pid, record["scheduled"])
+    record["libraries"] = sorted(set(record["libraries"]) | set(libraries_of(pid)))
+
+
+def main(directory, host):
+    ranks, start = Watched(directory, host), time.monotonic()
+    stat = {"begin": counters()}
+    for due in LOOKS_S + (None,):
+        ranks.wait(None if due is None else start + due)
+        if ranks.all_ended():
+            break
+        ranks.look()
         # Taken with the ranks' own time, so that the difference is what others used.
         stat["last"] = counters()
         if EARLY:
-            write(directory, host, known, stat)
-    write(directory, host, known, stat)
+            write(directory, host, ranks.known, stat)
+    write(directory, host, ranks.known, stat)
 
 
 def write(directory, host, known, stat):

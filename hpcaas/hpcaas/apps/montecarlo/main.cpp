@@ -45,25 +45,7 @@ std::int64_t number(const char* text) {
   return value;
 }
 
-Arguments parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    const auto value = [&]() -> const char* {
-      if (i + 1 >= argc) usage("a value is missing after", name.c_str());
-      return argv[++i];
-    };
-    if (name == "--paths") arguments.paths = number(value());
-    else if (name == "--steps") arguments.steps = static_cast<int>(number(value()));
-    else if (name == "--shifts") arguments.shifts = static_cast<int>(number(value()));
-    else if (name == "--seed") arguments.seed = static_cast<std::uint64_t>(number(value()));
-    else if (name == "--dump-sobol") {
-      arguments.dump_points = number(value());
-      arguments.dump_dimensions = static_cast<int>(number(value()));
-      if (arguments.dump_dimensions < 1 || arguments.dump_dimensions > max_dimensions)
-        usage("dimensions out of range", argv[i]);
-    } else usage("unknown option", name.c_str());
-  }
+void check(const Arguments& arguments) {
   if (arguments.steps < 2 || arguments.steps > max_dimensions)
     usage("steps out of range", std::to_string(arguments.steps).c_str());
   if (arguments.shifts < 2 || arguments.shifts > 64)
@@ -72,6 +54,29 @@ Arguments parse(int argc, char** argv) {
     usage("fewer paths than shifts", std::to_string(arguments.paths).c_str());
   if (arguments.paths / arguments.shifts > (std::int64_t{1} << 32))
     usage("more than 2^32 paths a shift", std::to_string(arguments.paths).c_str());
+  if (arguments.dump_dimensions < 0 || arguments.dump_dimensions > max_dimensions)
+    usage("dimensions out of range", std::to_string(arguments.dump_dimensions).c_str());
+}
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  int i = 1;
+  const auto value = [&]() -> std::int64_t {
+    if (i + 1 >= argc) usage("a value is missing after", argv[i]);
+    return number(argv[++i]);
+  };
+  for (; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--paths") arguments.paths = value();
+    else if (name == "--steps") arguments.steps = static_cast<int>(value());
+    else if (name == "--shifts") arguments.shifts = static_cast<int>(value());
+    else if (name == "--seed") arguments.seed = static_cast<std::uint64_t>(value());
+    else if (name == "--dump-sobol") {
+      arguments.dump_points = value();
+      arguments.dump_dimensions = static_cast<int>(value());
+    } else usage("unknown option", name.c_str());
+  }
+  check(arguments);
   return arguments;
 }
 
