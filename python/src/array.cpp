@@ -101,8 +101,9 @@ constexpr std::int64_t short_copy = 1 << 13;  // elements
 // Whether a slice of the patch has a step: skerry._patches serves those, element by element.
 bool has_steps(nb::handle patch) {
   const auto steps = [](PyObject* item) {
-    return PySlice_Check(item) && reinterpret_cast<PySliceObject*>(item)->step != Py_None &&
-           !nb::handle(reinterpret_cast<PySliceObject*>(item)->step).equal(nb::int_(1));
+    if (!PySlice_Check(item)) return false;
+    const Slice slice(item);
+    return slice.step != Py_None && !nb::handle(slice.step).equal(nb::int_(1));
   };
   if (!PyTuple_Check(patch.ptr())) return steps(patch.ptr());
   for (Py_ssize_t i = 0; i < PyTuple_Size(patch.ptr()); ++i)

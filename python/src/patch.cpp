@@ -14,23 +14,6 @@ void bad_patch(const std::string& what) {
 
 namespace {
 
-struct Slice {
-#ifdef Py_LIMITED_API
-  explicit Slice(nb::handle item)
-      : owners{item.attr("start"), item.attr("stop"), item.attr("step")} {}
-  nb::object owners[3];
-  PyObject* start = owners[0].ptr();
-  PyObject* stop = owners[1].ptr();
-  PyObject* step = owners[2].ptr();
-#else  // the same, faster
-  explicit Slice(nb::handle item) : Slice(reinterpret_cast<PySliceObject*>(item.ptr())) {}
-  explicit Slice(PySliceObject* item) : start(item->start), stop(item->stop), step(item->step) {}
-  PyObject* start;
-  PyObject* stop;
-  PyObject* step;
-#endif
-};
-
 void select_one(const Described& a, Selection& s, int d, PyObject* item) {
   const auto k = static_cast<std::size_t>(d);
   const std::int64_t n = a.shape[d];

@@ -32,6 +32,24 @@ struct Strides {
   std::span<const std::int64_t> span() const { return {bytes, static_cast<std::size_t>(n)}; }
 };
 
+// The fields of a slice object.
+struct Slice {
+#ifdef Py_LIMITED_API
+  explicit Slice(nb::handle item)
+      : owners{item.attr("start"), item.attr("stop"), item.attr("step")} {}
+  nb::object owners[3];
+  PyObject* start = owners[0].ptr();
+  PyObject* stop = owners[1].ptr();
+  PyObject* step = owners[2].ptr();
+#else  // the same, faster
+  explicit Slice(nb::handle item) : Slice(reinterpret_cast<PySliceObject*>(item.ptr())) {}
+  explicit Slice(PySliceObject* item) : start(item->start), stop(item->stop), step(item->step) {}
+  PyObject* start;
+  PyObject* stop;
+  PyObject* step;
+#endif
+};
+
 [[noreturn]] void bad_patch(const std::string& what);
 Selection select(const Described& a, nb::handle patch);
 // Whether the buffer can serve the selection as it is; then its strides.
