@@ -12,7 +12,7 @@ All members call the same functions in the same order. docs/xp.md says what move
 
 from math import e, inf, nan, pi
 
-from . import fft, linalg
+from . import _methods, fft, linalg, random
 from ._array import Array
 from ._creation import (
     arange,

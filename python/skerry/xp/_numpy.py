@@ -3,6 +3,7 @@
 import numpy as np
 
 import skerry as sk
+from . import _more
 from ._array import Array
 from ._elementwise import apply, functions
 
@@ -39,7 +40,8 @@ def _array_function(self, function, types, arguments, options):
     module = function.__module__ or ""
     home = xp.linalg if "linalg" in module else xp.fft if "fft" in module else xp
     name = _OTHER_NAMES.get(function.__name__, function.__name__)
-    ours = getattr(home, name, None) or getattr(xp, name, None)
+    ours = getattr(_more, function.__name__, None) or getattr(home, name, None)
+    ours = ours or getattr(xp, name, None)
     if ours is None or not callable(ours):
         raise sk.GatherError(
             f"{module}.{function.__name__} is not distributed: use x.numpy() for a copy of all of "

@@ -14,6 +14,7 @@ from ._array import (
     axis_of,
     empty_block,
     gathered,
+    in_layout,
     new_layout,
     of_numpy,
     redistributed,
@@ -81,7 +82,7 @@ def _product(a, b):
     dtype = np.result_type(a.dtype, b.dtype)
     if a.layout.whole and b.layout.whole:
         return _whole_product(a, b, dtype)
-    if m < _exchange.ranks() <= k or (m == 1 and not a.layout.whole):
+    if m < _exchange.ranks() <= k or (m == 1 and not a.layout.whole) or _along_inner(a, b):
         return _inner_product(a, b, m, n, dtype)
     # Own rows of a times b, one rank's rows of b at a time: a row of blocks of the result.
     layout = a.layout if _rows_only(a.layout) else _layout.slabs((m, k), 0, _exchange.ranks())
@@ -108,6 +109,20 @@ def _add_pieces(out, mine, b):
         piece = gathered(b[low : low + rows], "matmul")
         if out.size:
             out += mine[:, low : low + rows] @ piece
+
+
+def _along_inner(a, b):
+    """Whether both factors lie in the same parts of a summed axis that is long: X^T Y."""
+    if a.layout.whole or not _rows_only(b.layout) or a.shape[0] > b.shape[0]:
+        return False
+    return a.layout == _layout.permuted(_wide(b.layout, a.shape[0]), (1, 0))
+
+
+def _wide(layout, n):
+    """A layout of rows of another length."""
+    nothing = ((0, 0), (0, 0))
+    boxes = tuple((box[0], (0, n)) if _layout.volume(box) else nothing for box in layout.boxes)
+    return _layout.Layout((layout.shape[0], n), boxes)
 
 
 def _rows_only(layout):
@@ -393,18 +408,49 @@ def qr(x, /, *, mode="reduced"):
     """Orthogonal and upper triangular factors."""
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
-    return QRResult(*_solved(lambda a: tuple(np.linalg.qr(a, mode)), _matrices(x, "qr")))
+    x = _matrices(x, "qr")
+    if mode == "reduced" and _is_tall(x):
+        return _tall_qr(x)
+    return QRResult(*_solved(lambda a: tuple(np.linalg.qr(a, mode)), x))
+
+
+def _is_tall(x):
+    """Whether ranks hold whole rows of one matrix, each at least as many as there are columns."""
+    if x.ndim != 2 or x.layout.whole or _layout.divided(x.layout, (1,)):
+        return False
+    return all(box[0][1] - box[0][0] >= x.shape[1] for box in x.layout.boxes if _layout.volume(box))
+
+
+def _tall_qr(x):
+    """QR of a tall matrix: each rank factors its rows, then all factor the triangles of all
+    (Demmel et al. 2012, TSQR, as one level). Rows stay where they are."""
+    n, boxes = x.shape[1], x.layout.boxes
+    q, r = np.linalg.qr(x._evaluate())
+    cuts = np.cumsum([0] + [n if _layout.volume(box) else 0 for box in boxes]).tolist()
+    mine = cuts[_exchange.job().rank]
+    if not x._evaluate().size:
+        r = np.empty((0, 0), r.dtype)
+    triangles = Array(r, _layout.along((cuts[-1], n), 0, cuts))
+    q2, r = np.linalg.qr(in_layout(triangles, _layout.whole(triangles.shape, len(boxes))))
+    q = q @ q2[mine : mine + n] if q.size else empty_block(x.layout, q.dtype)
+    return QRResult(Array(q, x.layout), of_numpy(r))
 
 
 def svd(x, /, *, full_matrices=True):
     """Singular value decompositions."""
     x = _matrices(x, "svd")
+    if _is_tall(x) and not full_matrices:
+        q, r = _tall_qr(x)
+        u, s, vh = svd(r, full_matrices=False)
+        return SVDResult(matmul(q, u), s, vh)
     return SVDResult(*_solved(lambda a: tuple(np.linalg.svd(a, full_matrices)), x))
 
 
 def svdvals(x, /):
     """Singular values, descending."""
-    return _solved(lambda a: np.linalg.svd(a, compute_uv=False), _matrices(x, "svdvals"))
+    x = _matrices(x, "svdvals")
+    x = _tall_qr(x).R if _is_tall(x) else x
+    return _solved(lambda a: np.linalg.svd(a, compute_uv=False), x)
 
 
 def solve(x1, x2, /):

@@ -1,0 +1,137 @@
+"""skerry.numpy: NumPy's spelling of whole arrays, and the same random numbers on any ranks."""
+
+import numpy as np
+import pytest
+
+import skerry as sk
+import skerry.numpy as snp
+import skerry.xp as xp
+from skerry.xp import random
+
+
+@pytest.fixture(autouse=True)
+def divided():
+    before = xp.options()["whole_bytes"]
+    xp.options(whole_bytes=0, check_calls=1)
+    snp.random.seed(3)
+    yield
+    xp.options(whole_bytes=before, check_calls=0)
+
+
+def near(ours, theirs):
+    assert isinstance(ours, xp.Array)
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12, atol=1e-13)
+
+
+@pytest.fixture
+def matrix():
+    return snp.random.rand(37, 29)
+
+
+def test_random_numbers_depend_on_the_seed_alone():
+    x = snp.random.random((300, 700))  # more than one run of the generator
+    assert x.layout.whole == (sk.size() == 1)
+    expected = random.values((3, 1), lambda generator, n: generator.random(n), 0, 210000)
+    assert (x.numpy().ravel() == expected).all()
+    assert (snp.random.random((300, 700)).numpy() != x.numpy()).any()
+    snp.random.seed(3)
+    assert (snp.random.rand(300, 700).numpy() == x.numpy()).all()
+    assert (snp.random.randint(5, size=1000).numpy() < 5).all()
+    assert abs(float(snp.random.normal(2, 0.1, 10000).mean()) - 2) < 0.01
+
+
+def test_a_seed_of_its_own_is_the_same_everywhere():
+    random._state["seed"] = None
+    x = snp.random.rand(50).numpy()
+    assert (sk.allgather(x) == x).all()
+
+
+def test_products(matrix):
+    a, v = matrix.numpy(), snp.random.randn(29)
+    w = v.numpy()
+    near(matrix.dot(v), a @ w)
+    near(snp.dot(v, v), w @ w)
+    near(snp.dot(matrix, 2), a * 2)
+    near(snp.dot(matrix.T, matrix), a.T @ a)
+    stack = snp.random.rand(4, 29, 3)
+    near(snp.dot(matrix, stack), np.dot(a, stack.numpy()))
+    out = snp.zeros((37, 37))
+    assert snp.dot(matrix, matrix.T, out=out) is out
+    near(out, a @ a.T)
+    with pytest.raises(ValueError, match="out has"):
+        snp.dot(matrix.T, matrix, out=out)
+
+
+@pytest.mark.parametrize("k", [-40, -5, -1, 0, 1, 4, 28])
+def test_diagonals(matrix, k):
+    a, v = matrix.numpy(), snp.random.rand(23)
+    near(snp.diag(matrix, k), np.diag(a, k))
+    near(snp.diag(matrix.T, k), np.diag(a.T, k))
+    near(snp.diag(v, k), np.diag(v.numpy(), k))
+
+
+def test_bincount():
+    numbers, weights = snp.random.randint(0, 9, 1000), snp.random.random(1000)
+    n, w = numbers.numpy(), weights.numpy()
+    near(snp.bincount(numbers, minlength=12), np.bincount(n, minlength=12))
+    near(snp.bincount(numbers, weights=weights), np.bincount(n, w))
+    with pytest.raises(ValueError, match="negative"):
+        snp.bincount(numbers - 5)
+    with pytest.raises(ValueError, match="weights"):
+        snp.bincount(numbers, weights[1:])
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("method", ["direct", "fft"])
+def test_convolution(mode, method):
+    x, y = snp.random.rand(101), snp.random.rand(7)
+    near(snp.convolve(x, y, mode, method), np.convolve(x.numpy(), y.numpy(), mode))
+    near(snp.convolve(y, x, mode, method), np.convolve(y.numpy(), x.numpy(), mode))
+    signal = pytest.importorskip("scipy.signal")
+    x, y = snp.random.rand(13, 9, 8), snp.random.rand(4, 3, 2)
+    near(snp.convolve(x, y, mode, method), signal.convolve(x.numpy(), y.numpy(), mode))
+
+
+def test_norms_and_closeness(matrix):
+    a = matrix.numpy()
+    near(snp.linalg.norm(matrix), np.linalg.norm(a))
+    near(snp.linalg.norm(matrix, ord=2, axis=1), np.linalg.norm(a, 2, 1))
+    near(snp.linalg.norm(matrix, 1), np.linalg.norm(a, 1))
+    assert snp.allclose(matrix, matrix + 1e-12) and not snp.allclose(matrix, matrix + 1)
+    assert snp.array_equal(matrix, a) and not snp.array_equal(matrix, matrix.T)
+    odd = snp.array([np.inf, -np.inf, np.nan, 1])
+    assert snp.isclose(odd, odd).numpy().tolist() == [True, True, False, True]
+
+
+def test_methods_and_stacking(matrix):
+    a = matrix.numpy()
+    near(matrix.mean(axis=0), a.mean(axis=0))
+    near(matrix.std(axis=1, ddof=1), a.std(axis=1, ddof=1))
+    near(matrix.transpose(), a.T)
+    near(matrix.ravel(), a.ravel())
+    near(snp.hstack((snp.ones((37, 1)), matrix)), np.hstack((np.ones((37, 1)), a)))
+    near(snp.vstack((matrix, matrix[0])), np.vstack((a, a[0])))
+    near(snp.average(matrix, weights=matrix), np.average(a, weights=a))
+    assert f"{matrix.sum():.3f}" == f"{a.sum():.3f}"
+    assert str(matrix.max()) == str(a.max())
+    assert matrix.astype("float32").dtype == np.float32
+    assert snp.sqrt(2.0) == np.sqrt(2.0) and snp.float32 is np.float32
+    with pytest.raises(sk.GatherError, match="interp"):
+        snp.interp(matrix[0], matrix[0], matrix[0])
+
+
+def test_tall_matrices_are_factored_where_they_are():
+    xp.options(whole_bytes=1000)  # the triangles
+    x = snp.random.rand(4000, 6)
+    a, before = x.numpy(), xp.counters()["gathers"]
+    q, r = xp.linalg.qr(x)
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    product = xp.matmul(x.T, x)
+    assert xp.counters()["gathers"] == before
+    near(xp.matmul(q, r), a)
+    near(xp.matmul(u * s, vh), a)
+    near(xp.matmul(q.T, q), np.eye(6))
+    near(xp.matmul(u.T, u), np.eye(6))
+    near(s, np.linalg.svd(a, compute_uv=False))
+    near(xp.linalg.svdvals(x), s.numpy())
+    near(product, a.T @ a)
