@@ -109,6 +109,10 @@ test-mpi-sanitized: ## MPI windows under sanitizers: mpi_check
 test-array-api: build ## the array API's own tests on skerry.xp: out/array_api.json
 	@.venv/bin/python tests/array_api/run.py
 
+.PHONY: test-array-libraries
+test-array-libraries: build ## programs and libraries of others on arrays: out/array_libraries.json
+	@.venv/bin/python tests/array_api/libraries.py
+
 test-nwchem: all ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
 	@tools/test_nwchem.sh
 

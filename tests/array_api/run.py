@@ -17,50 +17,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import peers
+from peers import OUT, ROOT
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-OUT = ROOT / "out"
 SUITE, TAG = "https://github.com/data-apis/array-api-tests", "2026.02.26"
 PACKAGES = ["numpy", "pytest", "hypothesis>=6.151", "ndindex>=1.8", "pytest-json-report"]
+IMPORTS = ["numpy", "pytest", "hypothesis", "ndindex", "pytest_jsonreport"]
 MOST_EXCEPTIONS = 30
 
 
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(0)
-
-
 def suite():
-    given = os.environ.get("ARRAY_API_TESTS")
-    folder = Path(given) if given else OUT / "array-api-tests"
-    if not given and not folder.exists():
-        clone = ["git", "clone", "-q", "--recursive", "--branch", TAG, SUITE, str(folder)]
-        try:
-            subprocess.run(clone, check=True, capture_output=True, text=True, timeout=300,
-                           env={**os.environ, "GIT_TERMINAL_PROMPT": "0"})  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            subprocess.run(["rm", "-rf", str(folder)], check=False)
-            skip(f"no array-api-tests: {getattr(error, 'stderr', None) or error}")
+    folder = peers.cloned("array-api-tests", SUITE, "ARRAY_API_TESTS", TAG)
     if not (folder / "array-api" / "spec").is_dir():
-        skip(f"{folder} lacks its submodule array-api")
+        raise peers.Unavailable(f"{folder} lacks its submodule array-api")
     return folder
-
-
-def interpreter():
-    """A Python with the suite's packages."""
-    venv = OUT / "array-api-venv"
-    python = venv / "bin" / "python"
-    check = [str(python), "-c", "import numpy, pytest, hypothesis, ndindex, pytest_jsonreport"]
-    try:
-        if not python.exists():
-            base = ROOT / ".venv" / "bin" / "python"
-            subprocess.run([str(base), "-m", "venv", str(venv)], check=True, timeout=120)
-        if subprocess.run(check, capture_output=True).returncode:
-            install = [str(python), "-m", "pip", "install", "-q", *PACKAGES]
-            subprocess.run(install, check=True, capture_output=True, text=True, timeout=600)
-    except (OSError, subprocess.SubprocessError) as error:
-        skip(f"no packages for the suite: {getattr(error, 'stderr', None) or error}")
-    return python
 
 
 def exceptions():
@@ -81,8 +52,8 @@ def run(folder, python, ranks, nodes, options):
         "SKERRY_USER_WHOLE_BYTES": str(options.whole_bytes),
     }  # fmt: skip
     command = [
-        ROOT / "build" / "bin" / "skerry", "run", "-n", ranks, "--nodes", nodes,
-        python, "-m", "pytest", "-p", "lockstep", "-p", "no:cacheprovider", "-q", "--tb=short",
+        *peers.ranks(ranks, nodes), python, "-m", "pytest",
+        "-p", "lockstep", "-p", "no:cacheprovider", "-q", "--tb=short",
         "-W", "ignore", "--max-examples", options.examples, "-c", folder / "pytest.ini",
         f"--xfails-file={HERE / 'exceptions.txt'}", *(options.tests or ["array_api_tests"]),
     ]  # fmt: skip
@@ -130,7 +101,11 @@ def main():
     parser.add_argument("tests", nargs="*")
     options = parser.parse_args()
     OUT.mkdir(exist_ok=True)
-    folder, python = suite(), interpreter()
+    try:
+        folder, python = suite(), peers.interpreter("array-api-venv", PACKAGES, IMPORTS)
+    except peers.Unavailable as reason:
+        print(f"skipped: {reason}")
+        return
     count = len(exceptions())
     rows = [{"name": "listed exceptions, the same for every number of ranks", "value": count,
              "target": MOST_EXCEPTIONS, "met": count <= MOST_EXCEPTIONS}]  # fmt: skip
