@@ -176,8 +176,6 @@ class Engine final : private fabric::Sink {
   void on_watched(int, uint64_t) override {}
   void done_at_the_door(Link& link, Status status);
   Status take(Link& link, fabric::Bytes header, fabric::Bytes payload);
-  Status take_answer(Link& link, wire::AnswerKind kind, const wire::ReplyHeader& answer,
-                     fabric::Bytes payload);
   Status take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload);
   void take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text);
 

@@ -27,7 +27,10 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
   if (wire::AnswerKind kind; wire::peek(header, &kind)) {
     wire::ReplyHeader answer;
     SKERRY_TRY(wire::decode(header, &answer));
-    return take_answer(link, kind, answer, payload);
+    if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
+    SKERRY_TRY(links_.acknowledge(link, answer));
+    if (kind == wire::AnswerKind::failure) take_failure(link, answer, payload);
+    return kind == wire::AnswerKind::reply ? take_reply(answer, payload) : Status();
   }
   wire::CloseKind kind;
   if (!wire::peek(header, &kind)) return wire::unexpected(header);
@@ -44,14 +47,6 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
     case wire::CloseKind::bye: break;
   }
   return wire::unexpected(header);
-}
-
-Status Engine::take_answer(Link& link, wire::AnswerKind kind, const wire::ReplyHeader& answer,
-                           fabric::Bytes payload) {
-  if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
-  SKERRY_TRY(links_.acknowledge(link, answer));
-  if (kind == wire::AnswerKind::failure) take_failure(link, answer, payload);
-  return kind == wire::AnswerKind::reply ? take_reply(answer, payload) : Status();
 }
 
 Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload) {

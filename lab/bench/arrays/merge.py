@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""merge of a full mirrored array beside MPI_Allreduce of the same bytes, one rank on each of 2, 4 and 8 hosts (network namespaces; root).
+"""merge of a full mirrored array beside MPI_Allreduce of the same bytes.
 
-The hosts share this machine's cores. Over links of 100 Mbit/s a row also says which share of the links' rate was reached: K hosts must each
-send and receive 2 (K-1)/K of the array. Programs take turns; values are medians over the rounds. Prints a table, writes out/merge.json.
+One rank runs on each of 2, 4 and 8 hosts, which are network namespaces (root) and share this
+machine's cores. Over links of 100 Mbit/s a row also says which share of the links' rate was
+reached: K hosts must each send and receive 2 (K-1)/K of the array. Programs take turns; values are
+medians over the rounds. Prints a table, writes out/merge.json.
 """
 
 from __future__ import annotations

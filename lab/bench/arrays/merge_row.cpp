@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
   }
   double last;
   array.get({elements - 1, elements}, &last);
-  if (static_cast<int>(last) != job.nodes()) return std::fprintf(stderr, "the sum is %g\n", last), 1;
+  if (static_cast<int>(last) != job.nodes())
+    return std::fprintf(stderr, "the sum is %g\n", last), 1;
   std::sort(seconds.begin(), seconds.end());
   if (job.rank() == 0) bench::report("merge", seconds[seconds.size() / 2], "s");
 }
