@@ -4,7 +4,7 @@
  * client has not taken keeps the next request from being applied.
  *
  * The gate sends at once if it can. Otherwise the message waits, and its channel stands in a line:
- * when there is room on the trunk, the first in line sends one message (Multiplex::serve). The
+ * when there is room on the trunk, the first in line sends one message (Trunks::serve). The
  * target applies what it can when it arrives, and keeps the rest. After each step a pool that is
  * over its limit ends the channel that keeps most, unless it is the only one there; its session
  * sends again what was not applied.

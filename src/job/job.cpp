@@ -353,7 +353,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   share::Guide way = guide(plan_.routes, placement::lane_of(map_, rank_));
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
-    share::ProxyClientOptions member;
+    share::Options member;
     member.key = key_;
     member.rank = static_cast<uint32_t>(rank_);
     member.node = static_cast<uint32_t>(node_);

@@ -89,7 +89,7 @@ Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t 
   if (options_.config.fault_drops_per_million != 0)
     *side = fabric::hook_faults(std::move(*side), faults(node_ + 100 * index),
                                 std::make_shared<fabric::FaultLog>());
-  share::ProxyOptions hub;
+  share::Options hub;
   hub.key = key_;
   hub.node = static_cast<uint32_t>(node_);
   hub.index = index;

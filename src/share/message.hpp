@@ -13,6 +13,14 @@
 
 namespace skerry::share {
 
+using fabric::Bytes;
+using fabric::CloseReason;
+using fabric::EndpointId;
+using fabric::no_endpoint;
+using fabric::RequestId;
+using fabric::SendResult;
+using fabric::Verdict;
+
 constexpr uint8_t version = 5;
 
 // Of a long payload. A part that is read in one piece is passed on without a copy, and the next
@@ -68,7 +76,7 @@ inline uint64_t cost_of(uint64_t header_bytes, uint64_t payload_bytes) {
   return 64 + header_bytes + payload_bytes;
 }
 
-inline bool decode(fabric::Bytes header, Prefix* prefix) {
+inline bool decode(Bytes header, Prefix* prefix) {
   if (header.size() < sizeof *prefix) return false;
   std::memcpy(prefix, header.data(), sizeof *prefix);
   return prefix->version == version && prefix->kind >= static_cast<uint8_t>(Kind::open) &&
@@ -79,22 +87,22 @@ inline bool decode(fabric::Bytes header, Prefix* prefix) {
 struct Header {
   std::byte bytes[fabric::max_header_bytes];
   uint32_t size = 0;
-  Header(const Prefix& prefix, fabric::Bytes rest)
+  Header(const Prefix& prefix, Bytes rest)
       : size(static_cast<uint32_t>(sizeof prefix + rest.size())) {
     std::memcpy(bytes, &prefix, sizeof prefix);
     if (!rest.empty()) std::memcpy(bytes + sizeof prefix, rest.data(), rest.size());
   }
-  fabric::Bytes get() const { return {bytes, size}; }
+  Bytes get() const { return {bytes, size}; }
 };
 
-inline fabric::Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-inline std::string text_of(fabric::Bytes bytes) {
+inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::string text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // A server's address, as its listen returns it: the node in 4 bytes, then that of the fabric
 // beneath.
-inline std::string address_with_node(NodeId node, fabric::Bytes address) {
+inline std::string address_with_node(NodeId node, Bytes address) {
   return text_of(std::as_bytes(std::span(&node, 1))) + text_of(address);
 }
 inline bool read_node(std::string_view address, NodeId* node) {
@@ -106,7 +114,7 @@ inline std::string_view without_node(std::string_view address) {
   return address.substr(sizeof(NodeId));
 }
 
-inline std::string closed_text(fabric::CloseReason reason, std::string_view detail) {
+inline std::string closed_text(CloseReason reason, std::string_view detail) {
   std::string text(1, static_cast<char>(reason));
   text += detail.substr(0, 200);
   return text;

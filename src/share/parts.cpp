@@ -3,29 +3,22 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/futex.hpp"
 #include "core/pure/assert.hpp"
-#include "share/multiplex.hpp"
+#include "share/channels.hpp"
 
 namespace skerry::share {
-
-using fabric::Bytes;
-using fabric::CloseReason;
-using fabric::EndpointId;
-using fabric::SendResult;
-using fabric::Verdict;
 
 // ---- on their way out -------------------------------------------------------------------------
 
 // A long payload goes in parts: each server on the way passes them on as they come, and no other
 // channel waits for more than one.
-SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> places,
-                                uint64_t cookie) {
+SendResult Channels::send_long(End& end, Bytes header, std::span<const Bytes> places,
+                               uint64_t cookie) {
   const uint64_t total = fabric::total_bytes(places);
   SKERRY_ASSERT(total > part_bytes, "short payloads go with their header");
   if (!takes_long(end)) {
     end.writable_wanted = true;
-    (void)flush(end.id);
+    trunks_.flush(*end.trunk);
     return SendResult::would_block;
   }
   auto made = std::make_unique<Outgoing>();
@@ -37,7 +30,7 @@ SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> p
   made->cookie = cookie;
   made->is_copied = total <= fabric::inline_payload_bytes;
   (end.outgoing ? end.outgoing->next : end.outgoing) = std::move(made);
-  if (end.trunk->use == Use::link) note_link(end.id, end.trunk->id);
+  if (end.trunk->use == Trunk::Use::link) context_.note_link(end.id, end.trunk->id);
   send_parts(end);
   Outgoing* const last = end.outgoing && end.outgoing->next ? end.outgoing->next.get()
                                                             : end.outgoing.get();
@@ -46,7 +39,7 @@ SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> p
 }
 
 // The caller may use its memory for something else when send returns.
-void Multiplex::copy_rest(Outgoing& outgoing) {
+void Channels::copy_rest(Outgoing& outgoing) {
   std::vector<std::byte> copy;
   copy.reserve(outgoing.left);
   for (size_t i = outgoing.place; i < outgoing.places.size(); ++i) {
@@ -61,7 +54,7 @@ void Multiplex::copy_rest(Outgoing& outgoing) {
 // One that waits does no harm: it is sent from the caller's memory. A second one is taken before
 // the first is through, so that the trunk does not run dry. Not while a short message that was
 // refused waits in line: its caller is told when it is its turn.
-bool Multiplex::takes_long(const End& end) const {
+bool Channels::takes_long(const End& end) const {
   if (end.state != State::open) return false;
   if (!end.outgoing) return !end.in_line;
   return !end.outgoing->next && end.outgoing->left <= 2 * part_bytes;
@@ -69,18 +62,20 @@ bool Multiplex::takes_long(const End& end) const {
 
 // As many parts as there is room for. `taken` brings more room at the other end, and the line more
 // on the trunk.
-void Multiplex::send_parts(End& end) {
-  if (end.trunk->is_ours() && end.trunk->phase != Phase::leaving) cap_.used(end.trunk->claim);
+void Channels::send_parts(End& end) {
+  trunks_.used(*end.trunk);
   while (end.outgoing && send_part(end)) {
     if (end.outgoing->left > 0) continue;
     if (!end.outgoing->is_copied)
-      defer({Deferred::What::sent, end.id, CloseReason::by_us, {}, end.outgoing->cookie});
+      context_.defer([this, id = end.id, cookie = end.outgoing->cookie] {
+        if (find(id) != nullptr) context_.outer->on_sent(id, cookie);
+      });
     end.outgoing = std::move(end.outgoing->next);
   }
 }
 
 // False: there is no room for it.
-bool Multiplex::send_part(End& end) {
+bool Channels::send_part(End& end) {
   Trunk& trunk = *end.trunk;
   Outgoing& outgoing = *end.outgoing;
   const Bytes header = outgoing.header;
@@ -89,10 +84,9 @@ bool Multiplex::send_part(End& end) {
   if (end.in_line || !fits(end, cost)) return false;
   const auto kind = header.empty() ? Kind::part : Kind::begin;
   const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
-  if (!may_send(trunk) ||
-      !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
-    trunk.line.push_back({end.id, nullptr, 0});
-    end.in_line = true;
+  if (!trunks_.may_send(trunk) ||
+      !trunks_.try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
+    trunks_.wait(end.route());
     return false;
   }
   end.sent += cost;
@@ -107,7 +101,7 @@ bool Multiplex::send_part(End& end) {
 }
 
 // The next so many bytes, together.
-Bytes Multiplex::next_part(const Outgoing& outgoing, uint64_t bytes) {
+Bytes Channels::next_part(const Outgoing& outgoing, uint64_t bytes) {
   const Bytes first = outgoing.places[outgoing.place].subspan(outgoing.within);
   if (first.size() >= bytes) return first.first(bytes);
   part_.resize(part_bytes);
@@ -121,48 +115,49 @@ Bytes Multiplex::next_part(const Outgoing& outgoing, uint64_t bytes) {
   return Bytes(part_).first(bytes);
 }
 
-// ---- on their way in --------------------------------------------------------------------------
-
-std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  return trunk_of(endpoint) != nullptr ? nullptr
-                                       : Forward::place_directly(endpoint, header, payload_bytes);
+// There may be room again, on the trunk or at the other end.
+void Channels::now_writable(End& end) {
+  if (end.outgoing) send_parts(end);
+  if (!end.writable_wanted || !takes_long(end) || end.in_line ||
+      end.sent - end.confirmed > end.window / 2)
+    return;
+  end.writable_wanted = false;
+  context_.outer->on_writable(end.id);
 }
 
-// A part of a long payload for an end of ours is received where it belongs.
-std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  Trunk* const trunk = trunk_of(endpoint);
-  Prefix prefix;
-  if (trunk == nullptr || !decode(header, &prefix)) return nullptr;
+void Channels::on_turn(End& end) {
+  ++context_.upcalls;
+  if (end.outgoing) now_writable(end);
+  else context_.outer->on_writable(end.id);
+}
+
+// ---- on their way in --------------------------------------------------------------------------
+
+std::byte* Channels::place_inline(Trunk& trunk, const Prefix& prefix, Bytes rest,
+                                  uint64_t payload_bytes) {
   const auto kind = static_cast<Kind>(prefix.kind);
   if (kind != Kind::begin && kind != Kind::part) return nullptr;
-  End* const end = trunk->channels.find(prefix.channel).end();
+  End* const end = end_at(trunk, prefix.channel);
   // Otherwise on_message takes it, or refuses it.
   if (end == nullptr || end->state != State::open || end->parked || !end->undelivered.empty() ||
       (end->incoming != nullptr) != (kind == Kind::part))
     return nullptr;
-  if (kind == Kind::begin && !begin_incoming(*end, header.subspan(sizeof prefix), payload_bytes))
-    return nullptr;
+  if (kind == Kind::begin && !begin_incoming(*end, rest, payload_bytes)) return nullptr;
   if (payload_bytes > end->incoming->total - end->incoming->placed) return nullptr;
-  trunk->placing = end->id;
+  trunk.placing = end->id;
   return end->incoming->destination + end->incoming->placed;
 }
 
-Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  Trunk* const trunk = trunk_of(endpoint);
-  if (trunk == nullptr) return Forward::on_placed(endpoint, header, payload_bytes);
-  const bool diverted = std::exchange(trunk->placing, fabric::no_endpoint) == fabric::no_endpoint;
-  Prefix prefix;
-  if (diverted || !decode(header, &prefix)) return Verdict::taken;
-  End* const found = trunk->channels.find(prefix.channel).end();
-  if (found == nullptr) return Verdict::taken;
-  End& end = *found;
-  if (trunk->phase == Phase::leaving) trunk->quiet_since_ns = monotonic_ns();
-  if (!std::exchange(end.answered, true) && trunk->is_ours()) note_answer(*trunk);
-  const EndpointId id = end.id;
-  const uint64_t rest_bytes = header.size() - sizeof prefix;
-  const Verdict verdict = part_placed(end, payload_bytes);
-  End* const still = end_of(id);
-  if (still == nullptr) return Verdict::taken;
+void Channels::on_placed(Trunk& trunk, const Prefix& prefix, uint64_t rest_bytes,
+                         uint64_t payload_bytes) {
+  End* const found = end_at(trunk, prefix.channel);
+  if (found == nullptr) return;
+  trunk.note_moved();
+  note_answer(*found);
+  const EndpointId id = found->id;
+  const Verdict verdict = part_placed(*found, payload_bytes);
+  End* const still = find(id);
+  if (still == nullptr) return;
   if (verdict == Verdict::park) {
     if (!still->gathers()) took(*still, payload_bytes);
     still->undelivered.push(Header(prefix, {}).get(), {});
@@ -170,14 +165,11 @@ Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload
   } else if (!still->gathers()) {
     took(*still, cost_of(rest_bytes, payload_bytes));
   }
-  if (still->trunk == nullptr) return Verdict::taken;
-  prefix.kind = static_cast<uint8_t>(Kind::taken);
-  take(id, prefix, {}, {});
-  return Verdict::taken;
+  take_confirmed(id, prefix.taken);
 }
 
 // `payload_bytes` of it come with the header. False: the end is gone.
-bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
+bool Channels::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
   uint64_t total = 0;
   if (header.size() > sizeof total) std::memcpy(&total, header.data(), sizeof total);
   if (total <= part_bytes || total > most_payload_bytes || payload_bytes >= total) {
@@ -194,8 +186,8 @@ bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
     end.incoming->total = total;
     return true;
   }
-  std::byte* const destination = outer_->place_directly(id, header, total);
-  End* const still = end_of(id);
+  std::byte* const destination = context_.outer->place_directly(id, header, total);
+  End* const still = find(id);
   if (still == nullptr) return false;
   if (destination == nullptr) {
     drop(*still, CloseReason::protocol_error,
@@ -209,7 +201,7 @@ bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
   return true;
 }
 
-Verdict Multiplex::copy_part(End& end, Bytes payload) {
+Verdict Channels::copy_part(End& end, Bytes payload) {
   const Incoming& incoming = *end.incoming;
   if (payload.size() > incoming.total - incoming.placed) {
     drop(end, CloseReason::protocol_error, "more came of a long payload than its length");
@@ -221,16 +213,16 @@ Verdict Multiplex::copy_part(End& end, Bytes payload) {
 }
 
 // Once more, with no bytes, for the last part if on_placed answered park.
-Verdict Multiplex::part_placed(End& end, uint64_t payload_bytes) {
+Verdict Channels::part_placed(End& end, uint64_t payload_bytes) {
   end.incoming->placed += payload_bytes;
   if (end.incoming->placed < end.incoming->total) return Verdict::taken;
   const EndpointId id = end.id;
   // Moved out: the caller may close the end.
   std::unique_ptr<Incoming> whole = std::move(end.incoming);
   const bool gathered = !whole->whole.empty();
-  const Verdict verdict = gathered ? outer_->on_message(id, whole->header, whole->whole)
-                                   : outer_->on_placed(id, whole->header, whole->total);
-  End* const still = end_of(id);
+  const Verdict verdict = gathered ? context_.outer->on_message(id, whole->header, whole->whole)
+                                   : context_.outer->on_placed(id, whole->header, whole->total);
+  End* const still = find(id);
   if (still == nullptr) return verdict;
   if (verdict == Verdict::park) {
     still->incoming = std::move(whole);

@@ -54,44 +54,38 @@ struct Counters {
   std::atomic<uint64_t> channels_closed{0};   // the same, because they did not
 };
 
-struct ProxyOptions {
+// Of a data server's side (a proxy), or a rank's (a client).
+struct Options {
   connection::JobKey key{};
-  uint32_t node = 0;
+  uint32_t rank = 0;   // a client's
+  uint32_t node = 0;   // of the server or rank
   uint16_t index = 0;  // of the data server among those of its node
   Guide guide;
+  // Of trunks that we open, or links. 0: as many as the channels need. At the limit they make way
+  // for each other.
+  uint32_t max_trunks = 0;
+  std::string victim = "lru";  // policy that chooses which
+  int64_t connect_timeout_ns = 20'000'000'000;
+  std::shared_ptr<Counters> counters;  // null: not counted
+
+  // ---- a proxy's -------------------------------------------------------------------------------
   uint64_t pool_bytes = 0;   // for messages that wait, in each of two pools (pool.hpp); 0: no limit
-  uint32_t max_trunks = 0;   // 0: as many as the channels need. At the limit trunks make way for
-                             // each other
   uint32_t max_passing = 0;  // channels that pass through, at a time. From there on idle ones are
                              // asked to close; those that do not are closed at a quarter more. Busy
                              // ones never count: they may be more. 0: no limit
-  std::string victim = "lru";  // policy that chooses which
   // A trunk without channels stays this long, for the next one. Ranks with few connections change
   // theirs, and thereby the channels, thousands of times a second.
   int64_t unused_trunk_ns = 1'000'000'000;
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
-  int64_t connect_timeout_ns = 20'000'000'000;
-  std::shared_ptr<Counters> counters;  // null: not counted
 };
 // The data server's side, around what it listens on: connections of peers that do not share pass
 // unchanged. Errors: config (no such policy).
-Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
+Status make_proxy(std::unique_ptr<fabric::Fabric> inner, Options options,
                   std::unique_ptr<fabric::Fabric>* proxy);
-
-struct ProxyClientOptions {
-  connection::JobKey key{};
-  uint32_t rank = 0;
-  uint32_t node = 0;  // of the rank
-  Guide guide;
-  uint32_t max_links = 0;  // 0: as many as the routes need
-  std::string victim = "lru";
-  int64_t connect_timeout_ns = 20'000'000'000;
-  std::shared_ptr<Counters> counters;  // null: not counted
-};
 // A rank's side: every connect becomes a channel on a link to the first server of its route.
 // limit_connections bounds the links if routes lead to several.
 // Errors: config (no such policy).
-Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, ProxyClientOptions options,
+Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, Options options,
                          std::unique_ptr<fabric::Fabric>* client);
 
 }  // namespace skerry::share

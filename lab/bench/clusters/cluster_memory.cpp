@@ -236,7 +236,7 @@ void stand_for(uint32_t first, uint32_t count, const Load& load, int hears, int 
   Clients clients;
   for (uint32_t i = 0; i < count; ++i) {
     if (load.routed) {
-      share::ProxyClientOptions options;
+      share::Options options;
       options.key = key;
       options.rank = first + i;
       options.node = static_cast<uint32_t>(clients_node(load.servers));
@@ -265,7 +265,7 @@ void stand_for(uint32_t first, uint32_t count, const Load& load, int hears, int 
 // measured, and it answers whatever comes.
 void stand_for_server(NodeId node, uint32_t first, uint32_t count, const Load& load, int hears,
                       int says) {
-  share::ProxyOptions options;
+  share::Options options;
   options.key = key;
   options.node = static_cast<uint32_t>(node);
   options.guide.routes = routes(load.servers);
@@ -447,7 +447,7 @@ int main(int argc, char** argv) {
   Directory directory;
   std::unique_ptr<fabric::Fabric> side = new_fabric();
   if (load.routed) {
-    share::ProxyOptions options;
+    share::Options options;
     options.key = key;
     options.guide.routes = routes(load.servers);
     options.pool_bytes = placement::usual_pool_bytes;

@@ -54,7 +54,7 @@ Status Node::start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> netw
   fabrics_.push_back(made.get());
   std::unique_ptr<fabric::Fabric> side = std::move(made);
   if (!config_.routes().is_direct()) {
-    share::ProxyOptions proxy;
+    share::Options proxy;
     proxy.key = key;
     proxy.node = static_cast<uint32_t>(id_);
     proxy.index = index;
@@ -149,7 +149,7 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
   fabric_ = made.get();
   std::unique_ptr<fabric::Fabric> side = std::move(made);
   if (!config_.routes().is_direct()) {
-    share::ProxyClientOptions client;
+    share::Options client;
     client.key = key;
     client.rank = static_cast<uint32_t>(rank_);
     client.node = static_cast<uint32_t>(node_.id());

@@ -25,7 +25,7 @@ class Clusters : public testing::Test {
   void SetUp() override {
     ASSERT_GE(sodium_init(), 0);
     for (NodeId node = 0; node < nodes; ++node) {
-      share::ProxyOptions options;
+      share::Options options;
       options.node = static_cast<uint32_t>(node);
       options.guide = guide();
       options.counters = counters_[node] = std::make_shared<share::Counters>();
@@ -45,11 +45,11 @@ class Clusters : public testing::Test {
             [this](NodeId node) { return Bytes(addresses_[static_cast<size_t>(node)]); }};
   }
   std::unique_ptr<Fabric> rank_of(uint32_t node, uint32_t max_links = 0, NodeId cluster_size = 3) {
-    share::ProxyClientOptions options;
+    share::Options options;
     options.rank = 10 + node;
     options.node = node;
     options.guide = guide(cluster_size);
-    options.max_links = max_links;
+    options.max_trunks = max_links;
     options.counters = links_ = std::make_shared<share::Counters>();
     std::unique_ptr<Fabric> made;
     EXPECT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
@@ -227,7 +227,7 @@ TEST_F(Clusters, ABrokenGateClosesItsChannelsAtBothEnds) {
 // An own node's server passes it on to a gate, and that to the target: two servers forward.
 TEST_F(Clusters, ARankThatSharesGoesThroughTwoServers) {
   for (NodeId node = 0; node < nodes; ++node) {
-    share::ProxyOptions options;
+    share::Options options;
     options.node = static_cast<uint32_t>(node);
     options.guide = {placement::Routes(nodes, 3, true), guide().address_of};
     options.counters = counters_[node];
@@ -236,7 +236,7 @@ TEST_F(Clusters, ARankThatSharesGoesThroughTwoServers) {
     servers_[node] = std::make_unique<Side>(std::move(proxy));
     ASSERT_TRUE(servers_[node]->fabric->listen(&addresses_[node]).ok());
   }
-  share::ProxyClientOptions options;
+  share::Options options;
   options.rank = 7;
   options.guide = {placement::Routes(nodes, 3, true), guide().address_of};
   std::unique_ptr<Fabric> made;
@@ -254,7 +254,7 @@ TEST_F(Clusters, ARankThatSharesGoesThroughTwoServers) {
 // Two data servers of node 3 pass channels on to the one of node 4. Guards against: both trunks
 // said that they come from node 3, and each was taken for the other's successor, which ended it.
 TEST_F(Clusters, TwoServersOfANodeHaveTrunksToTheSameServer) {
-  share::ProxyOptions options;
+  share::Options options;
   options.node = 3;
   options.index = 1;
   options.guide = guide();
@@ -263,7 +263,7 @@ TEST_F(Clusters, TwoServersOfANodeHaveTrunksToTheSameServer) {
   Side second(std::move(made));
   std::vector<std::byte> address;
   ASSERT_TRUE(second.fabric->listen(&address).ok());
-  share::ProxyClientOptions client;
+  share::Options client;
   client.rank = 20;
   client.guide = {placement::Routes(nodes, 3, false), [&](NodeId) { return Bytes(address); }};
   ASSERT_TRUE(share::make_proxy_client(inner(), client, &made).ok());
@@ -706,7 +706,7 @@ TEST_F(Clusters, ForgedPartsEndTheirChannelAlone) {
   ASSERT_TRUE(join(5, &honest));
   std::unique_ptr<Side> honest_rank = std::move(rank_);
   for (const Forger::Forge& forge : forgeries) {
-    share::ProxyClientOptions options;
+    share::Options options;
     options.rank = 100 + static_cast<uint32_t>(servers_[5]->closed.size());
     options.guide = guide();
     std::unique_ptr<Fabric> made;
@@ -744,7 +744,7 @@ class Repeater final : public Forward {
 class ClustersAndARepeater : public Clusters {
  protected:
   void join_with_repeater(NodeId node, EndpointId* endpoint) {
-    share::ProxyClientOptions options;
+    share::Options options;
     options.rank = 100;
     options.guide = guide();
     std::unique_ptr<Fabric> made;
@@ -862,7 +862,7 @@ TEST(Pools, AreChargedWithWhatWaits) {
 // A channel that has passed as many servers as a route may have, and is not there: a rank with
 // other settings, or a forged message. It is refused and not sent on.
 TEST_F(Clusters, NothingGoesRoundInCircles) {
-  share::ProxyClientOptions options;
+  share::Options options;
   options.rank = 9;
   options.node = 0;
   // This rank takes all six nodes for one cluster, and node 1's server for its own.

@@ -20,7 +20,7 @@ std::unique_ptr<Fabric> hub_on(const Maker& beneath, Options options, uint32_t n
   std::unique_ptr<Fabric> inner, proxy;
   options.loopback_only = true;
   EXPECT_TRUE(beneath(options, &inner).ok());
-  share::ProxyOptions made;
+  share::Options made;
   made.node = node;
   made.guide.routes = placement::Routes(1000, 1, true);
   made.max_trunks = max_trunks;
@@ -119,7 +119,7 @@ class Lazy final : public Fabric {
     Options options = options_;
     options.loopback_only = true;
     ASSERT_TRUE(beneath_(options, &inner).ok());
-    share::ProxyClientOptions made;
+    share::Options made;
     made.rank = name_;
     made.guide.routes = placement::Routes(1000, 1, true);
     made.guide.address_of = [node = node_](NodeId) { return Bytes(node->address); };

@@ -18,7 +18,7 @@ class Slots : public testing::Test {
   void SetUp() override {
     ASSERT_GE(sodium_init(), 0);
     for (uint32_t node = 0; node < 3; ++node) {
-      share::ProxyOptions options;
+      share::Options options;
       options.node = node;
       options.guide.routes = placement::Routes(3, 1, true);
       options.max_trunks = node == 0 ? 1 : 0;
@@ -31,7 +31,7 @@ class Slots : public testing::Test {
     rank_ = std::make_unique<Side>(member(5));
   }
   std::unique_ptr<Fabric> member(uint32_t rank) {
-    share::ProxyClientOptions options;
+    share::Options options;
     options.rank = rank;
     options.guide.routes = placement::Routes(3, 1, true);
     options.guide.address_of = [this](NodeId) { return Bytes(addresses_[0]); };
@@ -104,7 +104,7 @@ TEST_F(Slots, AChannelThatEndsUnansweredHoldsNobodyUp) {
 // What tells a trunk's opening from a recorded one was 32 bits once, used up in 5 days of 10,000
 // openings a second: from then on no trunk was accepted any more.
 TEST_F(Slots, TrunksAreAcceptedBeyondTheirFourBillionthOpening) {
-  share::ProxyOptions options;
+  share::Options options;
   options.guide.routes = placement::Routes(3, 1, true);
   options.max_trunks = 1;
   options.openings_before = (uint64_t{1} << 32) - 2;

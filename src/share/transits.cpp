@@ -1,0 +1,193 @@
+// Channels on their way through this server.
+#include "share/transits.hpp"
+
+#include <algorithm>
+
+#include "core/pure/container_bytes.hpp"
+
+namespace skerry::share {
+
+namespace {
+
+// Below this a message that is passed on waits for the end of the round, to travel with others.
+constexpr uint64_t hold_below_bytes = 8 * 1024;
+
+Prefix prefix_of(Kind kind) { return {version, static_cast<uint8_t>(kind), 0, 0, 0}; }
+
+}  // namespace
+
+void Transits::open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Bytes hello,
+                    Bytes address) {
+  Transit& transit = *all_.emplace_back(std::make_unique<Transit>());
+  transit.place = static_cast<uint32_t>(all_.size() - 1);
+  SKERRY_INVARIANT(&Transit::of(transit.route(1)) == &transit, "its halves come first");
+  transit.half[0].waiting.charge(&trunks_.pool_of(to));
+  transit.half[1].waiting.charge(&trunks_.pool_of(from));
+  trunks_.join(from, transit.route(0), prefix.channel);
+  trunks_.join(to, transit.route(1), trunks_.next_number(to));
+  context_.counters().channels.fetch_add(1, std::memory_order_relaxed);
+  const uint32_t channel = prefix.channel;
+  ++prefix.servers;
+  prefix.taken = window;
+  (void)pass(transit, 1, prefix, hello, address);
+  if (to.state == Trunk::State::waiting) trunks_.control(from, Kind::held, channel);
+  make_some_leave();
+}
+
+void Transits::take(Route from, const Prefix& prefix, Bytes rest, Bytes payload) {
+  Transit& transit = Transit::of(from);
+  Trunk& trunk = *from.place()->trunk;
+  transit.used = true;
+  const int to = 1 - Transit::side_of(from);
+  const auto kind = static_cast<Kind>(prefix.kind);
+  if (carries_data(kind)) {
+    if (to == 0 && transit.state == State::unanswered) {
+      transit.state = State::open;
+      trunks_.answered(trunk);
+    }
+    const Trunk* const next = transit.half[to].trunk;
+    if (to == 1 && next != nullptr) trunks_.used(*next);
+  }
+  if (transit.half[to].waiting.bytes() > most_waiting_bytes) return end(transit, beyond_window);
+  const bool is_last = kind == Kind::closed;
+  if (is_last) leave(transit, 1 - to);
+  const bool sent = pass(transit, to, prefix, rest, payload);
+  if (!is_last) return;
+  if (sent) release(transit);
+  trunks_.rest(trunk);
+}
+
+bool Transits::on_turn(Route route) {
+  Transit& transit = Transit::of(route);
+  const int side = Transit::side_of(route);
+  Half& half = transit.half[side];
+  const Message& message = half.waiting.front();
+  if (!trunks_.try_send(*half.trunk, message.header, message.payload, true)) return false;
+  half.waiting.pop();
+  if (!half.waiting.empty()) trunks_.wait(route);
+  else if (transit.half[1 - side].trunk == nullptr) release(transit);
+  return true;
+}
+
+void Transits::ask_to_leave(Transit& transit) {
+  (void)pass(transit, 0, prefix_of(Kind::leave), {}, {});
+}
+
+// Above the limit of channels that pass, those make way that carried nothing since the last look.
+// Their ranks are asked to close them; a rank that computes does not hear that, so a quarter above
+// the limit they are closed: their sessions resume when they are needed. One without an answer yet
+// is nobody's victim. Looks at a few with each new channel, as a clock's hand, and at two of them
+// in its place: the number falls while there are idle ones.
+void Transits::make_some_leave() {
+  const size_t limit = context_.options.max_passing;
+  if (limit == 0 || all_.size() <= limit) return;
+  uint32_t may_ask = 2, may_close = all_.size() > limit + limit / 4 ? 2 : 0;
+  for (size_t looks = std::min<size_t>(all_.size(), 64); looks > 0 && may_ask + may_close > 0;
+       --looks) {
+    if (hand_ >= all_.size()) hand_ = 0;
+    Transit& transit = *all_[hand_++];
+    if (std::exchange(transit.used, false)) continue;
+    switch (transit.state) {
+      case State::unanswered: break;
+      case State::open:
+        if (may_ask == 0) break;
+        --may_ask;
+        transit.state = State::asked;
+        context_.counters().channels_asked.fetch_add(1, std::memory_order_relaxed);
+        ask_to_leave(transit);
+        break;
+      case State::asked:
+        if (may_close == 0) break;
+        --may_close;
+        context_.counters().channels_closed.fetch_add(1, std::memory_order_relaxed);
+        end(transit, "a data server passes as many channels as it may, and this one was idle");
+        break;
+    }
+  }
+}
+
+// Sends it on, or keeps it until there is room. True: nothing waits.
+bool Transits::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes payload) {
+  Half& half = transit.half[to];
+  if (half.trunk == nullptr) return true;  // nobody is there any more
+  Trunk& trunk = *half.trunk;
+  prefix.channel = half.channel;
+  const Header header(prefix, rest);
+  context_.counters().messages.fetch_add(1, std::memory_order_relaxed);
+  context_.counters().bytes.fetch_add(header.size + payload.size(), std::memory_order_relaxed);
+  const bool hold = context_.dispatching && payload.size() < hold_below_bytes;
+  if (half.waiting.empty() && trunks_.try_send(trunk, header.get(), payload, hold)) {
+    if (hold) trunks_.flush_later(trunk);
+    return true;
+  }
+  half.waiting.push(header.get(), payload);
+  trunks_.wait(transit.route(to));
+  return false;
+}
+
+// ---- ending -----------------------------------------------------------------------------------
+
+void Transits::forget_trunk(Route route) {
+  Half& half = *static_cast<Half*>(route.place());  // its line goes with the trunk
+  half.trunk = nullptr;
+  half.in_line = false;
+  half.waiting.clear();
+}
+
+void Transits::leave(Transit& transit, int side) {
+  Half& half = transit.half[side];
+  if (half.trunk == nullptr) return;
+  half.waiting.clear();
+  trunks_.leave(half, transit.state != State::unanswered);
+}
+
+void Transits::pass_end(Route from, CloseReason reason, std::string_view detail) {
+  Transit& transit = Transit::of(from);
+  if (pass(transit, 1 - Transit::side_of(from), prefix_of(Kind::closed),
+           bytes_of(closed_text(reason, detail)), {}))
+    release(transit);
+}
+
+void Transits::end(Transit& transit, std::string_view why) {
+  for (const Half& half : transit.half)
+    if (half.trunk != nullptr)
+      trunks_.say_closed(*half.trunk, half.channel, CloseReason::reset, why);
+  release(transit);
+}
+
+// Nothing is left to pass.
+void Transits::release(Transit& transit) {
+  Trunk* const trunks[2] = {transit.half[0].trunk, transit.half[1].trunk};
+  leave(transit, 0);
+  leave(transit, 1);
+  std::swap(all_[transit.place], all_.back());
+  all_[transit.place]->place = transit.place;
+  all_.pop_back();
+  context_.counters().channels.fetch_sub(1, std::memory_order_relaxed);
+  for (Trunk* trunk : trunks)
+    if (trunk != nullptr) trunks_.rest(*trunk);
+}
+
+// ---- what they take ---------------------------------------------------------------------------
+
+Transit* Transits::heaviest(const Pool& pool, uint32_t* keepers, uint64_t* most) const {
+  Transit* heaviest = nullptr;
+  for (const auto& one : all_)
+    for (const Half& half : one->half) {
+      if (half.waiting.pool() != &pool || half.waiting.empty()) continue;
+      ++*keepers;
+      if (half.waiting.bytes() <= *most) continue;
+      *most = half.waiting.bytes();
+      heaviest = one.get();
+    }
+  return heaviest;
+}
+
+uint64_t Transits::memory_bytes() const {
+  uint64_t bytes = vector_bytes(all_);
+  for (const auto& one : all_)
+    bytes += sizeof(Transit) + one->half[0].waiting.bytes() + one->half[1].waiting.bytes();
+  return bytes;
+}
+
+}  // namespace skerry::share

@@ -1,0 +1,79 @@
+// Channels that pass through this server, from the trunk they came on to the next one.
+//
+// A channel that passes ends in one way, `end`: this server drops it, and says so on both sides. If
+// one side ends it, or loses its trunk, `pass_end` tells the other side after what waits for it.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "share/trunks.hpp"
+
+namespace skerry::share {
+
+struct Transit {
+  enum class State : uint8_t {
+    unanswered,  // no data came back yet: nobody's victim
+    open,
+    asked,  // to leave, as many pass
+  };
+  struct Half : Place {
+    Kept waiting;  // to be sent on it
+  };
+  Half half[2];        // where it came from, where it leads
+  uint32_t place = 0;  // in the list of all
+  State state = State::unanswered;
+  bool used = false;  // something passed since make_some_leave looked at it
+
+  Route route(int side) {
+    return {&half[side], side == 0 ? Route::To::transit_in : Route::To::transit_out};
+  }
+  static int side_of(Route route) { return route.to() == Route::To::transit_out ? 1 : 0; }
+  static Transit& of(Route route) {
+    return *reinterpret_cast<Transit*>(static_cast<Half*>(route.place()) - side_of(route));
+  }
+};
+static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
+
+class Transits {
+ public:
+  Transits(Context& context, Trunks& trunks) : context_(context), trunks_(trunks) {}
+
+  // A channel that came on `from` goes on over `to`, with a window of so much.
+  void open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Bytes hello, Bytes address);
+  // A message came on this side.
+  void take(Route from, const Prefix& prefix, Bytes rest, Bytes payload);
+  // Returns false if the trunk did not take what waits first.
+  bool on_turn(Route route);
+  // The rank should drain and close it.
+  void ask_to_leave(Transit& transit);
+
+  // Its trunk on this side is gone. pass_end follows.
+  static void forget_trunk(Route route);
+  // The channel ended on this side: the other side is told, after what it has not got yet.
+  void pass_end(Route from, CloseReason reason, std::string_view detail);
+  // This server ends the channel: both sides are told.
+  void end(Transit& transit, std::string_view why);
+
+  size_t size() const { return all_.size(); }
+  // As Channels::heaviest.
+  Transit* heaviest(const Pool& pool, uint32_t* keepers, uint64_t* most) const;
+  uint64_t memory_bytes() const;
+
+ private:
+  using State = Transit::State;
+  using Half = Transit::Half;
+
+  void make_some_leave();
+  bool pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes payload);
+  void leave(Transit& transit, int side);
+  void release(Transit& transit);
+
+  Context& context_;
+  Trunks& trunks_;
+  std::vector<std::unique_ptr<Transit>> all_;
+  size_t hand_ = 0;  // in all_: where make_some_leave looks next
+};
+
+}  // namespace skerry::share

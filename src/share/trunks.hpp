@@ -1,0 +1,237 @@
+// Trunks: the connections beneath, to other servers and from ranks and servers. Which there are,
+// which makes way for another, and what waits for room on them. It knows nothing of the channels
+// but their numbers.
+//
+// A trunk ends in one way, `end`: its endpoint closes, it is forgotten, and its user hears of every
+// channel that was on it.
+#pragma once
+
+#include <list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "connection/core/cap.hpp"
+#include "core/pure/pointer_table.hpp"
+#include "share/context.hpp"
+
+namespace skerry::share {
+
+struct Trunk;
+
+// A channel's place on a trunk: the base of what begins or ends here (End), and of each half of
+// what passes through (Transit).
+struct Place {
+  Trunk* trunk = nullptr;  // null: none any more
+  uint32_t channel = 0;
+  bool in_line = false;  // for room on the trunk
+};
+
+// Where a channel of a trunk leads, in one word: its place, and what that is part of. Route{}:
+// nowhere.
+class Route {
+ public:
+  enum class To : uint8_t { end, transit_in, transit_out };
+  Route() = default;
+  Route(Place* place, To to)
+      : word_(reinterpret_cast<uintptr_t>(place) | static_cast<uintptr_t>(to)) {}
+  Place* place() const { return reinterpret_cast<Place*>(word_ & ~uintptr_t{3}); }
+  To to() const { return static_cast<To>(word_ & 3); }
+  bool operator==(const Route&) const = default;
+
+ private:
+  uintptr_t word_ = 0;
+};
+struct ChannelOf {
+  uint64_t operator()(Route route) const { return route.place()->channel; }
+};
+using RouteTable = PointerTable<Route, ChannelOf>;
+
+// A connection of the fabric beneath.
+struct Trunk {
+  enum class Use : uint8_t {
+    outgoing,  // opened by us, as a proxy
+    link,      // opened by us, as a rank
+    incoming,  // by another proxy
+    client,    // by a rank of ours
+  };
+  enum class State : uint8_t {
+    waiting,  // for its slot: it has no endpoint
+    opening,  // it connects
+    open,
+    leaving,  // open still, but another takes its slot: no new channels
+  };
+  EndpointId id = no_endpoint;  // none: it waits for its slot, or was closed
+  Use use = Use::outgoing;
+  State state = State::waiting;
+  bool blocked = false;              // until on_writable
+  bool dirty = false;                // something is held back until the end of dispatch
+  EndpointId placing = no_endpoint;  // the end whose payload is being received
+                                     // where it belongs; none: no such
+  uint32_t unanswered = 0;           // ours: channels on which no data came back yet
+  uint32_t name = 0;                 // incoming, client: whose
+  uint32_t newest_channel = 0;       // opened by us
+  uint64_t generation = 0;           // opened by us: in our hello; grows with each opening
+  connection::Cap::Claim claim;      // ours: to a slot
+  int64_t quiet_since_ns = 0;  // leaving: when data came back last; without channels: since when
+  std::string address;         // opened by us: whose
+  RouteTable channels;
+  Kept control;                     // ours; they go before all else
+  std::list<Route> line;            // for room
+  std::list<Trunk>::iterator self;  // in the list of all
+
+  bool is_ours() const { return use == Use::outgoing || use == Use::link; }
+  bool is_connected() const { return state == State::open || state == State::leaving; }
+  // Where a trunk without channels stays for the next one: a link until its slot is needed, another
+  // trunk for a while.
+  bool is_kept() const { return state == State::open; }
+  // Data came, or was taken.
+  void note_moved() {
+    if (state == State::leaving) quiet_since_ns = monotonic_ns();
+  }
+};
+
+class Trunks {
+ public:
+  // The channels, as trunks see them.
+  class User {
+   public:
+    virtual ~User() = default;
+    // The trunk of these is gone. `later`: tell callers in dispatch, for we may be inside a call.
+    virtual void on_trunk_end(const RouteTable& channels, CloseReason reason,
+                              std::string_view detail, bool later) = 0;
+    // The slot of its trunk is needed: the channel should drain and close.
+    virtual void on_trunk_leaves(Route route) = 0;
+    // There is room on the trunk, and the first in line has left the line. Returns false if it
+    // could not send: it is put back in front.
+    virtual bool on_turn(Route route) = 0;
+  };
+  Trunks(Context& context, User& user);
+
+  // ---- opening ---------------------------------------------------------------------------------
+  Trunk* of(EndpointId id) const { return by_id_.find(id); }
+  // The trunk to a server, which opens if there is none. Errors: those of the fabric's connect.
+  Status to(std::string address, Trunk** trunk);
+  // A peer's hello. Returns false if it is none of a proxy or a proxy's rank.
+  bool admit(RequestId request, Bytes hello);
+  void on_connected(Trunk& trunk, Bytes reply);
+
+  // ---- channels on a trunk ---------------------------------------------------------------------
+  void join(Trunk& trunk, Route route, uint32_t channel);
+  uint32_t next_number(Trunk& trunk) const;  // for a channel of ours
+  // A channel leaves; rest() follows when it has sent its last. `answered`: data had come back.
+  void leave(Place& place, bool answered);
+  // The first data came back on one of its channels.
+  void answered(Trunk& trunk) {
+    if (trunk.is_ours() && --trunk.unanswered == 0) cap_.proven(trunk.claim);
+  }
+  void used(const Trunk& trunk) {
+    if (trunk.is_ours() && trunk.state != Trunk::State::leaving) cap_.used(trunk.claim);
+  }
+  // A channel left: the trunk waits for the next one, or ends.
+  void rest(Trunk& trunk);
+  // It will end: its end says all that its last channel could say.
+  static bool ends_now(const Trunk& trunk) {
+    return trunk.is_ours() && trunk.channels.empty() && !trunk.is_kept();
+  }
+  Pool& pool_of(const Trunk& from) {
+    return from.use == Trunk::Use::client ? context_.from_ranks : context_.from_servers;
+  }
+
+  // ---- sending ---------------------------------------------------------------------------------
+  // While it connects, messages go right behind its hello if the fabric beneath can do that.
+  bool takes_messages(const Trunk& trunk) const {
+    return trunk.is_connected() ||
+           (trunk.state == Trunk::State::opening && context_.capabilities.early_messages);
+  }
+  bool may_send(const Trunk& trunk) const {
+    return takes_messages(trunk) && !trunk.blocked && trunk.control.empty();
+  }
+  // Returns false if nothing was taken: on_writable or on_connected follows.
+  bool try_send(Trunk& trunk, Bytes header, Bytes payload, bool more);
+  // What is held back to go along with more goes now. A broken trunk's on_closed follows.
+  void flush(const Trunk& trunk) {
+    if (takes_messages(trunk)) (void)context_.inner.flush(trunk.id);
+  }
+  // ... at the end of dispatch.
+  void flush_later(Trunk& trunk);
+  void flush_held();
+  // Takes a place in the line for room.
+  void wait(Route route);
+  // A message of our own, which goes before all that waits.
+  void control(Trunk& trunk, Kind kind, uint32_t channel, Bytes rest = {}, Bytes payload = {},
+               uint64_t taken = 0);
+  void say_closed(Trunk& trunk, uint32_t channel, CloseReason reason, std::string_view why = {}) {
+    control(trunk, Kind::closed, channel, bytes_of(closed_text(reason, why)));
+  }
+  // Sends what waits for room, a message of each channel in turn.
+  void serve(EndpointId id);
+
+  // ---- slots -----------------------------------------------------------------------------------
+  Status limit(uint32_t connections);
+  bool has_room_for(const std::string& address) const {
+    return !cap_.at_limit() || by_address_.contains(address);
+  }
+  bool anyone_waits() const { return cap_.anyone_waits(); }
+  // Gives slots in the order of asking: at once when one is asked for, and to waiters at the end of
+  // each dispatch.
+  // Not from within what happened there: a newcomer that fails at once takes its channels with it,
+  // which may be just those that `end` or on_message is about to tell.
+  void give_slots();
+  fabric::Fabric::Connections connections() const {
+    return {cap_.occupied() + cap_.leaving(), cap_.counters().peak, cap_.counters().evicted};
+  }
+
+  // ---- ending ----------------------------------------------------------------------------------
+  void end(Trunk& trunk, CloseReason reason, std::string_view what, bool later = false);
+  void on_closed(Trunk& trunk, CloseReason reason, std::string_view detail);
+  // Ends those that make way and have no time left, and those that nobody has used for a while.
+  void end_overdue(int64_t now_ns);
+
+  size_t size() const { return by_id_.size(); }  // of those that have an endpoint
+  uint64_t memory_bytes() const;
+  uint64_t fixed_bytes() const;
+
+ private:
+  using Use = Trunk::Use;
+  using State = Trunk::State;
+  struct Opener {            // a peer that connected to us
+    uint64_t newest = 0;     // of its openings
+    Trunk* trunk = nullptr;  // null: it is closed
+  };
+  struct IdOf {
+    uint64_t operator()(const Trunk* trunk) const { return trunk->id; }
+  };
+  static uint64_t opener_key(Use use, uint32_t name) {
+    return static_cast<uint64_t>(use) << 32 | name;
+  }
+
+  connection::Peer peer_of(std::string_view address) const;
+  Trunk& add(Use use);
+  void name_partner(Trunk& trunk);
+  Status begin(Trunk& trunk);
+  void admit(RequestId request, Use use, const connection::Hello& hello);
+  bool take_slot();
+  void evict(Trunk& trunk);
+  void evict_unused();
+  void forget_endpoint(Trunk& trunk);
+  std::string with_way(const Trunk& trunk, std::string_view what) const;
+  void count_trunks();
+
+  Context& context_;
+  User& user_;
+  std::list<Trunk> all_;
+  PointerTable<Trunk*, IdOf> by_id_;
+  std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving
+  std::unordered_map<uint64_t, Opener> openers_;
+  std::unordered_map<std::string, connection::Partner>
+      partners_;                       // by address; if there is a limit, or may be
+  std::vector<Trunk*> partner_trunk_;  // by partner: the one that is not leaving; null: none
+  connection::Cap cap_;                // of outgoing ones
+  Status begin_failure_;               // of the last that could not even begin to connect
+  uint64_t openings_;                  // trunks that we opened so far
+  std::vector<EndpointId> dirty_;
+};
+
+}  // namespace skerry::share
