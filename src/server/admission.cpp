@@ -10,60 +10,63 @@ namespace skerry::server {
 
 using connection::Quota;
 
-void Server::refuse_unproven(fabric::RequestId request) {
-  ++unproven_;
-  fabric_->reject(request);
+connection::Doorkeeper Server::door() const {
+  return {config_.key,
+          {static_cast<uint32_t>(config_.self.node), config_.self.index, wire::version,
+           connection::Role::server}};
 }
 
-void Server::refuse_replayed(fabric::RequestId request) {
-  ++replayed_;
-  fabric_->reject(request);
+// Null: nobody has that name.
+connection::Visitor* Server::visitor_of(connection::Role role, uint32_t name) {
+  if (role == connection::Role::relay) {
+    const NodeId node = static_cast<NodeId>(name);
+    const bool is_other = view_.map != nullptr && node >= 0 && node < view_.map->nodes() &&
+                          node != config_.self.node;
+    return is_other ? &neighbours_[node] : nullptr;
+  }
+  if (name >= static_cast<uint32_t>(config_.ranks)) return nullptr;
+  left_.push_back(static_cast<Rank>(name));  // should it not be admitted
+  return &recall(static_cast<Rank>(name));
 }
 
 void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, std::string_view) {
+  using connection::Doorkeeper;
+  using connection::Role;
   assert_server_thread();
-  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
-                              wire::version, connection::Role::server};
   connection::Hello hello;
-  // An unauthenticated peer, or a member of another job. The server closes without an answer and
-  // keeps nothing but a count.
-  if (!connection::check_hello(config_.key, peer, bytes, &hello).ok()) {
-    if (connection::check_hello(config_.key, peer, bytes, &hello, connection::Role::relay).ok())
-      admit_neighbour(request, hello);
-    else refuse_unproven(request);
-    return;
+  Role role{};
+  const auto verdict = door().knock(
+      bytes, {Role::origin, Role::relay}, &hello, &role,
+      [this](Role of, uint32_t name) { return visitor_of(of, name); },
+      [this](fabric::EndpointId old) {
+        // What it still holds unread is discarded, and its late writes have no effect.
+        if (Client* client = client_of(old)) drop(*client);
+        fabric_->close(old);
+      });
+  switch (verdict) {
+    case Doorkeeper::Verdict::stranger: ++unproven_; return fabric_->reject(request);
+    case Doorkeeper::Verdict::replayed: ++replayed_; return fabric_->reject(request);
+    case Doorkeeper::Verdict::welcome: break;
   }
-  if (hello.rank >= static_cast<uint32_t>(config_.ranks)) {
-    refuse_unproven(request);
-    return;
-  }
-  const Rank rank = static_cast<Rank>(hello.rank);
-  Known& known = recall(rank);
-  left_.push_back(rank);  // should it not be admitted
-  const auto held = held_.find(rank);
-  // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was
-  // overtaken by its successor.
-  if (hello.generation <= known.generation ||
-      (held != held_.end() && hello.generation <= held->second.hello.generation)) {
-    refuse_replayed(request);
-    return;
-  }
-  // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after
-  // the new one is told how far we came. What it still holds unread is discarded, and its late
-  // writes have no effect.
-  if (known.endpoint != fabric::no_endpoint) {
-    const fabric::EndpointId old = known.endpoint;
-    if (Client* client = client_of(old)) drop(*client);
-    fabric_->close(old);
-  }
-  if (quota_.is_limited()) wait_for_slot(request, hello, known);
+  if (role == Role::relay)
+    (void)let_in(request, hello, neighbours_[static_cast<NodeId>(hello.rank)], 0, false);
+  else if (quota_.is_limited()) wait_for_slot(request, hello);
   else (void)admit(request, hello);
 }
 
+// Returns false if the peer has left meanwhile.
+bool Server::let_in(fabric::RequestId request, const connection::Hello& hello,
+                    connection::Visitor& visitor, uint64_t applied, bool refusals_follow) {
+  return door().let_in(hello, visitor, applied, refusals_follow,
+                       [&](fabric::Bytes answer, fabric::EndpointId* endpoint) {
+                         return fabric_->accept(request, answer, endpoint);
+                       });
+}
+
 // Takes a place in the line for a slot, and gets one at once if there is one.
-void Server::wait_for_slot(fabric::RequestId request, const connection::Hello& hello,
-                           Known& known) {
+void Server::wait_for_slot(fabric::RequestId request, const connection::Hello& hello) {
   const Rank rank = static_cast<Rank>(hello.rank);
+  Known& known = known_.find(rank)->second;
   if (const auto held = held_.find(rank); held != held_.end()) {
     fabric_->reject(held->second.request);  // it gave that attempt up: its turn is still its own
     held_.erase(held);
@@ -86,23 +89,12 @@ void Server::wait_for_slot(fabric::RequestId request, const connection::Hello& h
 
 // Returns false if the client has left meanwhile.
 bool Server::admit(fabric::RequestId request, const connection::Hello& hello) {
-  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
-                              wire::version, connection::Role::server};
   Known& known = known_.find(static_cast<Rank>(hello.rank))->second;
   const bool owes_refusals = known.session.owes_refusals();
-  fabric::EndpointId endpoint = fabric::no_endpoint;
-  if (!fabric_
-           ->accept(request,
-                    connection::make_answer(config_.key, peer, hello, known.session.applied(),
-                                            owes_refusals),
-                    &endpoint)
-           .ok())
-    return false;
-  known.generation = hello.generation;
-  known.endpoint = endpoint;
+  if (!let_in(request, hello, known, known.session.applied(), owes_refusals)) return false;
   auto* const client = new Client;
   client->rank = static_cast<Rank>(hello.rank);
-  client->endpoint = endpoint;
+  client->endpoint = known.endpoint;
   client->session = &known.session;
   client->quota = quota_.is_limited() ? known.quota : 0;
   Client& admitted = *client;
@@ -194,28 +186,6 @@ void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::st
 }
 
 // ---- other servers ----------------------------------------------------------------------------
-
-void Server::admit_neighbour(fabric::RequestId request, const connection::Hello& hello) {
-  const NodeId node = static_cast<NodeId>(hello.rank);
-  if (view_.map == nullptr || node < 0 || node >= view_.map->nodes() || node == config_.self.node) {
-    refuse_unproven(request);
-    return;
-  }
-  Neighbour& neighbour = neighbours_[node];
-  if (hello.generation <= neighbour.generation) {
-    refuse_replayed(request);
-    return;
-  }
-  if (neighbour.endpoint != fabric::no_endpoint) fabric_->close(neighbour.endpoint);
-  neighbour.endpoint = fabric::no_endpoint;
-  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
-                              wire::version, connection::Role::server};
-  fabric::EndpointId endpoint = fabric::no_endpoint;
-  if (!fabric_->accept(request, connection::make_answer(config_.key, peer, hello, 0), &endpoint)
-           .ok())
-    return;  // gone meanwhile
-  neighbour = {hello.generation, endpoint};
-}
 
 void Server::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   relay_.on_connected(endpoint, answer);

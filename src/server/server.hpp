@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "connection/core/hello.hpp"
+#include "connection/core/doorkeeper.hpp"
 #include "connection/core/quota.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/pointer_table.hpp"
@@ -187,22 +187,16 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   struct EndpointOf {
     uint64_t operator()(const Client* client) const { return client->endpoint; }
   };
-  struct Known {  // what is kept of a rank between its connections
+  struct Known : connection::Visitor {  // what is kept of a rank between its connections
     explicit Known(uint32_t incarnation, uint64_t applied = 0) : session(incarnation, applied) {}
     session::TargetSession session;
-    uint64_t generation = 0;          // of its newest connection; only grows
     connection::Quota::Id quota = 0;  // 0, unless it is connected or waits, under a limit
-    fabric::EndpointId endpoint = fabric::no_endpoint;
   };
   static_assert(sizeof(Known) <= 48);
 
   struct Held {  // request of an origin that is proven and waits for a connection slot
     fabric::RequestId request;
     connection::Hello hello;
-  };
-  struct Neighbour {          // another data server that brings grants
-    uint64_t generation = 0;  // of its newest connection; only grows
-    fabric::EndpointId endpoint = fabric::no_endpoint;
   };
 
   struct Registration {
@@ -226,15 +220,16 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   Known& recall(Rank rank);
   void let_rest();
   void assert_server_thread() const;
-  void refuse_unproven(fabric::RequestId request);
-  void refuse_replayed(fabric::RequestId request);
+  connection::Doorkeeper door() const;
+  connection::Visitor* visitor_of(connection::Role role, uint32_t name);
+  bool let_in(fabric::RequestId request, const connection::Hello& hello,
+              connection::Visitor& visitor, uint64_t applied, bool refusals_follow);
   bool admit(fabric::RequestId request, const connection::Hello& hello);
-  void wait_for_slot(fabric::RequestId request, const connection::Hello& hello, Known& known);
+  void wait_for_slot(fabric::RequestId request, const connection::Hello& hello);
   void manage_slots();
   void end(Client& client);
   void used(Client& client);
   connection::Quota::Busy busy_with(Rank rank);
-  void admit_neighbour(fabric::RequestId request, const connection::Hello& hello);
   bool take_grant(fabric::EndpointId endpoint, fabric::Bytes header);
   void store_traffic();
   void protocol_error(Client& client, const Status& why);
@@ -332,7 +327,7 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   connection::Quota quota_;
   std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
   lock::Locks locks_;
-  std::unordered_map<NodeId, Neighbour> neighbours_;
+  std::unordered_map<NodeId, connection::Visitor> neighbours_;  // other servers that bring grants
   Relay relay_;
   std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>>
       registrations_;              // by packed segment id; fabrics with RMA only

@@ -120,40 +120,33 @@ void Trunks::on_connected(Trunk& trunk, Bytes reply) {
 }
 
 bool Trunks::admit(RequestId request, Bytes bytes) {
+  using connection::Doorkeeper;
+  using connection::Role;
   if (!context_.is_proxy) return false;
-  const connection::Peer self = peer_of(context_.own_address);
-  for (const auto& [role, use] : {std::pair(connection::Role::trunk, Use::incoming),
-                                  std::pair(connection::Role::proxy_client, Use::client)}) {
-    connection::Hello hello;
-    if (!connection::check_hello(context_.options.key, self, bytes, &hello, role).ok()) continue;
-    admit(request, use, hello);
-    return true;
+  const Doorkeeper door(context_.options.key, peer_of(context_.own_address));
+  connection::Hello hello;
+  Role role{};
+  connection::Visitor* opener = nullptr;
+  switch (door.knock(
+      bytes, {Role::trunk, Role::proxy_client}, &hello, &role,
+      [&](Role one, uint32_t name) { return opener = &openers_[opener_key(use_of(one), name)]; },
+      [this](EndpointId old) {
+        end(*of(old), CloseReason::reset, "its peer opened another one");
+      })) {
+    case Doorkeeper::Verdict::stranger: return false;
+    case Doorkeeper::Verdict::replayed: context_.inner.reject(request); return true;
+    case Doorkeeper::Verdict::welcome: break;
   }
-  return false;
-}
-
-void Trunks::admit(RequestId request, Use use, const connection::Hello& hello) {
-  Opener& opener = openers_[opener_key(use, hello.rank)];
-  if (hello.generation <= opener.newest)
-    return context_.inner.reject(request);  // recorded, or overtaken by its successor
-  opener.newest = hello.generation;
-  // Its earlier one broke without our noticing, or is just closing.
-  if (opener.trunk != nullptr)
-    end(*opener.trunk, CloseReason::reset, "its peer opened another one");
-  EndpointId id = no_endpoint;
-  if (!context_.inner
-           .accept(request,
-                   connection::make_answer(context_.options.key, peer_of(context_.own_address),
-                                           hello, 0),
-                   &id)
-           .ok())
-    return;  // gone meanwhile
-  Trunk& trunk = add(use);
-  trunk.id = id;
+  if (!door.let_in(hello, *opener, 0, false, [&](Bytes answer, EndpointId* endpoint) {
+        return context_.inner.accept(request, answer, endpoint);
+      }))
+    return true;
+  Trunk& trunk = add(use_of(role));
+  trunk.id = opener->endpoint;
   trunk.state = State::open;
   trunk.name = hello.rank;
   by_id_.insert(&trunk);
-  opener.trunk = &trunk;
+  return true;
 }
 
 // ---- channels on a trunk ----------------------------------------------------------------------
@@ -334,6 +327,7 @@ void Trunks::on_closed(Trunk& trunk, CloseReason reason, std::string_view detail
 
 void Trunks::forget_endpoint(Trunk& trunk) {
   by_id_.erase(trunk.id);
+  if (!trunk.is_ours()) openers_.at(opener_key(trunk.use, trunk.name)).endpoint = no_endpoint;
   if (context_.last_link.load(std::memory_order_relaxed) == trunk.id)
     context_.note_link(no_endpoint, no_endpoint);
   trunk.id = no_endpoint;
@@ -358,9 +352,6 @@ void Trunks::end(Trunk& trunk, CloseReason reason, std::string_view what, bool l
         partner_trunk_[trunk.claim.partner] == &trunk)
       partner_trunk_[trunk.claim.partner] = nullptr;
     count_trunks();
-  } else if (const auto opener = openers_.find(opener_key(trunk.use, trunk.name));
-             opener != openers_.end() && opener->second.trunk == &trunk) {
-    opener->second.trunk = nullptr;
   }
   all_.erase(trunk.self);
   if (!channels.empty()) user_.on_trunk_end(channels, reason, detail, later);

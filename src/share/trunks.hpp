@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "connection/core/cap.hpp"
+#include "connection/core/doorkeeper.hpp"
 #include "core/pure/pointer_table.hpp"
 #include "share/context.hpp"
 
@@ -196,13 +197,12 @@ class Trunks {
  private:
   using Use = Trunk::Use;
   using State = Trunk::State;
-  struct Opener {            // a peer that connected to us
-    uint64_t newest = 0;     // of its openings
-    Trunk* trunk = nullptr;  // null: it is closed
-  };
   struct IdOf {
     uint64_t operator()(const Trunk* trunk) const { return trunk->id; }
   };
+  static Use use_of(connection::Role role) {
+    return role == connection::Role::trunk ? Use::incoming : Use::client;
+  }
   static uint64_t opener_key(Use use, uint32_t name) {
     return static_cast<uint64_t>(use) << 32 | name;
   }
@@ -211,7 +211,6 @@ class Trunks {
   Trunk& add(Use use);
   void name_partner(Trunk& trunk);
   Status begin(Trunk& trunk);
-  void admit(RequestId request, Use use, const connection::Hello& hello);
   bool take_slot();
   void evict(Trunk& trunk);
   void evict_unused();
@@ -223,8 +222,8 @@ class Trunks {
   User& user_;
   std::list<Trunk> all_;
   PointerTable<Trunk*, IdOf> by_id_;
-  std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving
-  std::unordered_map<uint64_t, Opener> openers_;
+  std::unordered_map<std::string, Trunk*> by_address_;         // opened by us, and not leaving
+  std::unordered_map<uint64_t, connection::Visitor> openers_;  // peers that connected to us
   std::unordered_map<std::string, connection::Partner>
       partners_;                       // by address; if there is a limit, or may be
   std::vector<Trunk*> partner_trunk_;  // by partner: the one that is not leaving; null: none
