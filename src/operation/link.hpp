@@ -9,7 +9,7 @@
 
 #include "connection/core/cap.hpp"
 #include "connection/core/machine.hpp"
-#include "connection/core/retry.hpp"
+#include "connection/core/dialer.hpp"
 #include "core/pure/status.hpp"
 #include "fabric/fabric.h"
 #include "operation/batch.hpp"
@@ -44,9 +44,8 @@ struct Link {
   session::OriginSession session;
   session::Backlog::Part backlog;  // which requests went out, and which wait for a connection
   session::ReplayCursor replay;    // running: what was lost goes again before anything new
-  connection::Retry retry;         // of opening it
+  connection::Dialer dialer;       // of opening it
   fabric::EndpointId endpoint = fabric::no_endpoint;
-  uint64_t openings = 0;  // so far: the generation of the newest
   Trust trust = Trust::plain_hello;
   Room room = Room::free;
   bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush

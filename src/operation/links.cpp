@@ -132,7 +132,7 @@ Status Links::acknowledge(Link& link, uint64_t applied) {
 void Links::got_through(Link& link) {
   context_.assert_held();
   if (link.trust == Link::Trust::unproven) link.trust = Link::Trust::proven;
-  link.retry.succeeded();
+  link.dialer.succeeded();
 }
 
 void Links::maybe_drained(Link& link) {
@@ -206,8 +206,9 @@ void Links::serve(Link& link) {
       return drive(link, Event::want);
     case State::idle: break;
   }
-  if (!link.retry.is_due(monotonic_ns())) {
-    if (next_due_ns_ == 0 || link.retry.due_ns() < next_due_ns_) next_due_ns_ = link.retry.due_ns();
+  if (!link.dialer.is_due(monotonic_ns())) {
+    if (next_due_ns_ == 0 || link.dialer.due_ns() < next_due_ns_)
+      next_due_ns_ = link.dialer.due_ns();
     return;
   }
   const bool is_invited = std::exchange(link.is_invited, false);
@@ -326,7 +327,7 @@ void Links::drive(Link& link, Event event) {
     case Action::broken:
       ++context_.counters.connections_broken;
       attempt_failed(link, "the connection was lost",
-                     link.retry.failures() == 0 ? Retry::Pause::none : Retry::Pause::brief);
+                     link.dialer.failures() == 0 ? Retry::Pause::none : Retry::Pause::brief);
       return;
     case Action::refused:  // on_closed has seen to it
       return;
@@ -343,15 +344,12 @@ connection::Peer peer_of(const Link& link) {
 }  // namespace
 
 void Links::connect(Link& link) {
-  const auto hello = connection::make_hello(context_.config.key, peer_of(link),
-                                            static_cast<uint32_t>(context_.config.rank),
-                                            ++link.openings);
+  const auto hello = link.dialer.dial(caller(), peer_of(link));
   link.room = Link::Room::free;
   link.trust = Link::Trust::plain_hello;
   link.leaves_later = false;
   link.asked_again = 0;
   link.replay.stop();
-  link.retry.attempt();
   const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
                                                  hello, &link.endpoint);
   if (!status.ok()) {
@@ -431,17 +429,17 @@ void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause
   const int64_t now_ns = monotonic_ns();
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  switch (link.retry.failed(now_ns, context_.config.reconnect_limit_ns, random, pause)) {
+  switch (link.dialer.failed(now_ns, context_.config.reconnect_limit_ns, random, pause)) {
     case Retry::Verdict::again: break;
     case Retry::Verdict::give_up:
       return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
                               " cannot reach the data server of node ", link.server.node, " for ",
-                              link.retry.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
+                              link.dialer.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
                               ". A rank there has ended or was stopped, or the network between the "
                               "nodes failed for longer than SKERRY_RECONNECT_TIMEOUT"));
   }
   if (!unacknowledged(link) && link.lock_waits == 0 && link.waiters == 0)
-    return link.retry.nobody_waits();
+    return link.dialer.nobody_waits();
   open(link);
   parts_.progress.call_helper(false);  // should the program be computing
 }
@@ -449,7 +447,7 @@ void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause
 // Nobody gives up a server whose process lives. Its death is told by other means.
 void Links::wait_for_stopped(Link& link) {
   context_.assert_held();
-  link.retry.server_is_stopped();
+  link.dialer.server_is_stopped();
   if (std::exchange(link.told_of_stop, true)) return;
   std::fprintf(stderr,
                "skerry: rank %d waits for the data server of node %d: its host takes connections, "
@@ -527,9 +525,7 @@ Status Links::wait_open(Lock& lock, Link& link) {
 // The server's answer proves its identity and says how far the session has come.
 Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) {
   bool refusals_follow = false;
-  const connection::Hello hello{static_cast<uint32_t>(context_.config.rank), link.openings, {}};
-  SKERRY_TRY(connection::check_answer(context_.config.key, peer_of(link), hello, answer, applied,
-                                      &refusals_follow));
+  SKERRY_TRY(link.dialer.check(caller(), peer_of(link), answer, applied, &refusals_follow));
   // Everything the server has applied counts from now on; what follows is sent again before
   // anything new.
   if (*applied < link.session.applied()) return link.session.resume(*applied);  // an error
@@ -539,7 +535,7 @@ Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) 
 
 // The server is there and this link waits for its turn. Only failures from now on count.
 void Links::on_held(fabric::EndpointId endpoint) {
-  if (Link* link = of(endpoint)) link->retry.nobody_waits();
+  if (Link* link = of(endpoint)) link->dialer.nobody_waits();
 }
 
 void Links::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
@@ -558,7 +554,7 @@ void Links::opened(Link& link, bool must_resume) {
   ++context_.counters.connections_opened;
   if (must_resume) ++context_.counters.connections_resumed;
   if (!must_resume || !outstanding(link).keeps_connection())
-    link.retry.succeeded();  // nothing will be acknowledged that would say so
+    link.dialer.succeeded();  // nothing will be acknowledged that would say so
   link.trust = Link::Trust::unproven;
   link.told_of_stop = false;
   cap_.withdraw(link.claim);
@@ -606,7 +602,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                      " cannot connect to the data server of node ", link->server.node, ": ", what));
   }
   ++context_.counters.connections_closed;
-  if (before == State::open) link->retry.was_open(monotonic_ns() - link->claim.since_ns);
+  if (before == State::open) link->dialer.was_open(monotonic_ns() - link->claim.since_ns);
   if (link->trust == Link::Trust::farewell) ++context_.counters.connections_dropped;
   link->replay.stop();
   drive(*link, Event::closed);

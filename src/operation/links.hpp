@@ -3,8 +3,9 @@
 // Connection Management for PGAS Models on InfiniBand", section IV.
 //
 // The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (which link gets
-// a slot, which is evicted), `Retry` (when to try again), `Outstanding` (when it may close). This
-// performs them on the fabric. A victim is chosen in Cap::ask, with what standing() says of each.
+// a slot, which is evicted), `Dialer` (attempts, when to try again), `Outstanding` (when it may
+// close). This performs them on the fabric. A victim is chosen in Cap::ask, with what standing()
+// says of each.
 #pragma once
 
 #include <memory>
@@ -129,6 +130,9 @@ class Links {
   void wait_for_stopped(Link& link);
   void opened(Link& link, bool must_resume);
   void release_unused(Link& link);
+  connection::Caller caller() const {
+    return {context_.config.key, static_cast<uint32_t>(context_.config.rank)};
+  }
   Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);
 
   Context& context_;

@@ -44,12 +44,12 @@ int64_t Relay::advance(int64_t now_ns) {
   if (pausing_ == 0) return -1;
   int64_t soonest_ns = -1;
   for (auto& [node, peer] : peers_) {
-    if (peer.state == State::pausing && peer.retry.is_due(now_ns)) {
+    if (peer.state == State::pausing && peer.dialer.is_due(now_ns)) {
       --pausing_;
       connect(peer, now_ns);
     }
     if (peer.state != State::pausing) continue;
-    const int64_t left_ns = std::max<int64_t>(peer.retry.due_ns() - now_ns, 0);
+    const int64_t left_ns = std::max<int64_t>(peer.dialer.due_ns() - now_ns, 0);
     soonest_ns = soonest_ns < 0 ? left_ns : std::min(soonest_ns, left_ns);
   }
   return soonest_ns;
@@ -57,11 +57,9 @@ int64_t Relay::advance(int64_t now_ns) {
 
 void Relay::connect(Peer& peer, int64_t now_ns) {
   SKERRY_INVARIANT(peer.endpoint == fabric::no_endpoint, "one connection to a node");
-  const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_),
-                                            ++peer.generation, connection::Role::relay);
+  const auto hello = peer.dialer.dial(self_, other(peer));
   peer.sent = 0;
   peer.state = State::opening;
-  peer.retry.attempt();
   if (fabric_.connect(map_->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
     by_endpoint_[peer.endpoint] = peer.node;
     return;
@@ -76,7 +74,7 @@ void Relay::attempt_failed(Peer& peer, int64_t now_ns) {
                    "what failed is closed");
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  (void)peer.retry.failed(now_ns, connection::Retry::no_limit_ns, random);
+  (void)peer.dialer.failed(now_ns, connection::Retry::no_limit_ns, random);
   peer.state = State::pausing;
   ++pausing_;
 }
@@ -108,8 +106,7 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   Peer* peer = peer_of(endpoint);
   if (peer == nullptr) return;
   uint64_t taken = 0;  // always 0: it keeps no sessions of servers
-  const connection::Hello hello{static_cast<uint32_t>(self_), peer->generation, {}};
-  if (!connection::check_answer(key_, other(*peer), hello, answer, &taken)
+  if (!peer->dialer.check(self_, other(*peer), answer, &taken)
            .ok()) {  // somebody else has its port now
     close(*peer);
     attempt_failed(*peer, monotonic_ns());
@@ -132,7 +129,7 @@ uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
   uint64_t taken = 0;
   for (; peer->sent > 0 && peer->grants.front().sequence <= answer.sequence; --peer->sent, ++taken)
     peer->grants.pop_front();
-  peer->retry.succeeded();
+  peer->dialer.succeeded();
   if (peer->grants.empty()) {
     close(*peer);
     std::deque<Grant>().swap(peer->grants);

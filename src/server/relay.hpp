@@ -10,8 +10,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "connection/core/hello.hpp"
-#include "connection/core/retry.hpp"
+#include "connection/core/dialer.hpp"
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.h"
 #include "placement/node_map.hpp"
@@ -21,7 +20,7 @@ namespace skerry::server {
 class Relay {
  public:
   Relay(const connection::JobKey& key, NodeId self, fabric::Fabric& fabric)
-      : key_(key), self_(self), fabric_(fabric) {}
+      : self_{key, static_cast<uint32_t>(self), connection::Role::relay}, fabric_(fabric) {}
 
   void open(const placement::NodeMap* map) { map_ = map; }
   void send(Rank rank, uint32_t slot, uint32_t tag);
@@ -54,8 +53,7 @@ class Relay {
   struct Peer {
     NodeId node = no_node;
     State state = State::idle;
-    uint64_t generation = 0;                            // of its newest connection
-    connection::Retry retry;                            // of connecting
+    connection::Dialer dialer;
     uint64_t sequence = 0;                              // of the newest grant
     fabric::EndpointId endpoint = fabric::no_endpoint;  // opening and open only
     size_t sent = 0;                                    // of grants, on this connection
@@ -69,8 +67,7 @@ class Relay {
   void attempt_failed(Peer& peer, int64_t now_ns);
   Peer* peer_of(fabric::EndpointId endpoint);
 
-  const connection::JobKey key_;
-  const NodeId self_;
+  const connection::Caller self_;
   fabric::Fabric& fabric_;
   const placement::NodeMap* map_ = nullptr;
   // A few dozen bytes for every node that ever needed one: generations only grow.

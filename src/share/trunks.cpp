@@ -89,12 +89,14 @@ void Trunks::name_partner(Trunk& trunk) {
   partner_trunk_[trunk.claim.partner] = &trunk;
 }
 
+connection::Caller Trunks::caller() const {
+  return {context_.options.key, context_.name(),
+          context_.is_proxy ? connection::Role::trunk : connection::Role::proxy_client};
+}
+
 Status Trunks::begin(Trunk& trunk) {
-  trunk.generation = ++openings_;
-  const auto role = trunk.use == Use::outgoing ? connection::Role::trunk
-                                               : connection::Role::proxy_client;
-  const auto hello = connection::make_hello(context_.options.key, peer_of(trunk.address),
-                                            context_.name(), trunk.generation, role);
+  trunk.dialer = connection::Dialer(openings_++);
+  const auto hello = trunk.dialer.dial(caller(), peer_of(trunk.address));
   SKERRY_TRY(context_.inner.connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
   by_id_.insert(&trunk);
   trunk.state = State::opening;
@@ -108,9 +110,7 @@ Status Trunks::begin(Trunk& trunk) {
 
 void Trunks::on_connected(Trunk& trunk, Bytes reply) {
   uint64_t applied = 0;
-  const connection::Hello hello{context_.name(), trunk.generation, {}};
-  if (Status status = connection::check_answer(context_.options.key, peer_of(trunk.address), hello,
-                                               reply, &applied);
+  if (Status status = trunk.dialer.check(caller(), peer_of(trunk.address), reply, &applied);
       !status.ok())
     return end(trunk, CloseReason::protocol_error, status.message());
   SKERRY_INVARIANT(trunk.state == State::opening, "it connects once");

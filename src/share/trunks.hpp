@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "connection/core/cap.hpp"
+#include "connection/core/dialer.hpp"
 #include "connection/core/doorkeeper.hpp"
 #include "core/pure/pointer_table.hpp"
 #include "share/context.hpp"
@@ -73,7 +74,7 @@ struct Trunk {
   uint32_t unanswered = 0;           // ours: channels on which no data came back yet
   uint32_t name = 0;                 // incoming, client: whose
   uint32_t newest_channel = 0;       // opened by us
-  uint64_t generation = 0;           // opened by us: in our hello; grows with each opening
+  connection::Dialer dialer;         // opened by us
   connection::Cap::Claim claim;      // ours: to a slot
   int64_t quiet_since_ns = 0;  // leaving: when data came back last; without channels: since when
   std::string address;         // opened by us: whose
@@ -211,6 +212,7 @@ class Trunks {
   Trunk& add(Use use);
   void name_partner(Trunk& trunk);
   Status begin(Trunk& trunk);
+  connection::Caller caller() const;
   bool take_slot();
   void evict(Trunk& trunk);
   void evict_unused();

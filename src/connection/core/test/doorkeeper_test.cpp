@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "connection/core/dialer.hpp"
+
 namespace skerry::connection {
 namespace {
 
@@ -30,10 +32,8 @@ class Door : public ::testing::Test {
 
   const JobKey key_{std::byte{1}};
   Doorkeeper doorkeeper_{key_, server};
-  uint64_t generation_ = 0;
-  std::array<std::byte, hello_bytes> dial(uint32_t name, Role role = Role::origin) {
-    return make_hello(key_, server, name, ++generation_, role);
-  }
+  Caller caller_{key_, 17};
+  Dialer dialer_;
   std::map<uint32_t, Visitor> visitors_;
   std::vector<uint64_t> ended_;
   std::vector<std::byte> answer_;
@@ -42,33 +42,36 @@ class Door : public ::testing::Test {
 };
 
 TEST_F(Door, AMemberComesInAndKnowsTheServer) {
-  ASSERT_EQ(knock(dial(17)), Doorkeeper::Verdict::welcome);
+  ASSERT_EQ(knock(dialer_.dial(caller_, server)), Doorkeeper::Verdict::welcome);
   EXPECT_EQ(role_, Role::origin);
   ASSERT_TRUE(let_in(17, 5));
   EXPECT_EQ(visitors_[17].endpoint, 5u);
   uint64_t applied = 1;
-  EXPECT_TRUE(check_answer(key_, server, hello_, answer_, &applied).ok());
+  EXPECT_TRUE(dialer_.check(caller_, server, answer_, &applied).ok());
   EXPECT_EQ(applied, 0u);
+  (void)dialer_.dial(caller_, server);
+  EXPECT_FALSE(dialer_.check(caller_, server, answer_, &applied).ok())
+      << "each attempt wants an answer of its own";
 }
 
 TEST_F(Door, AStrangerStaysOutsideAndNothingIsKept) {
   const JobKey other{std::byte{2}};
-  EXPECT_EQ(knock(make_hello(other, server, 17, 1)), Doorkeeper::Verdict::stranger);
-  EXPECT_EQ(knock(dial(17, Role::trunk)), Doorkeeper::Verdict::stranger)
+  EXPECT_EQ(knock(dialer_.dial({other, 17}, server)), Doorkeeper::Verdict::stranger);
+  EXPECT_EQ(knock(dialer_.dial({key_, 17, Role::trunk}, server)), Doorkeeper::Verdict::stranger)
       << "nobody comes in that role here";
   EXPECT_TRUE(visitors_.empty());
-  EXPECT_EQ(knock(dial(100)), Doorkeeper::Verdict::stranger)
+  EXPECT_EQ(knock(dialer_.dial({key_, 100}, server)), Doorkeeper::Verdict::stranger)
       << "nobody has that name";
 }
 
 TEST_F(Door, EachRoleIsKnownByItsHello) {
-  ASSERT_EQ(knock(dial(4, Role::relay)), Doorkeeper::Verdict::welcome);
+  ASSERT_EQ(knock(dialer_.dial({key_, 4, Role::relay}, server)), Doorkeeper::Verdict::welcome);
   EXPECT_EQ(role_, Role::relay);
   EXPECT_EQ(hello_.rank, 4u);
 }
 
 TEST_F(Door, AHelloIsWorthNothingTheSecondTime) {
-  const auto first = dial(17);
+  const auto first = dialer_.dial(caller_, server);
   ASSERT_EQ(knock(first), Doorkeeper::Verdict::welcome);
   EXPECT_EQ(knock(first), Doorkeeper::Verdict::replayed) << "before it was let in";
   ASSERT_TRUE(let_in(17, 5));
@@ -77,16 +80,16 @@ TEST_F(Door, AHelloIsWorthNothingTheSecondTime) {
 }
 
 TEST_F(Door, AnAttemptThatItsSuccessorOvertookIsRefused) {
-  const auto first = dial(17);
-  const auto second = dial(17);
+  const auto first = dialer_.dial(caller_, server);
+  const auto second = dialer_.dial(caller_, server);
   EXPECT_EQ(knock(second), Doorkeeper::Verdict::welcome);
   EXPECT_EQ(knock(first), Doorkeeper::Verdict::replayed);
 }
 
 TEST_F(Door, ANewConnectionEndsTheEarlierOneBeforeItIsLetIn) {
-  ASSERT_EQ(knock(dial(17)), Doorkeeper::Verdict::welcome);
+  ASSERT_EQ(knock(dialer_.dial(caller_, server)), Doorkeeper::Verdict::welcome);
   ASSERT_TRUE(let_in(17, 5));
-  ASSERT_EQ(knock(dial(17)), Doorkeeper::Verdict::welcome);
+  ASSERT_EQ(knock(dialer_.dial(caller_, server)), Doorkeeper::Verdict::welcome);
   EXPECT_EQ(ended_, std::vector<uint64_t>{5});
   EXPECT_EQ(visitors_[17].endpoint, 0u) << "it may have to wait";
   EXPECT_FALSE(let_in(17, 6, true)) << "it went away meanwhile";
