@@ -407,6 +407,7 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
 Status Group::sweep(const Sweep& what) {
   if (leaver_ != no_rank) return check_together(area_->own());
   job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
+  const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, what.bytes);
   const uint64_t step = chunk_bytes / what.unit * what.unit;
   const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
   std::byte* const area = area_->own();

@@ -373,6 +373,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     traffic_ = {static_cast<operation::NodeTraffic*>(pages), static_cast<size_t>(map_.nodes())};
     config.traffic = traffic_.data();
   }
+  config.spans = &spans_;
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
   if (options_.config.trace_requests.empty()) return {};
@@ -384,6 +385,7 @@ void Job::show_panel() {
   panel_.layout = panel_layout();
   const std::string name = hex(derive<16>(key_, "broker name")).substr(0, 8);
   std::ranges::copy(name, panel_.job.begin());
+  std::ranges::copy(hex(derive<16>(key_, "metrics")), panel_.metrics_key.begin());
   panel_.ranks = map_.ranks();
   panel_.nodes = map_.nodes();
   panel_.node = node_;
@@ -392,6 +394,7 @@ void Job::show_panel() {
   panel_.engine = &engine_->live_counters();
   panel_.traffic = traffic_.data();
   panel_.labels = &first_label_;
+  panel_.spans = &spans_;
   for (const auto& server : servers_) panel_.server[panel_.servers++] = &server->counters();
   for (size_t k = 0; k < share_counters_.size(); ++k) panel_.share[k] = share_counters_[k].get();
   // Where only relatives may look at a process, it may allow others of its user. Refused with

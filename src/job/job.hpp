@@ -89,6 +89,7 @@ class Job {
   uint64_t group_bytes();
   uint64_t segment_table_bytes();
   LocalCounters& local_counters() { return local_counters_; }
+  memory::Spans& spans() { return spans_; }
   std::string_view fabric_name() const { return fabric_name_; }
 
   // False in a forked child, where nothing of the job works.
@@ -219,7 +220,8 @@ class Job {
   std::unique_ptr<memory::Stripes> stripes_;
   std::unique_ptr<operation::Engine> engine_;
   Group* world_ = nullptr;
-  LocalCounters local_counters_;
+  alignas(64) LocalCounters local_counters_;   // the fast paths look at this line ...
+  memory::Spans spans_;                        // ... and at the first word of this one
   std::span<operation::NodeTraffic> traffic_;  // by node; empty: not counted
   std::list<Label> labels_;                    // shelves_mutex_
   std::atomic<const Label*> first_label_{nullptr};

@@ -68,6 +68,7 @@ Status Mutexes::unlock(Rank rank, uint32_t index) {
 }
 
 Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
+  const memory::CallSpan call(&job_->spans(), memory::SpanKind::lock, rank, 0);
   lock::Mutex* mutex = here(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
@@ -90,7 +91,10 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
       job_->member_index() * control.layout().slots_per_member + slot);
   lock::LockCaller caller = caller_of(*job_);
   memory::NoteWait note(&control.member(job_->member_index()).waits);
-  note.tell(monotonic_ns(), {segment_->id(), rank, index});
+  const memory::LockName name{segment_->id(), rank, index};
+  note.tell(monotonic_ns(), name);
+  const memory::WaitSpan span(
+      &job_->spans(), [&] { return memory::text_of(name); }, name);
   const lock::LockWait answer = lock::wait_for_lock(
       *mutex, holder, job_->rank(), slot, mine, control, caller,
       [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });

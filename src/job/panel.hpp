@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "core/config.hpp"
+#include "memory/spans.hpp"
 #include "operation/context.hpp"
 #include "server/server.hpp"
 #include "share/share.hpp"
@@ -49,6 +50,8 @@ struct Panel {
   // Equal in the reader: the structs below are laid out alike.
   uint64_t layout = 0;
   std::array<char, name_bytes> job{};  // its name, zero-terminated; equal on all ranks
+  std::array<char, 32> metrics_key{};  // who has it may read what `skerry top --metrics` serves;
+                                       // hexadecimal, not terminated; equal on all ranks
   int32_t ranks = 0;                   // of the job
   int32_t nodes = 0;
   int32_t node = 0;
@@ -61,6 +64,7 @@ struct Panel {
   std::array<const server::Server::Counters*, Config::most_servers> server{};
   std::array<const share::Counters*, Config::most_servers> share{};  // null: does not forward
   const std::atomic<const Label*>* labels = nullptr;                 // where the first one is
+  memory::SpanSwitch* spans = nullptr;  // its until_ns is the one thing that a reader may write
 };
 
 // Differs wherever one of the structs does, but for fields that change their places.
@@ -68,7 +72,8 @@ constexpr uint64_t panel_layout() {
   uint64_t number = 1;  // raised when fields change their places
   for (const uint64_t bytes :
        {sizeof(Panel), sizeof(Label), sizeof(LocalCounters), sizeof(operation::EngineCounters),
-        sizeof(server::Server::Counters), sizeof(share::Counters), sizeof(memory::Member)})
+        sizeof(server::Server::Counters), sizeof(share::Counters), sizeof(memory::Member),
+        sizeof(memory::SpanSwitch), sizeof(memory::SpanRing)})
     number = number * 1'000'003 + bytes;
   return number;
 }

@@ -474,6 +474,9 @@ using operation::Side;
 
 void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
+using memory::CallSpan;
+using memory::SpanKind;
+
 constexpr uint64_t buffer_bytes = 4096;
 
 memory::Rmw rmw_of(wire::Rmw op, uint64_t operand, uint64_t expected) {
@@ -526,8 +529,8 @@ Status Segment::local_notify(Rank rank, const memory::Region& region,
 
 bool Segment::put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
   const memory::Region* region = local(rank);
-  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset)
-      [[unlikely]]
+  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset ||
+      job_->spans().is_due(SpanKind::put)) [[unlikely]]
     return false;
   count_local(*job_, bytes);
   memory::put(region->base + offset, origin, bytes);
@@ -536,8 +539,8 @@ bool Segment::put_here(Rank rank, uint64_t offset, const void* origin, uint64_t 
 
 bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes) {
   const memory::Region* region = local(rank);
-  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset)
-      [[unlikely]]
+  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset ||
+      job_->spans().is_due(SpanKind::get)) [[unlikely]]
     return false;
   count_local(*job_, bytes);
   memory::get(origin, region->base + offset, bytes);
@@ -547,9 +550,9 @@ bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes)
 bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                               const void* origin) {
   const memory::Region* region = plain_element(rank, offset, type);
-  if (region == nullptr || memory::accumulate_one(*region, offset, origin, type, scale,
-                                                  job_->stripes()) != LockResult::locked)
-      [[unlikely]]
+  if (region == nullptr || job_->spans().is_due(SpanKind::accumulate) ||
+      memory::accumulate_one(*region, offset, origin, type, scale, job_->stripes()) !=
+          LockResult::locked) [[unlikely]]
     return false;
   count_local(*job_, element_bytes(type));
   return true;
@@ -558,8 +561,9 @@ bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, cons
 bool Segment::update_here(Rank rank, uint64_t offset, ElementType type, Operation operation,
                           const void* origin, void* old) {
   const memory::Region* region = plain_element(rank, offset, type);
-  if (region == nullptr || memory::update_one(*region, offset, origin, type, operation, old,
-                                              job_->stripes()) != LockResult::locked) [[unlikely]]
+  if (region == nullptr || job_->spans().is_due(SpanKind::fetch_update) ||
+      memory::update_one(*region, offset, origin, type, operation, old, job_->stripes()) !=
+          LockResult::locked) [[unlikely]]
     return false;
   count_local(*job_, element_bytes(type));
   return true;
@@ -570,7 +574,8 @@ bool Segment::read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, u
   const memory::Region* region = local(rank);
   const memory::Rmw what = rmw_of(op, operand, expected);
   if (region == nullptr || freed_ || offset % what.word_bytes != 0 || offset > region->bytes ||
-      what.word_bytes > region->bytes - offset) [[unlikely]]
+      what.word_bytes > region->bytes - offset || job_->spans().is_due(SpanKind::read_modify_write))
+      [[unlikely]]
     return false;
   if (memory::rmw(*region, offset, what, job_->stripes(), memory::Patience::wait, old) !=
       LockResult::locked) [[unlikely]]
@@ -581,7 +586,8 @@ bool Segment::read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, u
 
 bool Segment::join_batch(Rank rank, const operation::Accumulate* what, uint64_t offset,
                          const void* origin, uint64_t bytes, operation::Mode mode) {
-  return remote_holds(rank, offset, bytes) &&
+  const SpanKind kind = what == nullptr ? SpanKind::put : SpanKind::accumulate;
+  return remote_holds(rank, offset, bytes) && !job_->spans().is_due(kind) &&
          job_->engine().join_batch({rank, id_}, what, offset, origin, bytes, mode);
 }
 
@@ -589,6 +595,7 @@ Status Segment::put(Rank rank, const Side& to, const Side& from, const operation
                     operation::Mode mode, operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().put({rank, id_}, to, from, notify, mode, handle);
+  const CallSpan call(&job_->spans(), SpanKind::put, rank, from.bytes);
   count_local(*job_, from.bytes);
   if (handle != nullptr) *handle = 0;
   if (from.bytes > 0) {
@@ -614,6 +621,7 @@ Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode
                     operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().get({rank, id_}, from, to, mode, handle);
+  const CallSpan call(&job_->spans(), SpanKind::get, rank, to.bytes);
   count_local(*job_, to.bytes);
   if (handle != nullptr) *handle = 0;
   if (to.bytes == 0) return {};
@@ -640,6 +648,7 @@ Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
   const memory::Region* region = local(rank);
   if (region == nullptr)
     return job_->engine().accumulate({rank, id_}, to, from, what, mode, handle);
+  const CallSpan call(&job_->spans(), SpanKind::accumulate, rank, from.bytes);
   count_local(*job_, from.bytes);
   if (handle != nullptr) *handle = 0;
   if (from.bytes == 0) return {};
@@ -671,6 +680,7 @@ Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const 
   const memory::Region* region = local(rank);
   if (region == nullptr)
     return job_->engine().fetch_update({rank, id_}, to, from, result, what, mode, handle);
+  const CallSpan call(&job_->spans(), SpanKind::fetch_update, rank, result.bytes);
   count_local(*job_, result.bytes);
   if (handle != nullptr) *handle = 0;
   if (result.bytes == 0) return {};
@@ -703,6 +713,7 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
   if (region == nullptr)
     return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
   const memory::Rmw what = rmw_of(op, operand, expected);
+  const CallSpan call(&job_->spans(), SpanKind::read_modify_write, rank, what.word_bytes);
   count_local(*job_, what.word_bytes);
   const LockResult result = memory::rmw(*region, offset, what, job_->stripes(),
                                         memory::Patience::wait, old);
@@ -720,6 +731,11 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     const int64_t deadline_ns = deadline_after(timeout_ns);
     // What we wait for may depend on what we sent.
     SKERRY_TRY(job_->engine().push_out(deadline_ns));
+    const auto text = [&] {
+      return concat("counter ", counter_offset, " of segment ", id_.owner, ".", id_.generation,
+                    " to be ", at_least);
+    };
+    const memory::WaitSpan span(&job_->spans(), text);
     memory::Member& me = job_->control().member(job_->member_index());
     // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two
     // ranks that wait for each other by turns, one that has slept would make the other sleep, and
@@ -731,9 +747,7 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
       return memory::wait_doorbell(me, job_->control().abort_flag(), until_ns, ready);
     };
     memory::NoteWait note(&me.waits);
-    if (timeout_ns < 0)
-      note.tell(monotonic_ns(), concat("counter ", counter_offset, " of segment ", id_.owner, ".",
-                                       id_.generation, " to be ", at_least));
+    if (timeout_ns < 0) note.tell(monotonic_ns(), text());
     switch (job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout:

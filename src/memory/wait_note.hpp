@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "core/pure/ids.hpp"
@@ -26,6 +27,9 @@ struct LockName {
   uint32_t index = 0;
   explicit operator bool() const { return rank != no_rank; }
 };
+inline std::string text_of(const LockName& lock) {
+  return concat("lock ", lock.index, " of rank ", lock.rank);
+}
 
 struct alignas(64) WaitNote {
   static constexpr uint32_t text_bytes = 96;
@@ -67,7 +71,7 @@ class NoteWait {
   }
 
   void tell(int64_t now_ns, const LockName& lock) {
-    if (told_ns_ == 0) tell(now_ns, concat("lock ", lock.index, " of rank ", lock.rank), lock);
+    if (told_ns_ == 0) tell(now_ns, text_of(lock), lock);
   }
   bool has_told() const { return told_ns_ != 0; }
 

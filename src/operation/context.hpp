@@ -15,6 +15,7 @@
 #include "core/thread.hpp"
 #include "fabric/fabric.h"
 #include "memory/control.hpp"
+#include "memory/spans.hpp"
 #include "operation/trace.hpp"
 #include "placement/node_map.hpp"
 
@@ -44,6 +45,7 @@ struct EngineConfig {
   // A server that cannot be reached for so long is lost.
   int64_t reconnect_limit_ns = 60'000'000'000;
   NodeTraffic* traffic = nullptr;  // by node; outlives the engine. Null: not counted
+  memory::Spans* spans = nullptr;  // outlives the engine. Null: nobody records calls
 };
 
 struct EngineCounters {

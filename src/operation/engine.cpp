@@ -8,6 +8,9 @@
 
 namespace skerry::operation {
 
+using memory::CallSpan;
+using memory::SpanKind;
+
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
     : context_{std::move(config), std::move(fabric), {}, {}, nullptr},
       slots_(context_),
@@ -54,6 +57,7 @@ bool Engine::may_batch(const Link& link, const Side& to, const Side& from) {
 
 Status Engine::put(const Target& target, const Side& to, const Side& from, const Notify* notify,
                    Mode mode, Handle* handle) {
+  const CallSpan call(context_.config.spans, SpanKind::put, target.rank, from.bytes);
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, from.bytes);
@@ -85,6 +89,7 @@ Status Engine::send_all(Lock& lock, Link& link, const Transfer& transfer, Handle
 
 Status Engine::accumulate(const Target& target, const Side& to, const Side& from,
                           const Accumulate& what, Mode mode, Handle* handle) {
+  const CallSpan call(context_.config.spans, SpanKind::accumulate, target.rank, from.bytes);
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, from.bytes);
@@ -105,6 +110,7 @@ Status Engine::accumulate(const Target& target, const Side& to, const Side& from
 
 Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode,
                    Handle* handle) {
+  const CallSpan call(context_.config.spans, SpanKind::get, target.rank, to.bytes);
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, to.bytes);
@@ -114,6 +120,7 @@ Status Engine::get(const Target& target, const Side& from, const Side& to, Mode 
 
 Status Engine::fetch_update(const Target& target, const Side& to, const Side& from,
                             const Side& result, const Accumulate& what, Mode mode, Handle* handle) {
+  const CallSpan call(context_.config.spans, SpanKind::fetch_update, target.rank, result.bytes);
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, result.bytes);
@@ -124,6 +131,7 @@ Status Engine::fetch_update(const Target& target, const Side& to, const Side& fr
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op,
                                  uint64_t operand, uint64_t expected, uint64_t* old) {
+  const CallSpan call(context_.config.spans, SpanKind::read_modify_write, target.rank, 8);
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, 8);
@@ -137,12 +145,25 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
                         work_);
 }
 
+namespace {
+
+SpanKind kind_of(wire::Kind access) {
+  return access == wire::Kind::put          ? SpanKind::put
+         : access == wire::Kind::get        ? SpanKind::get
+         : access == wire::Kind::accumulate ? SpanKind::accumulate
+                                            : SpanKind::fetch_update;
+}
+
+}  // namespace
+
 Status Engine::ask_locked(Transfers::Word word, const Locked& locked, bool* contended) {
   const wire::Guard guard{locked.locks.owner, locked.locks.generation, locked.index, locked.holder};
   word.guard = &guard;
+  const uint64_t bytes = std::max<uint64_t>(word.payload.size(), word.bytes);
+  const CallSpan call(context_.config.spans, kind_of(word.kind), word.target.rank, bytes);
   Lock lock(context_.mutex);
   Link& link = link_to(word.target.rank);
-  count(link.server.node, std::max<uint64_t>(word.payload.size(), word.bytes));
+  count(link.server.node, bytes);
   const Status status = transfers_.ask(lock, link, word, work_);
   *contended = status.code() == Code::contended;
   return *contended ? Status() : status;
@@ -209,6 +230,7 @@ Status not_outstanding(Handle handle) {
 
 Status Engine::wait(Handle* handle) {
   if (*handle == 0) return {};
+  const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
   Op* op = operations_.find(*handle);
   if (op == nullptr) return not_outstanding(*handle);
@@ -239,6 +261,7 @@ Status Engine::test(Handle* handle, bool* done) {
 }
 
 Status Engine::wait_named() {
+  const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
   if (operations_.all_named_done()) return {};
   sender_.open_queued();
@@ -251,6 +274,7 @@ bool Engine::is_outstanding(Handle handle) {
 }
 
 Status Engine::wait_implicit() {
+  const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
   // Links whose queue holds what this waits for.
   for (Link* link : std::vector<Link*>(links_.listed()))
@@ -303,10 +327,12 @@ Status Engine::fence(placement::ServerRef server) {
 }
 
 Status Engine::fence_node(NodeId node) {
+  const CallSpan call(context_.config.spans, SpanKind::fence, no_rank, 0);
   return fence(placement::server_on(*context_.config.map, node, context_.config.rank));
 }
 
 Status Engine::fence_all() {
+  const CallSpan call(context_.config.spans, SpanKind::fence, no_rank, 0);
   std::vector<placement::ServerRef> servers;
   {
     const Lock lock(context_.mutex);

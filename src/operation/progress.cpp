@@ -20,10 +20,13 @@ bool Progress::advance_links() {
 
 void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
                     const memory::LockName& lock) {
-  if (lock) return note.tell(monotonic_ns(), lock);
+  if (lock) note.tell(monotonic_ns(), lock);
+  else note.tell(monotonic_ns(), text_of(where, node));
+}
+
+std::string Progress::text_of(const std::source_location& where, NodeId node) {
   const std::string_view function = memory::short_name(where.function_name());
-  note.tell(monotonic_ns(),
-            node == no_node ? std::string(function) : concat(function, ", node ", node));
+  return node == no_node ? std::string(function) : concat(function, ", node ", node);
 }
 
 void Progress::rest(Lock& lock, const Link* only, Until until) {

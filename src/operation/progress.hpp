@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "core/futex.hpp"
-#include "memory/wait_note.hpp"
+#include "memory/spans.hpp"
 #include "operation/context.hpp"
 #include "operation/link.hpp"
 
@@ -101,6 +101,7 @@ class Progress {
   void take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only);
   static void tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
                    const memory::LockName& lock);
+  static std::string text_of(const std::source_location& where, NodeId node);
   void help();
   void help_once(Lock& lock, uint64_t* seen_rounds, int* idle);
   void keep_watch(Lock& lock);
@@ -128,13 +129,16 @@ Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until unt
                             std::source_location where) {
   context_.assert_held();
   const Waiting waiting(context_.trace.get());
+  const NodeId node = only != nullptr ? only->server.node : until.node;
   memory::NoteWait note(context_.wait_note());
+  const memory::WaitSpan span(
+      context_.config.spans, [&] { return text_of(where, node); }, until.lock);
   for (int rests = 0; !done(); ++rests) {
     if (context_.is_ending()) return context_.abort_status();
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
     if (advance_links() && done()) break;
     // The first rest ends most waits.
-    if (rests == 1) tell(note, where, only != nullptr ? only->server.node : until.node, until.lock);
+    if (rests == 1) tell(note, where, node, until.lock);
     rest(lock, only, until);
   }
   return {};

@@ -544,6 +544,8 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   });
   const bool alone = only_this_matters(link) && !holds_back;
   memory::NoteWait note(context_.wait_note());
+  const memory::WaitSpan span(
+      context_.config.spans, [&] { return memory::text_of(name); }, name);
   int64_t slice_ns = work.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
   while (!Operations::is_done(*op)) {
     const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;
