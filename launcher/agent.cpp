@@ -21,6 +21,7 @@
 #include "launcher/describe.hpp"
 #include "launcher/event_loop.hpp"
 #include "launcher/link.hpp"
+#include "launcher/lookout.hpp"
 #include "launcher/plan.hpp"
 
 namespace skerry::launcher {
@@ -46,6 +47,7 @@ class Agent {
             [this](const Frame& frame) { on_launcher(frame); },
             [this](const std::string&) { launcher_gone(); }) {
     adopt_orphans();
+    lookout_.open();
     loop_.watch(signals_.get(), EPOLLIN, [this](uint32_t) { on_signals(); });
     if (lifeline_) loop_.watch(lifeline_.get(), EPOLLIN, [this](uint32_t) { on_lifeline(); });
   }
@@ -78,6 +80,7 @@ class Agent {
   void watch_output(Rank& rank, int stream);
   void read_output(Rank& rank, int stream, bool to_the_end);
   void pause_output(bool pause);
+  void on_input(Rank& rank, std::span<const std::byte> data);  // empty: its end
   void feed(Rank& rank);
   void on_signals();
   void on_lifeline();
@@ -92,6 +95,7 @@ class Agent {
   UniqueFd
       lifeline_;  // at its end when the launcher has gone; none: the launcher's socket is enough
   Link launcher_;
+  Lookout lookout_{loop_, launcher_};
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::unordered_map<uint32_t, Rank*> by_number_;  // into ranks_, by the rank's number
   size_t output_in_flight_ = 0;                    // bytes of output sent and not acknowledged
@@ -124,19 +128,16 @@ void Agent::on_launcher(const Frame& frame) {
       }
       return;
     }
-    case FrameType::input: {
-      Rank* rank = find(frame.rank);
-      if (rank == nullptr) return;
-      const auto data = reader.rest();
-      rank->input_queue.append(reinterpret_cast<const char*>(data.data()), data.size());
-      rank->input_ended = data.empty();
-      return feed(*rank);
-    }
+    case FrameType::input:
+      if (Rank* const rank = find(frame.rank)) on_input(*rank, reader.rest());
+      return;
     case FrameType::output_ack:
       output_in_flight_ -= std::min<size_t>(output_in_flight_, reader.u32());
       if (output_paused_ && output_in_flight_ < output_window) pause_output(false);
       return;
     case FrameType::stop: return stop();
+    case FrameType::look: return lookout_.on_look(frame);
+    case FrameType::looked: return lookout_.on_looked(frame);
     case FrameType::welcome:
     case FrameType::value:
     case FrameType::fence_done:
@@ -166,6 +167,8 @@ void Agent::on_launcher(const Frame& frame) {
     case FrameType::lost:
     case FrameType::input_ack:
     case FrameType::stopped:
+    case FrameType::look_wanted:
+    case FrameType::report:
     case FrameType::challenge:
     case FrameType::agent_hello:
     case FrameType::agent_welcome:
@@ -367,6 +370,12 @@ void Agent::pause_output(bool pause) {
       }
     }
   }
+}
+
+void Agent::on_input(Rank& rank, std::span<const std::byte> data) {
+  rank.input_queue.append(reinterpret_cast<const char*>(data.data()), data.size());
+  rank.input_ended = data.empty();
+  feed(rank);
 }
 
 void Agent::feed(Rank& rank) {

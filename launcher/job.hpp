@@ -68,6 +68,9 @@ class Job {
   void on_frame(uint32_t number, const job::Frame& frame);
   void on_rank_request(uint32_t rank, const job::Frame& frame);
   void on_output(uint32_t number, const job::Frame& frame);
+  void on_look_wanted(uint32_t number, uint32_t request);
+  void on_report(uint32_t number, const job::Frame& frame);
+  uint32_t others_of(uint32_t number) const;  // agents that live
   void on_agent_end(uint32_t number, const std::string& why);
   void on_rank_end(uint32_t rank, int wait_status);
   void on_signals();

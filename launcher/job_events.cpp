@@ -43,7 +43,9 @@ std::string Job::name_of(uint32_t rank) const {
 bool Job::all_report_failures() const { return reporting_ranks_ == ranks_.size(); }
 
 void Job::on_frame(uint32_t number, const Frame& frame) {
-  const bool about_a_rank = frame.type != FrameType::stopped && frame.type != FrameType::input_ack;
+  const bool about_a_rank = frame.type != FrameType::stopped &&
+                            frame.type != FrameType::input_ack &&
+                            frame.type != FrameType::look_wanted && frame.type != FrameType::report;
   if (about_a_rank && (frame.rank >= ranks_.size() || ranks_[frame.rank].agent != number)) return;
   FrameReader reader(frame);
   switch (frame.type) {
@@ -67,6 +69,8 @@ void Job::on_frame(uint32_t number, const Frame& frame) {
       return suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
     case FrameType::input_ack: input_window_ += reader.u32(); return pump_input();
     case FrameType::stopped: agent_is_gone(agents_[number]); return check_end();
+    case FrameType::look_wanted: return on_look_wanted(number, reader.u32());
+    case FrameType::report: return on_report(number, frame);
     case FrameType::hello:
     case FrameType::put:
     case FrameType::get:
@@ -88,11 +92,42 @@ void Job::on_frame(uint32_t number, const Frame& frame) {
     case FrameType::input:
     case FrameType::output_ack:
     case FrameType::stop:
+    case FrameType::look:
+    case FrameType::looked:
     case FrameType::challenge:
     case FrameType::agent_hello:
     case FrameType::agent_welcome:
     case FrameType::invitation: return;  // not an agent's to send
   }
+}
+
+// Looking at a job does not change it: nothing of this is kept.
+void Job::on_look_wanted(uint32_t number, uint32_t request) {
+  if (others_of(number) == 0)
+    agents_[number].link->send(
+        FrameWriter(FrameType::looked).u32(request).u32(0).string("").finish());
+  for (auto& agent : agents_)
+    if (&agent != &agents_[number] && agent.link && !agent.gone)
+      agent.link->send(FrameWriter(FrameType::look).u32(number).u32(request).finish());
+}
+
+void Job::on_report(uint32_t number, const Frame& frame) {
+  FrameReader reader(frame);
+  const uint32_t asker = reader.u32(), request = reader.u32();
+  if (!reader.ok() || asker >= agents_.size() || !agents_[asker].link) return;
+  agents_[asker].link->send(FrameWriter(FrameType::looked)
+                                .u32(request)
+                                .u32(others_of(asker))
+                                .string(agents_[number].host.host)
+                                .bytes(reader.rest())
+                                .finish());
+}
+
+uint32_t Job::others_of(uint32_t number) const {
+  uint32_t others = 0;
+  for (const auto& agent : agents_)
+    others += &agent != &agents_[number] && agent.link && !agent.gone;
+  return others;
 }
 
 void Job::on_rank_request(uint32_t rank, const Frame& frame) {

@@ -48,6 +48,17 @@ for each in 1 2; do
   fi
 done
 
+# Looking at a job on several hosts.
+log=$(mktemp)
+if [ "$N" -ge 3 ] && "$TREE/tests/look/hosts_test.py" --build "$BUILD" > "$log" 2>&1; then
+  PASSED=$((PASSED + 1)); echo "ok      looking at a job"
+elif [ "$N" -lt 3 ]; then
+  skip "looking at a job" "needs 3 hosts"
+else
+  FAILED=$((FAILED + 1)); echo "FAILED  looking at a job"; sed 's/^/        /' "$log" | tail -25
+fi
+rm -f "$log"
+
 # The DFT example: PySCF's energy, and its bytes between nodes held against the hosts' own count.
 PYTHON=$TREE/.venv/bin/python DFT=$TREE/examples/dft
 if [ -x "$PYTHON" ] && [ -d "$BUILD/python/skerry" ]; then

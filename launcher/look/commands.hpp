@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/look/job.hpp"
+#include "launcher/look/sample.hpp"
 
 namespace skerry::look {
 
@@ -31,13 +32,15 @@ int stacks_main(const std::vector<std::string>& words);
 int top_main(const std::vector<std::string>& words);
 int trace_main(const std::vector<std::string>& words);
 int matrix_main(const std::vector<std::string>& words);
+// For the agents of `skerry run`: encode()d, what is seen of the job of this process.
+int report_main(const std::vector<std::string>& words);
 // For sk.attach: JSON of the named slices of a job's ranks on this machine, and where they lie.
 int labels_main(const std::vector<std::string>& words);
 
 // "lock 3 of rank 1 (segment 0.5)"
 std::string name_of(const memory::LockName& lock);
-// A line that says which ranks are elsewhere; empty: none.
-std::string elsewhere(const JobView& job, const std::string& command);
+// Lines that say which ranks are not seen, and why; empty: none.
+std::string elsewhere(const Sample& sample, const std::string& command);
 std::string quoted(const std::string& text);  // for JSON
 
 // The words of a command: at most one job, flags that are known, and options with a value.

@@ -260,9 +260,9 @@ Holders holders_of(const JobView& job, const memory::LockName& lock) {
   return out;
 }
 
-std::map<Rank, uint64_t> locks_held(const JobView& job) {
+std::vector<HeldLock> locks_held(const JobView& job) {
   constexpr uint64_t most_locks = 1 << 14;  // of a slice: whoever looks is not to read for seconds
-  std::map<Rank, uint64_t> held;
+  std::vector<HeldLock> held;
   for (const RankView& rank : job.ranks) {
     if (rank.member != 0) continue;  // once a node
     for (const auto& [id, segment] : rank.segments) {
@@ -274,11 +274,13 @@ std::map<Rank, uint64_t> locks_held(const JobView& job) {
         std::vector<std::byte> locks(std::min(slice.bytes, most_locks * sizeof(lock::Mutex)));
         if (!rank.process->read(segment.address + slice.offset, locks.data(), locks.size()))
           continue;
-        for (size_t at = 0; at + sizeof(lock::Mutex) <= locks.size(); at += sizeof(lock::Mutex)) {
+        for (uint32_t k = 0; (k + 1) * sizeof(lock::Mutex) <= locks.size(); ++k) {
           uint64_t word = 0;
-          std::memcpy(&word, locks.data() + at, sizeof word);
-          word &= ~lock::open_word;
-          if (word != 0 && !lock::shares(word)) ++held[lock::rank_of(word)];
+          std::memcpy(&word, locks.data() + k * sizeof(lock::Mutex), sizeof word);
+          if ((word & ~lock::open_word) != 0)
+            held.push_back({{SegmentId{static_cast<uint32_t>(id >> 32), static_cast<uint32_t>(id)},
+                             slice.rank, k},
+                            word & ~lock::open_word});
         }
       }
     }

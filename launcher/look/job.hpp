@@ -63,8 +63,12 @@ struct Holders {
 };
 Holders holders_of(const JobView& job, const memory::LockName& lock);
 
-// Locks of the fair queue that each rank holds for exclusive use, of homes on this machine.
-std::map<Rank, uint64_t> locks_held(const JobView& job);
+// Locks of the fair queue that somebody holds, of homes on this machine.
+struct HeldLock {
+  memory::LockName lock;
+  uint64_t word = 0;
+};
+std::vector<HeldLock> locks_held(const JobView& job);
 
 // The slice of `rank` of a segment. None: it is on another machine, or was freed.
 struct Slice {

@@ -13,6 +13,7 @@ int main(int count, char** arguments) {
   if (command == "matrix") return matrix_main(words);
   if (command == "trace") return trace_main(words);
   if (command == "labels") return labels_main(words);
+  if (command == "report") return report_main(words);
   std::fprintf(stderr, "usage: skerry-look stacks|top|matrix|trace ..., which `skerry` starts\n");
   return 2;
 }

@@ -27,9 +27,9 @@ struct Row {
   std::vector<operation::NodeTraffic> to;
 };
 
-std::vector<Row> rows_of(const std::vector<Traffic>& traffic, bool by_rank) {
+std::vector<Row> rows_of(const Sample& sample, bool by_rank) {
   std::vector<Row> rows;
-  for (const Traffic& one : traffic) {
+  for (const RankSample& one : sample.ranks) {
     const int32_t name = by_rank ? one.rank : one.node;
     auto row = std::ranges::find(rows, name, &Row::name);
     if (row == rows.end()) row = rows.insert(row, {name, {one.to.size(), {0, 0}}});
@@ -54,8 +54,8 @@ void print(const std::vector<Row>& rows, const char* from, const char* what,
   std::printf("\n");
 }
 
-void print_json(const JobView& job, const std::vector<Row>& rows, const char* from) {
-  std::string out = concat("{\"job\": ", quoted(job.name), ", \"rows\": [");
+void print_json(const Sample& sample, const std::vector<Row>& rows, const char* from) {
+  std::string out = concat("{\"job\": ", quoted(sample.job), ", \"rows\": [");
   for (const Row& row : rows) {
     out += concat(&row == &rows.front() ? "" : ", ", "{\"", from, "\": ", row.name);
     for (const bool is_bytes : {false, true}) {
@@ -70,7 +70,7 @@ void print_json(const JobView& job, const std::vector<Row>& rows, const char* fr
 }
 
 // A square for each pair, the darker the more bytes, by the logarithm.
-bool draw(const std::string& path, const JobView& job, const std::vector<Row>& rows,
+bool draw(const std::string& path, const Sample& sample, const std::vector<Row>& rows,
           const char* from) {
   std::FILE* const file = std::fopen(path.c_str(), "we");
   if (file == nullptr) return false;
@@ -88,7 +88,7 @@ bool draw(const std::string& path, const JobView& job, const std::vector<Row>& r
       "height=\"100%%\" fill=\"white\"/>\n<text x=\"8\" y=\"16\">job %s: bytes from %ss "
       "(rows) to nodes (columns), at most %llu</text>\n",
       static_cast<size_t>(left) + std::max<size_t>(columns * static_cast<size_t>(side), 400) + 20,
-      static_cast<size_t>(top) + rows.size() * static_cast<size_t>(side) + 20, job.name.c_str(),
+      static_cast<size_t>(top) + rows.size() * static_cast<size_t>(side) + 20, sample.job.c_str(),
       from, static_cast<unsigned long long>(most));
   for (size_t y = 0; y < rows.size(); ++y) {
     const size_t at_y = static_cast<size_t>(top) + y * static_cast<size_t>(side);
@@ -125,17 +125,18 @@ int matrix_main(const std::vector<std::string>& words) {
     return status;
   JobView job;
   if (!open_job("matrix", read.job, &job)) return 1;
+  const Sample sample = take_whole_sample(job);
   const char* const from = read.has("--ranks") ? "rank" : "node";
-  const std::vector<Row> rows = rows_of(take_traffic(job), read.has("--ranks"));
+  const std::vector<Row> rows = rows_of(sample, read.has("--ranks"));
   if (read.has("--json")) {
-    print_json(job, rows, from);
+    print_json(sample, rows, from);
   } else {
     print(rows, from, "operations", &operation::NodeTraffic::operations);
     print(rows, from, "bytes", &operation::NodeTraffic::bytes);
-    std::fputs(elsewhere(job, "matrix").c_str(), stdout);
+    std::fputs(elsewhere(sample, "matrix").c_str(), stdout);
   }
   const std::string picture = read.value("--svg", "");
-  if (!picture.empty() && !draw(picture, job, rows, from)) {
+  if (!picture.empty() && !draw(picture, sample, rows, from)) {
     std::fprintf(stderr, "skerry matrix: cannot write %s\n", picture.c_str());
     return 1;
   }

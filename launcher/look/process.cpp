@@ -46,20 +46,6 @@ std::vector<pid_t> all_processes() {
   return found;
 }
 
-// The parent of a process; 0: it has ended.
-pid_t parent_of(pid_t pid) {
-  std::ifstream file(path_of(pid, "stat"));
-  std::string line;
-  std::getline(file, line);
-  // "pid (name) state parent": the name may hold anything.
-  const size_t name_end = line.rfind(')');
-  int parent = 0;
-  if (name_end == std::string::npos ||
-      std::sscanf(line.c_str() + name_end + 1, " %*c %d", &parent) != 1)
-    return 0;
-  return parent;
-}
-
 }  // namespace
 
 Status Process::open(pid_t pid, Process* process) {
@@ -90,6 +76,12 @@ bool Process::read(uint64_t address, void* into, size_t bytes) const {
     bytes -= static_cast<size_t>(got);
   }
   return true;
+}
+
+bool Process::write(uint64_t address, int64_t word) const {
+  const launcher::UniqueFd memory(::open(path_of(pid_, "mem").c_str(), O_WRONLY | O_CLOEXEC));
+  return memory.get() >= 0 &&
+         pwrite(memory.get(), &word, sizeof word, static_cast<off_t>(address)) == sizeof word;
 }
 
 bool Process::find_mappings(std::vector<Mapped>* found) const {
@@ -149,6 +141,19 @@ std::vector<pid_t> candidates() {
     }
   }
   return found;
+}
+
+pid_t parent_of(pid_t pid) {
+  std::ifstream file(path_of(pid, "stat"));
+  std::string line;
+  std::getline(file, line);
+  // "pid (name) state parent": the name may hold anything.
+  const size_t name_end = line.rfind(')');
+  int parent = 0;
+  if (name_end == std::string::npos ||
+      std::sscanf(line.c_str() + name_end + 1, " %*c %d", &parent) != 1)
+    return 0;
+  return parent;
 }
 
 std::vector<pid_t> with_children(pid_t pid) {

@@ -1,5 +1,6 @@
 // The memory of a process of a running job, read from outside by the kernel's leave: it shows it to
-// the same user and to root. Nothing is asked of the process, and nothing in it is changed.
+// the same user and to root. Nothing is asked of the process. Nothing in it is changed, but for
+// the word that `skerry trace` sets (memory/spans.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -39,6 +40,9 @@ class Process {
     return read(reinterpret_cast<uint64_t>(address), static_cast<void*>(into), sizeof *into);
   }
 
+  // One aligned word. False: it has ended, or the kernel forbids it.
+  bool write(uint64_t address, int64_t word) const;
+
   // Shared memory of Skerry that it maps. False: it has ended.
   bool find_mappings(std::vector<Mapped>* found) const;
   // Its segments but the control segments, by SegmentId::packed.
@@ -58,6 +62,8 @@ Resident resident(pid_t pid);
 
 // The processes of this machine that map Skerry's shared memory and may be looked at.
 std::vector<pid_t> candidates();
+// 0: it has ended.
+pid_t parent_of(pid_t pid);
 // `pid` and all processes that it started.
 std::vector<pid_t> with_children(pid_t pid);
 

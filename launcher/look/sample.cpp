@@ -1,6 +1,8 @@
 #include "launcher/look/sample.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
 
 #include "core/futex.hpp"
 
@@ -42,8 +44,20 @@ uint64_t count_queued(const RankView& rank, const memory::ControlLayout& layout)
   return count;
 }
 
+// What it issued to each node.
+std::vector<operation::NodeTraffic> traffic_of(const RankView& rank,
+                                               const job::LocalCounters& local) {
+  std::vector<operation::NodeTraffic> to(static_cast<size_t>(rank.panel.nodes));
+  if (rank.panel.traffic != nullptr)
+    (void)rank.process->read(reinterpret_cast<uint64_t>(rank.panel.traffic), to.data(),
+                             to.size() * sizeof to.front());
+  to[static_cast<size_t>(rank.panel.node)] = {local.operations, local.bytes};
+  return to;
+}
+
 RankSample sample_rank(const RankView& rank, uint64_t held) {
   RankSample out;
+  out.time_ns = monotonic_ns();
   out.rank = rank.rank;
   out.node = rank.panel.node;
   out.pid = rank.process->pid();
@@ -63,17 +77,16 @@ RankSample sample_rank(const RankView& rank, uint64_t held) {
   const Resident memory = resident(out.pid);
   out.values[own_bytes] = memory.own_bytes;
   out.values[shared_bytes] = memory.shared_bytes;
-  if (const auto wait = wait_of(rank)) {
-    out.waits = wait->text;
-    out.waits_since_ns = wait->since_ns;
-    out.values[lock_waits] = wait->lock ? 1 : 0;
-  }
+  out.wait = wait_of(rank);
+  out.values[lock_waits] = out.wait && out.wait->lock ? 1 : 0;
+  out.to = traffic_of(rank, local);
   return out;
 }
 
 NodeSample sample_node(const RankView& leader) {
   NodeSample out;
   out.node = leader.panel.node;
+  out.time_ns = monotonic_ns();
   for (uint32_t k = 0; k < std::min<uint32_t>(leader.panel.servers, Config::most_servers); ++k) {
     server::Server::Counters server;
     share::Counters share;
@@ -91,10 +104,33 @@ NodeSample sample_node(const RankView& leader) {
 
 }  // namespace
 
+const RankSample* Sample::find(Rank rank) const {
+  const auto found = std::ranges::lower_bound(ranks, rank, {}, &RankSample::rank);
+  return found != ranks.end() && found->rank == rank ? &*found : nullptr;
+}
+
+Holders Sample::holders_of(const memory::LockName& lock) const {
+  for (const LockSample& each : locks)
+    if (each.lock.segment == lock.segment && each.lock.rank == lock.rank &&
+        each.lock.index == lock.index)
+      return each.holders;
+  Holders none;
+  none.is_known = find(lock.rank) != nullptr;
+  return none;
+}
+
 Sample take_sample(const JobView& job) {
   Sample out;
-  out.time_ns = monotonic_ns();
-  const std::map<Rank, uint64_t> held = locks_held(job);
+  out.job = job.name;
+  out.program = job.program();
+  out.all_ranks = job.all_ranks();
+  out.all_nodes = job.nodes();
+  out.age_ns = monotonic_ns() - job.ranks.front().panel.started_ns;
+  std::map<Rank, uint64_t> held;
+  for (const HeldLock& each : locks_held(job)) {
+    out.locks.push_back({each.lock, holders_of(job, each.lock)});
+    if (!lock::shares(each.word)) ++held[lock::rank_of(each.word)];
+  }
   for (const RankView& rank : job.ranks) {
     const auto own = held.find(rank.rank);
     out.ranks.push_back(sample_rank(rank, own == held.end() ? 0 : own->second));
@@ -103,20 +139,26 @@ Sample take_sample(const JobView& job) {
   return out;
 }
 
-std::vector<Traffic> take_traffic(const JobView& job) {
-  std::vector<Traffic> out;
-  for (const RankView& rank : job.ranks) {
-    const auto nodes = static_cast<size_t>(rank.panel.nodes);
-    Traffic one{rank.rank, rank.panel.node, std::vector<operation::NodeTraffic>(nodes)};
-    if (rank.panel.traffic != nullptr)
-      (void)rank.process->read(reinterpret_cast<uint64_t>(rank.panel.traffic), one.to.data(),
-                               nodes * sizeof one.to.front());
-    job::LocalCounters local;
-    if (rank.process->read(rank.panel.local, &local))
-      one.to[static_cast<size_t>(one.node)] = {local.operations, local.bytes};
-    out.push_back(std::move(one));
-  }
-  return out;
+void merge(Sample&& other, Sample* one) {
+  const auto add = [](auto&& from, auto* to, auto key) {
+    for (auto& each : from)
+      if (std::ranges::find(*to, each.*key, key) == to->end()) to->push_back(std::move(each));
+    std::ranges::sort(*to, {}, key);
+  };
+  // A rank holds locks of homes on several machines.
+  for (RankSample& each : one->ranks)
+    if (const RankSample* const theirs = other.find(each.rank); theirs == nullptr)
+      for (const LockSample& lock : other.locks)
+        each.values[locks_taken] += !lock::shares(lock.holders.word) &&
+                                    lock.holders.ranks == std::vector<Rank>{each.rank};
+  for (RankSample& each : other.ranks)
+    for (const LockSample& lock : one->locks)
+      each.values[locks_taken] += !lock::shares(lock.holders.word) &&
+                                  lock.holders.ranks == std::vector<Rank>{each.rank};
+  for (LockSample& each : other.locks)
+    if (one->find(each.lock.rank) == nullptr) one->locks.push_back(std::move(each));
+  add(other.ranks, &one->ranks, &RankSample::rank);
+  add(other.nodes, &one->nodes, &NodeSample::node);
 }
 
 }  // namespace skerry::look

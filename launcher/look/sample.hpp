@@ -1,8 +1,11 @@
-// One reading of what the ranks and nodes of a job count.
+// One reading of what the ranks and nodes of a job count and wait for: of those of one machine, or
+// of several together.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,31 +38,46 @@ enum NodeValue : uint8_t { requests, wire_bytes, clients, trunks, memory_bytes, 
 extern const Value rank_value[rank_values];
 extern const Value node_value[node_values];
 
+// Times are of the monotonic clock of the machine that the rank or node is on: only differences to
+// others of the same one mean anything.
 struct RankSample {
   Rank rank = no_rank;
   int32_t node = 0;
   pid_t pid = 0;
-  std::string waits;  // empty: it does not wait
-  int64_t waits_since_ns = 0;
+  int64_t time_ns = 0;       // of this reading
+  std::optional<Wait> wait;  // none: it does not wait
   uint64_t values[rank_values] = {};
+  std::vector<operation::NodeTraffic> to;  // what it issued to each node, the own one among them
 };
 struct NodeSample {
   int32_t node = 0;
+  int64_t time_ns = 0;
   uint64_t values[node_values] = {};
 };
+struct LockSample {
+  memory::LockName lock;
+  Holders holders;
+};
 struct Sample {
-  int64_t time_ns = 0;
-  std::vector<RankSample> ranks;  // ascending
-  std::vector<NodeSample> nodes;  // ascending; those whose data server is on this machine
+  std::string job, program;
+  int32_t all_ranks = 0, all_nodes = 0;  // of the job
+  int64_t age_ns = 0;
+  std::vector<RankSample> ranks;            // ascending; those that are seen
+  std::vector<NodeSample> nodes;            // ascending; those whose data server is seen
+  std::vector<LockSample> locks;            // of seen homes, those that somebody holds
+  std::vector<std::string> remarks;         // a line for each host that did not answer
+  const RankSample* find(Rank rank) const;  // null: it is not seen
+  Holders holders_of(const memory::LockName& lock) const;
 };
-Sample take_sample(const JobView& job);
+Sample take_sample(const JobView& job);  // of this machine
+// Of all machines of the job, if its launcher was `skerry run`; otherwise of this one.
+Sample take_whole_sample(const JobView& job);
 
-// What a rank issued to each node; the own node among them.
-struct Traffic {
-  Rank rank = no_rank;
-  int32_t node = 0;
-  std::vector<operation::NodeTraffic> to;
-};
-std::vector<Traffic> take_traffic(const JobView& job);
+// What one machine tells another of the same version.
+std::vector<std::byte> encode(const Sample& sample);
+// Errors: invalid.
+Status decode(std::span<const std::byte> bytes, Sample* sample);
+// Adds what `one` does not have yet.
+void merge(Sample&& other, Sample* one);
 
 }  // namespace skerry::look

@@ -19,28 +19,14 @@ constexpr const char* usage =
     "  --json  the same for programs\n\n"
     "Exit status: 0; 3: there is a circle; 1: no such job; 2: wrong words.\n";
 
-struct RankLine {
-  const RankView* rank = nullptr;
-  std::optional<Wait> wait;
-  Holders holders;  // of the lock that it waits for
-};
-
-std::vector<RankLine> read_all(const JobView& job) {
-  std::vector<RankLine> lines;
-  for (const RankView& rank : job.ranks) {
-    RankLine line{&rank, wait_of(rank), {}};
-    if (line.wait && line.wait->lock) line.holders = holders_of(job, line.wait->lock);
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
-std::vector<Edge> edges_of(const std::vector<RankLine>& lines) {
+std::vector<Edge> edges_of(const Sample& sample) {
   std::vector<Edge> edges;
-  for (const RankLine& line : lines)
-    if (line.wait && line.wait->lock && line.holders.ranks.size() == 1 && line.holders.unnamed == 0)
-      edges.push_back(
-          {{line.rank->rank, line.wait->lock, line.wait->since_ns}, line.holders.ranks.front()});
+  for (const RankSample& rank : sample.ranks) {
+    if (!rank.wait || !rank.wait->lock) continue;
+    const Holders holders = sample.holders_of(rank.wait->lock);
+    if (holders.ranks.size() == 1 && holders.unnamed == 0)
+      edges.push_back({{rank.rank, rank.wait->lock, rank.wait->since_ns}, holders.ranks.front()});
+  }
   return edges;
 }
 
@@ -52,20 +38,19 @@ bool same(const Circle& one, const Circle& other) {
 
 // One that is still there a moment later: the first look was no moment, and locks may have changed
 // hands during it.
-std::vector<Circle> lasting_circles(const JobView& job, const std::vector<RankLine>& lines) {
-  std::vector<Circle> found = circles_in(edges_of(lines));
+std::vector<Circle> lasting_circles(const JobView& job, const Sample& sample) {
+  std::vector<Circle> found = circles_in(edges_of(sample));
   if (found.empty()) return found;
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const std::vector<Circle> again = circles_in(edges_of(read_all(job)));
+  const std::vector<Circle> again = circles_in(edges_of(take_whole_sample(job)));
   std::erase_if(found, [&](const Circle& each) {
     return std::ranges::none_of(again, [&](const Circle& other) { return same(each, other); });
   });
   return found;
 }
 
-std::string holders_text(const RankLine& line) {
-  const Holders& holders = line.holders;
-  if (!holders.is_known) return "; its home is not on this machine: look there";
+std::string holders_text(const Holders& holders) {
+  if (!holders.is_known) return "; its home is on another machine: look there";
   if (holders.ranks.empty() && holders.unnamed == 0) return "; nobody holds it now";
   std::string text = lock::shares(holders.word) ? ", shared by" : ", held by";
   for (const Rank rank : holders.ranks) text += concat(" rank ", rank);
@@ -83,54 +68,46 @@ std::string text_of(const Circle& circle) {
   return text;
 }
 
-double seconds_since(int64_t since_ns) {
-  return static_cast<double>(std::max<int64_t>(monotonic_ns() - since_ns, 0)) / 1e9;
-}
+double seconds(int64_t ns) { return static_cast<double>(std::max<int64_t>(ns, 0)) / 1e9; }
 
-void print(const JobView& job, const std::vector<RankLine>& lines,
-           const std::vector<Circle>& circles) {
-  std::printf("job %s: %d ranks on %d nodes for %.1f s: %s\n", job.name.c_str(), job.all_ranks(),
-              job.nodes(), seconds_since(job.ranks.front().panel.started_ns),
-              job.program().c_str());
-  for (const RankLine& line : lines) {
-    const RankView& rank = *line.rank;
-    std::printf("rank %d (node %d, process %d) ", rank.rank, rank.panel.node, rank.process->pid());
-    if (!line.wait) {
+void print(const Sample& sample, const std::vector<Circle>& circles) {
+  std::printf("job %s: %d ranks on %d nodes for %.1f s: %s\n", sample.job.c_str(), sample.all_ranks,
+              sample.all_nodes, seconds(sample.age_ns), sample.program.c_str());
+  for (const RankSample& rank : sample.ranks) {
+    std::printf("rank %d (node %d, process %d) ", rank.rank, rank.node, rank.pid);
+    if (!rank.wait) {
       std::printf("does not wait\n");
       continue;
     }
-    const bool locks = static_cast<bool>(line.wait->lock);
-    std::printf("waits for %.1f s: %s%s\n", seconds_since(line.wait->since_ns),
-                (locks ? name_of(line.wait->lock) : line.wait->text).c_str(),
-                locks ? holders_text(line).c_str() : "");
+    const auto& [since_ns, text, lock] = *rank.wait;
+    const std::string what = lock ? name_of(lock) + holders_text(sample.holders_of(lock)) : text;
+    std::printf("waits for %.1f s: %s\n", seconds(rank.time_ns - since_ns), what.c_str());
   }
   for (const Circle& circle : circles) std::printf("deadlock: %s\n", text_of(circle).c_str());
-  std::fputs(elsewhere(job, "stacks").c_str(), stdout);
+  std::fputs(elsewhere(sample, "stacks").c_str(), stdout);
 }
 
-void print_json(const JobView& job, const std::vector<RankLine>& lines,
-                const std::vector<Circle>& circles) {
-  std::string out = concat("{\"job\": ", quoted(job.name), ", \"ranks\": [");
-  for (const RankLine& line : lines) {
-    out += concat(&line == &lines.front() ? "" : ", ", "{\"rank\": ", line.rank->rank,
-                  ", \"node\": ", line.rank->panel.node, ", \"pid\": ", line.rank->process->pid(),
-                  ", \"waits\": ");
-    if (!line.wait) {
-      out += "null}";
-      continue;
-    }
-    out += concat("{\"seconds\": ", seconds_since(line.wait->since_ns),
-                  ", \"for\": ", quoted(line.wait->text));
-    if (const memory::LockName& lock = line.wait->lock) {
-      out += concat(", \"lock\": {\"segment\": [", lock.segment.owner, ", ",
-                    lock.segment.generation, "], \"home\": ", lock.rank,
-                    ", \"index\": ", lock.index, ", \"holders\": [");
-      for (const Rank& rank : line.holders.ranks)
-        out += concat(&rank == &line.holders.ranks.front() ? "" : ", ", rank);
-      out += concat("], \"unnamed_holders\": ", line.holders.unnamed, "}");
-    }
-    out += "}}";
+std::string json_of(const Sample& sample, const RankSample& rank) {
+  std::string out = concat("{\"rank\": ", rank.rank, ", \"node\": ", rank.node,
+                           ", \"pid\": ", rank.pid, ", \"waits\": ");
+  if (!rank.wait) return out + "null}";
+  out += concat("{\"seconds\": ", seconds(rank.time_ns - rank.wait->since_ns),
+                ", \"for\": ", quoted(rank.wait->text));
+  if (const memory::LockName& lock = rank.wait->lock) {
+    const Holders holders = sample.holders_of(lock);
+    out += concat(", \"lock\": {\"segment\": [", lock.segment.owner, ", ", lock.segment.generation,
+                  "], \"home\": ", lock.rank, ", \"index\": ", lock.index, ", \"holders\": [");
+    for (const Rank& each : holders.ranks)
+      out += concat(&each == &holders.ranks.front() ? "" : ", ", each);
+    out += concat("], \"unnamed_holders\": ", holders.unnamed, "}");
   }
+  return out + "}}";
+}
+
+void print_json(const Sample& sample, const std::vector<Circle>& circles) {
+  std::string out = concat("{\"job\": ", quoted(sample.job), ", \"ranks\": [");
+  for (const RankSample& rank : sample.ranks)
+    out += concat(&rank == &sample.ranks.front() ? "" : ", ", json_of(sample, rank));
   out += "], \"circles\": [";
   for (const Circle& circle : circles) {
     out += &circle == &circles.front() ? "[" : ", [";
@@ -144,7 +121,8 @@ int list_jobs(const std::vector<JobView>& jobs) {
   for (const JobView& job : jobs)
     std::printf("%s  %d ranks on %d nodes, %zu of them here, for %.0f s: %s\n", job.name.c_str(),
                 job.all_ranks(), job.nodes(), job.ranks.size(),
-                seconds_since(job.ranks.front().panel.started_ns), job.program().c_str());
+                seconds(monotonic_ns() - job.ranks.front().panel.started_ns),
+                job.program().c_str());
   return 0;
 }
 
@@ -183,10 +161,10 @@ int stacks_main(const std::vector<std::string>& words) {
   }
   JobView job;
   if (!open_job("stacks", read.job, &job)) return 1;
-  const std::vector<RankLine> lines = read_all(job);
-  const std::vector<Circle> circles = lasting_circles(job, lines);
-  if (read.has("--json")) print_json(job, lines, circles);
-  else print(job, lines, circles);
+  const Sample sample = take_whole_sample(job);
+  const std::vector<Circle> circles = lasting_circles(job, sample);
+  if (read.has("--json")) print_json(sample, circles);
+  else print(sample, circles);
   return circles.empty() ? 0 : 3;
 }
 

@@ -9,13 +9,15 @@
 
 #include "core/futex.hpp"
 #include "launcher/look/commands.hpp"
+#include "launcher/look/metrics.hpp"
 #include "launcher/look/sample.hpp"
 
 namespace skerry::look {
 namespace {
 
 constexpr const char* usage =
-    "usage: skerry top [JOB] [--once] [--every SECONDS] [--json | --prometheus]\n\n"
+    "usage: skerry top [JOB] [--once] [--every SECONDS] [--json | --prometheus]\n"
+    "       skerry top [JOB] --metrics [ADDRESS:]PORT | --key\n\n"
     "What the ranks and nodes of a running job do, as a table that refreshes: operations and\n"
     "bytes a second, connections, requests that await an answer, waits, locks held and waited\n"
     "for, memory. Reads the job's memory and asks nothing of it; ends with the job, or Ctrl-C.\n\n"
@@ -24,7 +26,11 @@ constexpr const char* usage =
     "  --once        one table, of half a second\n"
     "  --every S     seconds between two tables, 0.1 to 3600; 1\n"
     "  --json        a line per table, for programs\n"
-    "  --prometheus  once, all values as Prometheus' text\n";
+    "  --prometheus  once, all values as Prometheus' text\n"
+    "  --metrics P   serves that text at http://127.0.0.1:P/metrics, or at another address of "
+    "this\n"
+    "                machine, to who sends the job's key: Authorization: Bearer KEY\n"
+    "  --key         prints the job's key, which only the job's user and root can read\n";
 
 double rate(uint64_t now, uint64_t before, int64_t over_ns) {
   return over_ns <= 0 || now < before
@@ -52,24 +58,23 @@ const NodeSample* same_node(const Sample& sample, const NodeSample& node) {
   return found == sample.nodes.end() ? &node : &*found;
 }
 
-std::string waits_text(const RankSample& rank, int64_t now_ns) {
-  if (rank.waits.empty()) return "";
+std::string waits_text(const RankSample& rank) {
+  if (!rank.wait) return "";
   char since[32];
   std::snprintf(since, sizeof since,
-                "%.1f s: ", static_cast<double>(now_ns - rank.waits_since_ns) / 1e9);
-  return since + rank.waits;
+                "%.1f s: ", static_cast<double>(rank.time_ns - rank.wait->since_ns) / 1e9);
+  return since + rank.wait->text;
 }
 
-void print_table(const JobView& job, const Sample& before, const Sample& now) {
-  const int64_t over_ns = now.time_ns - before.time_ns;
-  std::printf("job %s: %d ranks on %d nodes: %.60s\n\n", job.name.c_str(), job.all_ranks(),
-              job.nodes(), job.program().c_str());
+void print_table(const Sample& before, const Sample& now) {
+  std::printf("job %s: %d ranks on %d nodes: %.60s\n\n", now.job.c_str(), now.all_ranks,
+              now.all_nodes, now.program.c_str());
   std::printf("%5s %9s %9s %6s %8s %8s\n", "node", "request/s", "wire B/s", "conn", "trunks",
               "segments");
   for (const NodeSample& node : now.nodes) {
     const NodeSample& old = *same_node(before, node);
     const auto per_second = [&](NodeValue v) {
-      return short_number(rate(node.values[v], old.values[v], over_ns));
+      return short_number(rate(node.values[v], old.values[v], node.time_ns - old.time_ns));
     };
     const auto value = [&](NodeValue v) {
       return short_number(static_cast<double>(node.values[v]));
@@ -83,7 +88,7 @@ void print_table(const JobView& job, const Sample& before, const Sample& now) {
   for (const RankSample& rank : now.ranks) {
     const RankSample& old = *same_rank(before, rank);
     const auto per_second = [&](RankValue v) {
-      return short_number(rate(rank.values[v], old.values[v], over_ns));
+      return short_number(rate(rank.values[v], old.values[v], rank.time_ns - old.time_ns));
     };
     const auto value = [&](RankValue v) {
       return short_number(static_cast<double>(rank.values[v]));
@@ -92,9 +97,9 @@ void print_table(const JobView& job, const Sample& before, const Sample& now) {
                 per_second(operations).c_str(), per_second(bytes).c_str(),
                 value(connections).c_str(), value(queued).c_str(), value(locks_taken).c_str(),
                 value(lock_waits).c_str(), value(own_bytes).c_str(), value(shared_bytes).c_str(),
-                waits_text(rank, now.time_ns).c_str());
+                waits_text(rank).c_str());
   }
-  std::fputs(elsewhere(job, "top").c_str(), stdout);
+  std::fputs(elsewhere(now, "top").c_str(), stdout);
 }
 
 // {"name": value, ..., "name_per_second": rate, ...}
@@ -110,44 +115,22 @@ std::string json_values(const Value* names, size_t count, const uint64_t* now,
   return out;
 }
 
-void print_json(const JobView& job, const Sample& before, const Sample& now) {
-  const int64_t over_ns = now.time_ns - before.time_ns;
-  std::string out = concat("{\"job\": ", quoted(job.name), ", \"nodes\": [");
+void print_json(const Sample& before, const Sample& now) {
+  std::string out = concat("{\"job\": ", quoted(now.job), ", \"nodes\": [");
   for (const NodeSample& node : now.nodes)
-    out += concat(
-        &node == &now.nodes.front() ? "" : ", ", "{\"node\": ", node.node,
-        json_values(node_value, node_values, node.values, same_node(before, node)->values, over_ns),
-        "}");
+    out += concat(&node == &now.nodes.front() ? "" : ", ", "{\"node\": ", node.node,
+                  json_values(node_value, node_values, node.values, same_node(before, node)->values,
+                              node.time_ns - same_node(before, node)->time_ns),
+                  "}");
   out += "], \"ranks\": [";
   for (const RankSample& rank : now.ranks)
-    out += concat(
-        &rank == &now.ranks.front() ? "" : ", ", "{\"rank\": ", rank.rank,
-        ", \"node\": ", rank.node, ", \"pid\": ", rank.pid,
-        json_values(rank_value, rank_values, rank.values, same_rank(before, rank)->values, over_ns),
-        ", \"waits\": ", rank.waits.empty() ? "null" : quoted(rank.waits), "}");
+    out += concat(&rank == &now.ranks.front() ? "" : ", ", "{\"rank\": ", rank.rank,
+                  ", \"node\": ", rank.node, ", \"pid\": ", rank.pid,
+                  json_values(rank_value, rank_values, rank.values, same_rank(before, rank)->values,
+                              rank.time_ns - same_rank(before, rank)->time_ns),
+                  ", \"waits\": ", rank.wait ? quoted(rank.wait->text) : "null", "}");
   std::printf("%s]}\n", out.c_str());
   std::fflush(stdout);
-}
-
-void print_prometheus(const JobView& job, const Sample& now) {
-  const auto head = [](const Value& value, const char* of) {
-    const char* const ending = value.only_grows ? "_total" : "";
-    std::printf("# HELP skerry_%s_%s%s %s\n# TYPE skerry_%s_%s%s %s\n", of, value.name, ending,
-                value.meaning, of, value.name, ending, value.only_grows ? "counter" : "gauge");
-    return concat("skerry_", of, "_", value.name, ending);
-  };
-  for (size_t i = 0; i < node_values; ++i) {
-    const std::string name = head(node_value[i], "node");
-    for (const NodeSample& node : now.nodes)
-      std::printf("%s{job=\"%s\",node=\"%d\"} %llu\n", name.c_str(), job.name.c_str(), node.node,
-                  static_cast<unsigned long long>(node.values[i]));
-  }
-  for (size_t i = 0; i < rank_values; ++i) {
-    const std::string name = head(rank_value[i], "rank");
-    for (const RankSample& rank : now.ranks)
-      std::printf("%s{job=\"%s\",node=\"%d\",rank=\"%d\"} %llu\n", name.c_str(), job.name.c_str(),
-                  rank.node, rank.rank, static_cast<unsigned long long>(rank.values[i]));
-  }
 }
 
 }  // namespace
@@ -155,8 +138,8 @@ void print_prometheus(const JobView& job, const Sample& now) {
 int top_main(const std::vector<std::string>& words) {
   Words read;
   int status = 0;
-  if (!read_words(words, "top", usage, {"--once", "--json", "--prometheus"}, {"--every"}, &read,
-                  &status))
+  if (!read_words(words, "top", usage, {"--once", "--json", "--prometheus", "--key"},
+                  {"--every", "--metrics"}, &read, &status))
     return status;
   const std::string given = read.value("--every", read.has("--once") ? "0.5" : "1");
   char* end = nullptr;
@@ -169,18 +152,24 @@ int top_main(const std::vector<std::string>& words) {
     return std::fputs("skerry top: give --json or --prometheus, not both\n", stderr), 2;
   JobView job;
   if (!open_job("top", read.job, &job)) return 1;
-  Sample before = take_sample(job);
-  if (read.has("--prometheus")) return print_prometheus(job, before), 0;
+  if (read.has("--key")) return std::printf("%s\n", metrics_key(job).c_str()), 0;
+  if (const std::string place = read.value("--metrics", ""); !place.empty()) {
+    const Status served = serve_metrics(place, job.name);
+    if (!served.ok()) std::fprintf(stderr, "skerry top: %s\n", served.message().c_str());
+    return served.ok() ? 0 : 1;
+  }
+  Sample before = take_whole_sample(job);
+  if (read.has("--prometheus")) return std::fputs(prometheus_text(before).c_str(), stdout), 0;
   const bool clears = !read.has("--once") && !read.has("--json") && isatty(STDOUT_FILENO) != 0;
   const std::string name = job.name;
   do {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     // Anew, for segments come and go.
     if (!find_job(name, &job).ok()) break;
-    const Sample now = take_sample(job);
+    const Sample now = take_whole_sample(job);
     if (clears) std::fputs("\033[H\033[2J", stdout);
-    if (read.has("--json")) print_json(job, before, now);
-    else print_table(job, before, now);
+    if (read.has("--json")) print_json(before, now);
+    else print_table(before, now);
     std::fflush(stdout);
     before = now;
   } while (!read.has("--once"));

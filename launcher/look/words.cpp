@@ -67,12 +67,16 @@ std::string name_of(const memory::LockName& lock) {
                 lock.segment.generation, ")");
 }
 
-std::string elsewhere(const JobView& job, const std::string& command) {
-  const auto here = static_cast<int32_t>(job.ranks.size());
-  if (here >= job.all_ranks()) return "";
-  return concat(here, " of ", job.all_ranks(),
-                " ranks are seen on this machine; on the others: ", "skerry ", command, " ",
-                job.name, "\n");
+std::string elsewhere(const Sample& sample, const std::string& command) {
+  std::string text;
+  for (const std::string& remark : sample.remarks) text += concat(remark, "\n");
+  const auto seen = static_cast<int32_t>(sample.ranks.size());
+  if (seen < sample.all_ranks && sample.remarks.empty())
+    text += concat(seen, " of ", sample.all_ranks,
+                   " ranks are seen: the job was not started by `skerry run`, whose agents show "
+                   "other hosts; there: skerry ",
+                   command, " ", sample.job, "\n");
+  return text;
 }
 
 std::string quoted(const std::string& text) {

@@ -8,6 +8,7 @@ seconds, a circle of locks named within 2 s, is about one call of `skerry stacks
 """
 
 import argparse
+import http.client
 import json
 import os
 import re
@@ -158,6 +159,7 @@ class Stacks(unittest.TestCase):
             (["top", "--every", "0"], "0.1 to 3600"),
             (["top", "--every"], "needs a value"),
             (["matrix", "--svg"], "needs a value"),
+            (["trace", "--every-ms", "0"], "0.1 to 1000"),
         ]:
             with self.subTest(words=words):
                 done = skerry(*words)
@@ -207,6 +209,48 @@ class Top(Counts):
             self.assertEqual((rank["locks_held"], rank["lock_waits"]), (1, 1))
 
 
+class Metrics(unittest.TestCase):
+    def get(self, port, path="/metrics", key=None):
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def test_who_has_the_key_gets_the_values(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with job("traffic", 4, 2) as process:
+            key = until(lambda: skerry("top", process.pid, "--key"), lambda s: s.stdout).stdout
+            self.assertRegex(key, "^[0-9a-f]{32}\n$")
+            words = ["top", str(process.pid), "--metrics", str(port)]
+            server = subprocess.Popen(
+                [build / "bin/skerry", *words], stdout=subprocess.PIPE, text=True
+            )
+            try:
+                self.assertIn(f"at {port}/metrics", server.stdout.readline())
+                self.assertEqual(self.get(port)[0], 401)
+                self.assertEqual(self.get(port, key="0" * 32)[0], 401)
+                self.assertEqual(self.get(port, key=key[:31])[0], 401)
+                self.assertEqual(self.get(port, "/", key.strip())[0], 404)
+                with socket.create_connection(("127.0.0.1", port)) as silent:  # keeps nobody out
+                    status, text = self.get(port, key=key.strip())
+                    silent.close()
+                self.assertEqual(status, 200)
+                self.assertRegex(text, r'(?m)^skerry_rank_bytes_total\{.*rank="0"\} [1-9]\d*$')
+                taken = skerry("top", process.pid, "--metrics", port)
+                self.assertEqual(taken.returncode, 1)
+                self.assertIn("in use", taken.stderr)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+            self.assertEqual(server.wait(LIMIT_S), 0, "it ends with the job")
+            server.stdout.close()
+
+
 class Matrix(Counts):
     def test_who_talked_to_whom(self):
         with tempfile.TemporaryDirectory() as place, job("traffic", 4, 2) as process:
@@ -243,7 +287,41 @@ class Trace(unittest.TestCase):
             self.assertEqual(span["name"], f"lock 0 of rank {1 - rank}")
             self.assertEqual(span["args"]["held by"], f"rank {1 - rank}")
             self.assertGreater(span["dur"], 100_000)
+            self.assertTrue(span["args"]["goes on"])
         self.assertTrue(any(event["ph"] == "C" for event in events))
+
+    def trace(self, process, seconds):
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / "trace.json"
+            done = skerry("trace", process.pid, "--seconds", seconds, "--output", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(path.read_text())["traceEvents"]
+
+    def test_operations(self):
+        with job("traffic", 4, 2) as process:
+            until(lambda: skerry("stacks", process.pid), lambda s: s.stdout)
+            events = self.trace(process, 0.5)
+        spans = [event for event in events if event["ph"] == "X" and event["tid"] == 0]
+        puts = [span for span in spans if span["name"] == "put"]
+        self.assertEqual({span["args"]["target"] for span in puts}, {0, 1, 2, 3})
+        self.assertEqual({span["args"]["bytes"] for span in puts}, {1000})
+        self.assertTrue(any(span["name"] == "fence" for span in spans))
+        (wait,) = [event for event in events if event["ph"] == "X" and event["tid"] == 1]
+        self.assertRegex(wait["name"], "^counter ", "a barrier")
+
+    def test_after_a_killed_reader_another_one_can(self):
+        with job("traffic", 2, 1) as process:
+            until(lambda: skerry("stacks", process.pid), lambda s: s.stdout)
+            with tempfile.TemporaryDirectory() as place:
+                path = Path(place) / "trace.json"
+                words = ["trace", str(process.pid), "--seconds", "600", "--output", str(path)]
+                reader = subprocess.Popen([build / "bin/skerry", *words])
+                until(lambda: path.exists() and path.stat().st_size > 100_000, bool)
+                reader.kill()
+                reader.wait()
+            # A later one sees what it switched on itself.
+            self.assertTrue(any(event["name"] == "put" for event in self.trace(process, 0.3)))
+            self.assertIsNone(process.poll())
 
 
 class Crash(unittest.TestCase):

@@ -1,6 +1,7 @@
 // Jobs that look_test.py looks at. Most end only when they are killed.
 //
 //   looked_at mutexes|windows   ranks 0 and 1 take two locks in opposite order
+//             far_mutexes       the first and the last rank do
 //             waits             4 ranks, of which each waits for something else
 //             traffic           rank 0 puts into everybody's memory
 //             crash|abort       rank 1 dies
@@ -13,12 +14,13 @@
 
 namespace {
 
-void lock_mutexes(skerry_job* job, int rank) {
+// Ranks 0 and `other`.
+void lock_mutexes(skerry_job* job, int rank, int other) {
   skerry_mutexes* mutexes = nullptr;
   OK(skerry_mutexes_create(skerry_world(job), 1, &mutexes));
-  if (rank < 2) OK(skerry_mutex_lock(mutexes, rank, 0));
+  if (rank == 0 || rank == other) OK(skerry_mutex_lock(mutexes, rank, 0));
   OK(skerry_barrier(skerry_world(job)));
-  if (rank < 2) OK(skerry_mutex_lock(mutexes, 1 - rank, 0));
+  if (rank == 0 || rank == other) OK(skerry_mutex_lock(mutexes, other - rank, 0));
 }
 
 void lock_windows(skerry_job* job, int rank) {
@@ -70,7 +72,8 @@ int main(int count, char** arguments) {
   skerry_job* job = nullptr;
   OK(skerry_init(nullptr, &job));
   const int rank = skerry_rank(job);
-  if (std::strcmp(what, "mutexes") == 0) lock_mutexes(job, rank);
+  if (std::strcmp(what, "mutexes") == 0) lock_mutexes(job, rank, 1);
+  else if (std::strcmp(what, "far_mutexes") == 0) lock_mutexes(job, rank, skerry_size(job) - 1);
   else if (std::strcmp(what, "windows") == 0) lock_windows(job, rank);
   else if (std::strcmp(what, "waits") == 0) wait_for_all_kinds(job, rank);
   else if (std::strcmp(what, "traffic") == 0) put_without_end(job, rank);

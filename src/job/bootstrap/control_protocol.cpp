@@ -25,6 +25,8 @@ const char* to_string(FrameType type) {
     case FrameType::input: return "input";
     case FrameType::output_ack: return "output_ack";
     case FrameType::stop: return "stop";
+    case FrameType::look: return "look";
+    case FrameType::looked: return "looked";
     case FrameType::started: return "started";
     case FrameType::not_started: return "not_started";
     case FrameType::output: return "output";
@@ -32,6 +34,8 @@ const char* to_string(FrameType type) {
     case FrameType::lost: return "lost";
     case FrameType::input_ack: return "input_ack";
     case FrameType::stopped: return "stopped";
+    case FrameType::look_wanted: return "look_wanted";
+    case FrameType::report: return "report";
     case FrameType::challenge: return "challenge";
     case FrameType::agent_hello: return "agent_hello";
     case FrameType::agent_welcome: return "agent_welcome";

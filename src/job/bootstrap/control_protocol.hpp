@@ -60,6 +60,10 @@ enum class FrameType : uint16_t {
   input = 34,        // bytes for rank 0's standard input; empty: end of input
   output_ack = 35,   // u32 bytes written out, so that many more may be sent
   stop = 36,         // -: kill what is left, drain the output, answer `stopped` and end
+  look = 37,         // u32 agent, u32 its request: somebody there looks at the job; answered by
+                     // `report`
+  looked = 38,       // u32 request, u32 how many such frames answer it, string host, rest its
+                     // report; passed on to the reader
 
   // agent -> launcher
   started = 48,      // u32 process id of the header's rank
@@ -70,6 +74,8 @@ enum class FrameType : uint16_t {
                    // first process lives on
   input_ack = 53,  // u32 bytes that rank 0 has taken
   stopped = 54,    // -: no process of the agent is left, all output was sent
+  look_wanted = 55,  // u32 request: a reader on this host wants the other hosts' reports
+  report = 56,       // u32 agent, u32 request, rest what skerry-look printed; empty: it failed
 
   // handshake of an agent on another host
   challenge = 64,      // 16 bytes nonce, launcher -> agent

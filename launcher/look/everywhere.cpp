@@ -1,0 +1,101 @@
+// What the other machines of a job show, through the agents of `skerry run` (launcher/lookout.hpp).
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "core/futex.hpp"
+#include "job/bootstrap/control_protocol.hpp"
+#include "launcher/look/commands.hpp"
+#include "launcher/look/sample.hpp"
+#include "launcher/lookout_name.hpp"
+
+namespace skerry::look {
+namespace {
+
+constexpr int64_t patience_ns = 8'000'000'000;
+
+// A connection to the agent that started `rank`: one of its process's ancestors, of the same user.
+// None: it was started otherwise.
+launcher::UniqueFd agent_of(const RankView& rank) {
+  struct stat owner {};
+  pid_t pid = rank.process->pid();
+  if (stat(concat("/proc/", pid).c_str(), &owner) != 0) return {};
+  for (pid = parent_of(pid); pid > 1; pid = parent_of(pid)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string name = launcher::lookout_name(pid);
+    std::memcpy(address.sun_path, name.data(), name.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    launcher::UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ucred peer{};
+    socklen_t bytes = sizeof peer;
+    if (made && connect(made.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+        getsockopt(made.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == pid &&
+        peer.uid == owner.st_uid)
+      return made;
+  }
+  return {};
+}
+
+// *all: how many answers there will be.
+void take_answer(const job::Frame& frame, uint32_t* all, Sample* sample) {
+  job::FrameReader reader(frame);
+  (void)reader.u32();
+  *all = reader.u32();
+  const std::string host(reader.string());
+  const auto report = reader.rest();
+  if (!reader.ok() || *all == 0) return;
+  Sample theirs;
+  const Status status = report.empty() ? error(Code::invalid, "it could not look")
+                                       : decode(report, &theirs);
+  if (!status.ok()) sample->remarks.push_back(concat("host ", host, ": ", status.message()));
+  else merge(std::move(theirs), sample);
+}
+
+void ask(int agent, Sample* sample) {
+  job::FrameBuffer buffer(job::max_link_payload);
+  const int64_t end_ns = monotonic_ns() + patience_ns;
+  uint32_t all = UINT32_MAX;
+  for (uint32_t taken = 0; taken < all;) {
+    const int64_t left_ms = (end_ns - monotonic_ns()) / 1'000'000;
+    pollfd wait{agent, POLLIN, 0};
+    std::byte chunk[64 * 1024];
+    const ssize_t got = left_ms > 0 && poll(&wait, 1, static_cast<int>(left_ms)) > 0
+                            ? read(agent, chunk, sizeof chunk)
+                            : 0;
+    if (got <= 0) {
+      sample->remarks.emplace_back("not all hosts answered");
+      return;
+    }
+    buffer.append({chunk, static_cast<size_t>(got)});
+    std::optional<job::Frame> frame;
+    while (buffer.next(&frame).ok() && frame) {
+      take_answer(*frame, &all, sample);
+      ++taken;
+    }
+  }
+}
+
+}  // namespace
+
+Sample take_whole_sample(const JobView& job) {
+  Sample sample = take_sample(job);
+  if (static_cast<int32_t>(job.ranks.size()) >= job.all_ranks()) return sample;
+  if (const launcher::UniqueFd agent = agent_of(job.ranks.front())) ask(agent.get(), &sample);
+  return sample;
+}
+
+int report_main(const std::vector<std::string>& words) {
+  JobView job;
+  if (words.size() != 1 || !find_job(words[0], &job).ok()) return 1;
+  const std::vector<std::byte> bytes = encode(take_sample(job));
+  return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() ? 0 : 1;
+}
+
+}  // namespace skerry::look
