@@ -406,7 +406,9 @@ def machine(
     site: Optional[Path] = SITE,
     noise: bool = typer.Option(False, help="check the noise too"),
     out: Path = OUT,
-    nodes: Optional[int] = typer.Option(None, help="compute nodes to ask; 2 at most by default"),
+    nodes: Optional[int] = typer.Option(
+        None, min=1, help="compute nodes to ask; 2 at most by default"
+    ),
 ) -> None:
     """What this machine is, as results will say it; behind a scheduler a job asks its nodes."""
     tools = _tools(site)

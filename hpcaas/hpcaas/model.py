@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from . import RESULT_SCHEMA, __version__
 from .errors import BadInput, read_json
@@ -198,12 +198,29 @@ class Sample(BaseModel):
         return self.wall_seconds or self.seconds if self.ok else None
 
 
+class _Described(BaseModel):
+    """Of a machine, what is reckoned with; everything else is only shown."""
+
+    cores: Optional[int] = Field(None, ge=1)
+    sockets: Optional[int] = Field(None, ge=1)
+    threads_per_core: Optional[int] = Field(None, ge=1)
+    memory_gib: Optional[float] = Field(None, gt=0, allow_inf_nan=False)
+    price: Optional[str] = None
+
+
+def _as_described(machine: dict[str, Any]) -> dict[str, Any]:
+    _Described.model_validate(machine, strict=True)
+    return machine
+
+
 class ResultSet(BaseModel):
     """Everything that a report needs, in one file that can be merged with others."""
 
     schema_name: str = Field(RESULT_SCHEMA, alias="schema")
     suite_version: str = __version__
-    machines: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    machines: dict[str, Annotated[dict[str, Any], AfterValidator(_as_described)]] = Field(
+        default_factory=dict
+    )
     provenance: dict[str, dict[str, Any]] = Field(default_factory=dict)
     samples: list[Sample] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
@@ -238,7 +255,13 @@ class ResultSet(BaseModel):
             results = ResultSet.model_validate(raw)
         except ValidationError as error:
             raise BadInput(
-                f"'{path}' does not follow {RESULT_SCHEMA}: {_first(error)}",
+                f"'{path}' does not follow {RESULT_SCHEMA}: {first_error(error)}",
+                "the file was edited or cut; export it again",
+            )
+        absent = {s.machine for s in results.samples} - set(results.machines)
+        if absent:
+            raise BadInput(
+                f"'{path}' does not describe machine '{min(absent)}' of its samples",
                 "the file was edited or cut; export it again",
             )
         if results.suite_version != __version__:
@@ -254,7 +277,7 @@ class ResultSet(BaseModel):
         return results
 
 
-def _first(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
     """The first complaint with its place and value."""
     one = error.errors()[0]
     at = ".".join(map(str, one["loc"])) or "the file"

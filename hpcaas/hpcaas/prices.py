@@ -50,7 +50,7 @@ YEARS = {"reserved-1y": 1, "reserved-3y": 3}
 class PriceRow(BaseModel):
     """Price of one node (one instance)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     provider: str = Field(min_length=1)
     shape: str = Field(min_length=1)
@@ -59,7 +59,7 @@ class PriceRow(BaseModel):
     vcpus: int = Field(ge=1)  # hardware threads as sold
     memory_gib: float = Field(gt=0)
     # None: owned, or a reservation that is paid in advance
-    price: Optional[float] = Field(None, gt=0, allow_inf_nan=False)
+    price: Optional[float] = Field(None, gt=0)
     unit: Unit = Unit.HOUR
     per: Literal["node", "core", "vcpu"] = "node"  # what the price is of
     currency: str = Field(pattern=r"^[A-Z]{3}$")

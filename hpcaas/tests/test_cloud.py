@@ -19,7 +19,8 @@ from hpcaas.errors import BadInput, HpcaasError
 from hpcaas.prices import PriceRow, age_warning
 
 SHAPES = {"aws": ("hpc7a.96xlarge", "us-east-2", 192, 192, 768, 7.2)}
-ACCOUNT = {"aws": ["key_name=mine", "subnet_id=subnet-1"]}
+SUBNET = "subnet-0123456789abcdef0"
+ACCOUNT = {"aws": ["key_name=mine", f"subnet_id={SUBNET}"]}
 RECORDED = Path(__file__).with_name("recorded") / "cloud"
 
 
@@ -80,14 +81,47 @@ def test_a_plan_says_what_it_costs_before_anything_is_rented(plan, provider):
         subprocess.run(["bash", "-n", directory / script], check=True)
 
 
-def test_the_files_are_what_each_tool_documents(plan):
+def test_the_file_says_what_was_asked_for(plan):
     aws = yaml.safe_load((plan("aws", to="aws")[0] / "cluster.yaml").read_text())
     (queue,) = aws["Scheduling"]["SlurmQueues"]
     (nodes,) = queue["ComputeResources"]
-    assert set(aws) <= {"Region", "Image", "HeadNode", "Scheduling", "SharedStorage", "Tags"}
-    assert queue["CapacityType"] == "ONDEMAND" and queue["Networking"]["SubnetIds"] == ["subnet-1"]
+    assert queue["CapacityType"] == "ONDEMAND" and queue["Networking"]["SubnetIds"] == [SUBNET]
     assert (nodes["InstanceType"], nodes["MinCount"], nodes["MaxCount"]) == ("hpc7a.96xlarge", 0, 2)
     assert nodes["Efa"] == {"Enabled": True} and nodes["DisableSimultaneousMultithreading"] is True
+
+
+PCLUSTER = """
+import sys, yaml
+from pcluster.schemas.cluster_schema import ClusterSchema
+
+cluster = ClusterSchema(cluster_name="hpcaas").load(yaml.safe_load(open(sys.argv[1])))
+(queue,) = cluster.scheduling.queues
+print(queue.capacity_type.value, queue.compute_resources[0].max_count)
+"""
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize("term, said", [("on-demand", "ONDEMAND 2"), ("spot", "SPOT 2")])
+def test_parallelcluster_itself_reads_the_file(plan, catalogue, term, said):
+    """AWS's own schema, without a network: it knows every key, and refuses one that it does not."""
+    python = os.environ.get("HPCAAS_PCLUSTER_PYTHON")
+    if not python:
+        pytest.skip("`make test-cloud` installs AWS ParallelCluster beside the suite")
+    spot = yaml.safe_load(catalogue.read_text())
+    spot["prices"].append({**spot["prices"][0], "term": "spot", "price": 2.4})
+    catalogue.write_text(yaml.safe_dump(spot))
+    file = plan("aws", "--term", term)[0] / "cluster.yaml"
+
+    def read():
+        env = {**os.environ, "AWS_DEFAULT_REGION": "us-east-2"}
+        return subprocess.run(
+            [python, "-c", PCLUSTER, file], env=env, capture_output=True, text=True
+        )
+
+    done = read()
+    assert done.returncode == 0 and done.stdout.strip() == said, done.stderr
+    file.write_text(file.read_text().replace("MaxCount", "MostNodes"))
+    assert "'MostNodes': ['Unknown field.']" in read().stderr
 
 
 def test_spot_is_asked_for_where_spot_is_priced(plan, catalogue):

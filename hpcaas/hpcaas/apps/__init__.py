@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..errors import BadInput, HpcaasError
-from .base import App, Run, State
+from .base import App, Build, Prepare, Run, Size, State
 from .configured import from_yaml
 
 
@@ -73,21 +73,42 @@ def _from_file(path: Path) -> list[App]:
     return [guarded(_load(what, kind), what) for what, kind in zip(whats, kinds)]
 
 
-# What the suite calls of a plug-in while it plans, and what must come back; None: anything.
-_CALLED = {"find": State, "build": None, "prepare": None, "run": Run, "impossible": None}
+# What the suite calls of a plug-in while it plans, and what must come back.
+_CALLED: dict[str, Any] = {
+    "find": State,
+    "build": (Build, type(None)),
+    "prepare": (Prepare, type(None)),
+    "run": Run,
+    "impossible": (str, type(None)),
+    "estimate_s": (int, float),
+    "defaults": dict,
+}
+# What it must say of itself.
+_SAID = {
+    **dict.fromkeys(("name", "title", "vertical", "origin", "licence", "check", "figure"), str),
+    "sizes": dict,
+    "axes": dict,
+}
 
 
 def guarded(app: App, what: str) -> App:
-    """The same application; whatever it raises, or does not return, is a message."""
+    """The same application; whatever it raises, or does not say or return, is a message."""
+    for name, kind in _SAID.items():
+        said = getattr(app, name, None)
+        if not isinstance(said, kind) or (not said and name != "axes"):
+            raise BadInput(f"{what} says no {name}", "see docs/adapters.md")
+    if not all(isinstance(size, Size) for size in app.sizes.values()):
+        raise BadInput(f"{what}: a size is no Size", "see docs/adapters.md")
 
-    def guard(name: str, kind: type | None) -> Callable[..., Any]:
+    def guard(name: str, kind: Any) -> Callable[..., Any]:
         method = getattr(app, name)
 
         def call(*args: Any) -> Any:
             found = _load(f"{what}: {name}()", lambda: method(*args))
-            if kind is not None and not isinstance(found, kind):
+            if not isinstance(found, kind):
+                wanted = kind[0] if isinstance(kind, tuple) else kind
                 raise BadInput(
-                    f"{what}: {name}() returned {type(found).__name__}, not {kind.__name__}",
+                    f"{what}: {name}() returned {type(found).__name__}, not {wanted.__name__}",
                     "see docs/adapters.md",
                 )
             return found

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import abc
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Optional
+
+from pydantic.dataclasses import dataclass  # a plug-in that gives a wrong type is told so
 
 from ..errors import BadInput
 from ..model import Answer, Configuration, Figure
@@ -106,7 +108,7 @@ class Reading:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(config={"arbitrary_types_allowed": True})
 class Context:
     """What a recipe may depend on besides the configuration."""
 

@@ -14,9 +14,10 @@ from ..machine import Topology
 from ..plan import REPEATS, Choice, make_plan
 from ..prices import PriceRow, find_row, load_catalogue
 from ..running.jobs import Tools
+from ..site import check_name
 from ..toolchain import Compiler, Mpi
 from .estimate import estimate as make_estimate
-from .providers import provider as find_provider
+from .providers import PROVIDERS, provider as find_provider
 from .state import read_state
 from .write import Campaign, write
 
@@ -60,23 +61,16 @@ def measure_arguments(
     return arguments + [f"--size={s}" for s in size]
 
 
-def _row(rows: list[PriceRow], name: str, region: str, term: str) -> PriceRow:
-    """Price in a region. Oracle's are the same everywhere; its rows say `all`."""
-    in_region = [r for r in rows if r.region in (region, "all")]
-    found = find_row(in_region or rows, name, None if in_region else region, term)
-    return found.model_copy(update={"region": region})
-
-
 def _head(rows: list[PriceRow], name: str, region: str) -> Optional[PriceRow]:
     try:
-        return _row(rows, name, region, "on-demand")
+        return find_row(rows, name, region, "on-demand")
     except BadInput:
         return None
 
 
 @cloud.command("state")
 def state(
-    provider: str = typer.Argument(..., help="aws, azure, gcp or oci"),
+    provider: str = typer.Argument(..., help=", ".join(PROVIDERS)),
     file: Path = typer.Argument(..., help="what the provider's tool said"),
 ) -> None:
     """creating, ready ADDRESS, failed, deleting or gone: for run.sh."""
@@ -96,7 +90,7 @@ def add_to(
     @cloud.command("plan")
     @axis_options
     def plan(
-        provider: str = typer.Argument(..., help="aws, azure, gcp or oci"),
+        provider: str = typer.Argument(..., help=", ".join(PROVIDERS)),
         shape: str = typer.Option(..., help="instance type, as in the price catalogue"),
         region: str = typer.Option(..., help="the provider's name of the region"),
         budget: float = typer.Option(..., help="hard limit, in the currency of the price"),
@@ -120,10 +114,12 @@ def add_to(
     ) -> None:
         """Writes what create - run - collect - delete would do, with its price and a hard budget.
         Rents nothing."""
+        check_name("--campaign", campaign)
+        check_name("--region", region)
         rented = find_provider(provider)
         rows = load_catalogue(catalogue)
-        row = _row(rows, f"{provider}/{shape}", region, term)
-        head = _head(rows, f"{provider}/{rented.head_shape}", region)
+        row = find_row(rows, f"{provider}/{shape}", region, term)
+        head = _head(rows, f"{provider}/{rented.head_for(row)}", region)
         tools = assumed(tools_of(site, names))
         choice = choice_of(names, tools, size, mode, repeats, values)
         nodes = choice.most_nodes

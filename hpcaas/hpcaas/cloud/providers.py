@@ -1,11 +1,13 @@
 """The provider whose files are written: which of its tools makes a Slurm cluster, what that reads,
-and what only the user knows. That tool has checked no file yet: run its own dry run first."""
+and what only the user knows. A provider stands here only if its own tool reads the files, which
+`make test-cloud` tries without a network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ..errors import BadInput
+from ..prices import PriceRow
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,9 @@ class Provider:
     title: str
     tool: str
     files: tuple[str, ...]  # templates under templates/NAME, and the names of what is written
-    head_shape: str  # where Slurm's daemons and the suite's planning run
+    # Where Slurm's daemons and the suite's planning run: of the compute nodes' architecture.
+    head_shape: str
+    arm_head_shape: str
     # variables of the templates that nobody but the user knows, with what they are
     account: dict[str, str]
     user: str  # who logs in on the head node
@@ -26,6 +30,10 @@ class Provider:
     teardown_min: float
     source: str  # where the schema of the files is documented
 
+    def head_for(self, row: PriceRow) -> str:
+        arm = "Graviton" in (row.processor or "")
+        return self.arm_head_shape if arm else self.head_shape
+
 
 PROVIDERS = {
     p.name: p
@@ -36,6 +44,7 @@ PROVIDERS = {
             "pcluster",
             ("cluster.yaml",),
             "c6a.xlarge",
+            "c7g.xlarge",
             {
                 "subnet_id": "subnet-... in the availability zone that has the shape",
                 "key_name": "name of an EC2 key pair",

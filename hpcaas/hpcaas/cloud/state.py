@@ -64,7 +64,7 @@ def read_state(provider: str, text: str) -> Seen:
         raise BadInput(f"there is no provider '{provider}'", f"use one of {', '.join(PARSERS)}")
     try:
         return PARSERS[provider](text)
-    except (json.JSONDecodeError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(
             f"this is not what {provider}'s tool says of a cluster "
             f"({type(error).__name__}: {error})",

@@ -21,6 +21,7 @@ COLOURS = ("#1f6feb", "#d9480f", "#2b8a3e", "#862e9c", "#b08900", "#0b7285", "#c
 plt.rcParams.update(
     {
         "svg.fonttype": "none",
+        "text.parse_math": False,  # a dollar sign in a name is a dollar sign
         "font.family": "sans-serif",
         "font.size": 10,
         "axes.spines.top": False,

@@ -69,17 +69,14 @@ def _effects(some: list[Group], evidence: Evidence) -> str:
         clear = evidence.significant(e) is True
         name = f"{e.axis}: {e.value} / {e.best}"
         drawn.append((name, e.ratio.value, e.ratio.low, e.ratio.high, clear))
-    seen = any(clear or value > 1.02 for _, value, _, _, clear in drawn)
-    chart = (
-        ""
-        if not seen
-        else figure(
+    chart = ""
+    if any(clear or value > 1.02 for _, value, _, _, clear in drawn):
+        chart = figure(
             charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
-            "Time with a value relative to the best value of the same axis, over pairs that differ in"
-            " nothing else. Bars: 95 % confidence interval of each alone; blue: more than chance with"
-            " all claims of this page counted; grey: not; diamonds: one value each.",
+            "Time with a value relative to the best value of the same axis, over pairs that differ"
+            " in nothing else. Bars: 95 % confidence interval of each alone; blue: more than chance"
+            " with all claims of this page counted; grey: not; diamonds: one value each.",
         )
-    )
     head = ["choice", "value", "against", "time, ratio", "95 % interval", "verdict", "pairs"]
     return chart + table([*head, "largest"], rows)
 

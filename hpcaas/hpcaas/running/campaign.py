@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import numpy as np
+from pydantic import ValidationError
 
 from ..errors import BadInput, NoSpace
 from ..machine import Topology
-from ..model import ResultSet, Sample, Status, differing, sample_id
+from ..model import ResultSet, Sample, Status, differing, first_error, sample_id
 from ..placement import DEFAULT_DISTRIBUTION, place
 from ..plan import OVERHEAD_S, Plan, Planned
 from ..stats import outliers
@@ -111,9 +112,9 @@ class Campaign:
             if before is None:
                 continue
             other = differing(before, self.machine)
-            if before["id"] != self.machine["id"] or other:
+            if before.get("id") != self.machine["id"] or other:
                 raise BadInput(
-                    f"'{self.directory}' holds samples of machine '{before['id']}', this is"
+                    f"'{self.directory}' holds samples of machine '{before.get('id')}', this is"
                     f" '{self.machine['id']}'" + (f" ({'; '.join(other)})" if other else ""),
                     "give every machine an --out or --campaign of its own, then merge the results",
                 )
@@ -128,7 +129,7 @@ class Campaign:
             if "retry" in entry:
                 self.state.given_up.clear()
             elif "sample" in entry and not _trial(entry):
-                sample = Sample.model_validate(entry["sample"])
+                sample = self._sample(entry)
                 sample.searched = (sample.configuration.key(), sample.repeat) in searched
                 self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
                 # One failure is a result. Repeating it would cost the time of the others; --retry
@@ -136,6 +137,15 @@ class Campaign:
                 if not sample.ok:
                     self.state.given_up.add(sample.configuration.key())
         return sum(len(s) for s in self.state.samples.values())
+
+    def _sample(self, entry: dict[str, Any]) -> Sample:
+        try:
+            return Sample.model_validate(entry["sample"])
+        except ValidationError as error:
+            raise BadInput(
+                f"'{self.journal}' was edited: {first_error(error)}",
+                "put it back as it was, or begin another --campaign",
+            )
 
     def _entries(self) -> list[dict[str, Any]]:
         """The journal without builds and inputs that failed before a `--retry`. A run that went
@@ -484,7 +494,7 @@ class Campaign:
             elif "diagnosed" in entry:
                 diagnoses[entry["diagnosed"]] = entry["diagnosis"]
             elif "sample" in entry and not _trial(entry):
-                results.samples.append(Sample.model_validate(entry["sample"]))
+                results.samples.append(self._sample(entry))
                 results.provenance.update(entry["provenance"])
         for sample in results.samples:
             sample.diagnosis = diagnoses.get(sample.id, sample.diagnosis)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from ..errors import BadInput, HpcaasError, Missing
+from ..errors import BadInput, HpcaasError, Missing, read_json
 from ..machine import Topology, describe, read_topology
 from .jobs import Job, short_hash
 from .noise import Noise
@@ -97,7 +97,11 @@ def known(site: dict[str, Any], out: Path, name: Optional[str] = None) -> Nodes:
             f"the compute nodes behind '{site['scheduler']}' were not looked at yet",
             f"`hpcaas machine --site FILE --out {out}` submits one short job that does",
         )
-    return from_reports(json.loads(path.read_text()), name)
+    remedy = f"delete it, and ask again: `hpcaas machine --site FILE --out {out}`"
+    try:
+        return from_reports(read_json(path, "what the nodes said", remedy), name)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"'{path}' was edited or cut ({type(error).__name__}: {error})", remedy)
 
 
 def look(

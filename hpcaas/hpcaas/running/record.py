@@ -37,9 +37,11 @@ def read_journal(journal: Path) -> list[dict[str, Any]]:
     if journal.exists():
         for line in journal.read_text(errors="replace").splitlines():
             try:
-                entries.append(json.loads(line))
-            except json.JSONDecodeError:
+                entry = json.loads(line)
+            except (json.JSONDecodeError, RecursionError):
                 continue
+            if isinstance(entry, dict):
+                entries.append(entry)
     return entries
 
 
