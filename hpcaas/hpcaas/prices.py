@@ -167,6 +167,10 @@ class PriceRow(BaseModel):
     def name(self) -> str:
         return f"{self.provider}/{self.shape}"
 
+    @property
+    def where(self) -> str:
+        return "all regions" if self.region == "all" else self.region
+
 
 def rows_from(content: Any, where: str) -> list[PriceRow]:
     if not isinstance(content, dict) or not isinstance(content.get("prices"), list):
@@ -254,7 +258,7 @@ def age_warning(row: PriceRow, today: Optional[date] = None) -> Optional[str]:
     if days <= limit:
         return None
     return (
-        f"the {row.term.value} price of {row.name} in {row.region} is {days} days old "
+        f"the {row.term.value} price of {row.name} in {row.where} is {days} days old "
         f"({row.date}; {row.source}): import today's list"
     )
 

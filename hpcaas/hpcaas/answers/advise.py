@@ -251,7 +251,7 @@ def place(one: AnyOffer) -> str:
     if one.row is None:
         return one.machine
     r = one.row
-    name = f"{r.shape} of {r.provider}, {r.region}, {r.operating_system}, {r.term.value}"
+    name = f"{r.shape} of {r.provider}, {r.where}, {r.operating_system}, {r.term.value}"
     return f"{one.machine} (priced like {name})" if one.estimate else f"{name} ({one.machine})"
 
 

@@ -119,7 +119,7 @@ def describe(row: PriceRow) -> str:
         of = "" if row.per == "node" else f"{row.per}-"
         paid = f"{row.price:g} {row.currency} per {of}{row.unit.value}"
     return (
-        f"{row.name} in {row.region}, {row.operating_system}, {row.term.value}, {paid},"
+        f"{row.name} in {row.where}, {row.operating_system}, {row.term.value}, {paid},"
         f" {row.date}, {days} days old ({'; '.join(filter(None, (row.source, row.note)))})"
     )
 

@@ -419,11 +419,15 @@ def _header(
         f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> "
         for i, (a, s) in enumerate(pairs)
     )
-    plural = "s" if len(results.machines) != 1 else ""
+    counts = {
+        "configuration": configurations,
+        "application": len({app for app, _ in pairs}),
+        "machine": len(results.machines),
+    }
+    said = ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for what, n in counts.items())
     return (
         f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good,"
-        f" {configurations} configurations, {len(pairs)} applications,"
-        f" {len(results.machines)} machine{plural}. Suite {__version__}.</p>"
+        f" {said}. Suite {__version__}.</p>"
         "<nav><a href='#answer'>Answer</a> <a href='#advice'>What to choose</a>"
         f" {links}<a href='#lessons'>Lessons</a> <a"
         f" href='#provenance'>Provenance</a></nav></header>"
