@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 #include <unordered_map>
 
 #include "connection/core/cap.hpp"
@@ -89,8 +88,6 @@ struct Link {
     return may_send() && session.may_issue(batch->bytes) && rma_outstanding == 0;
   }
 };
-std::string_view to_string(Link::Trust trust);
-std::string_view to_string(Link::Room room);
 
 // What a process keeps for a data server it has talked to, for the rest of the job, beside a map
 // entry; nothing for those it has not.

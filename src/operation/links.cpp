@@ -20,26 +20,6 @@ using connection::Event;
 using connection::Retry;
 using connection::State;
 
-std::string_view to_string(Link::Trust trust) {
-  switch (trust) {
-    case Link::Trust::plain_hello: return "plain_hello";
-    case Link::Trust::early_requests: return "early_requests";
-    case Link::Trust::unproven: return "unproven";
-    case Link::Trust::proven: return "proven";
-    case Link::Trust::farewell: return "farewell";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Link::Room room) {
-  switch (room) {
-    case Link::Room::free: return "free";
-    case Link::Room::full: return "full";
-    case Link::Room::full_before_bye: return "full_before_bye";
-  }
-  return "unknown";
-}
-
 // ---- the table --------------------------------------------------------------------------------
 
 namespace {

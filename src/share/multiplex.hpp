@@ -50,14 +50,6 @@ class Multiplex final : public fabric::Forward, private Trunks::User {
   }
   Status register_memory(void* base, uint64_t bytes, fabric::RemoteKey* key,
                          uint64_t* registration) override;
-  void deregister_memory(uint64_t) override {}
-  SendResult put(EndpointId, const void*, fabric::RemoteKey, uint64_t, uint64_t,
-                 uint64_t) override {
-    return SendResult::closed;
-  }
-  SendResult get(EndpointId, void*, fabric::RemoteKey, uint64_t, uint64_t, uint64_t) override {
-    return SendResult::closed;
-  }
   void poll(int64_t timeout_ns, EndpointId only) override {
     context_.poll(timeout_ns, is_channel(only) ? context_.link_of(only) : only);
   }

@@ -4,15 +4,6 @@
 
 namespace skerry::connection {
 
-std::string_view to_string(Cap::Hold hold) {
-  switch (hold) {
-    case Cap::Hold::none: return "none";
-    case Cap::Hold::occupied: return "occupied";
-    case Cap::Hold::leaving: return "leaving";
-  }
-  return "unknown";
-}
-
 Status Cap::set_limit(uint32_t limit, std::string_view policy, uint32_t partners) {
   SKERRY_TRY(VictimPolicy::check_name(policy));
   // Until those beyond a lower limit have left there are more than it allows; there are never more

@@ -183,7 +183,6 @@ class Cap {
   int64_t look_again_ns_ = INT64_MAX;
   Counters counters_;
 };
-std::string_view to_string(Cap::Hold hold);
 
 // The hold that a connection in this state has.
 constexpr Cap::Hold hold_of(State state) {

@@ -5,6 +5,8 @@
 namespace skerry::server::test {
 namespace {
 
+using ServerNotes = WithOrigin;
+
 using lock::machine::Home;
 using lock::machine::Note;
 using lock::machine::Rest;
@@ -29,10 +31,8 @@ wire::NoteAnswer answer_of(const Heard* heard) {
   return answer;
 }
 
-TEST(ServerNotes, AManagerGrantsInOrderAndTheAnswerSaysWhomToTell) {
-  World world;
-  Origin a(world, 1), b(world, 2);
-  a.open();
+TEST_F(ServerNotes, AManagerGrantsInOrderAndTheAnswerSaysWhomToTell) {
+  Origin b(world, 2);
   b.open();
   a.send(note(a, 1, Note::request, 1));
   a.run([&] { return a.answer_to(1) != nullptr; });
@@ -53,10 +53,7 @@ TEST(ServerNotes, AManagerGrantsInOrderAndTheAnswerSaysWhomToTell) {
 }
 
 // Bug guarded against: a put of garbage into a manager's record ended the server that ran it.
-TEST(ServerNotes, OnlyWordsAndMailOfALockAreWritten) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerNotes, OnlyWordsAndMailOfALockAreWritten) {
   uint64_t number = 0;
   const auto put_at = [&](uint64_t offset) {
     wire::Request r = a.request(wire::Kind::read_modify_write, ++number);
@@ -80,10 +77,7 @@ TEST(ServerNotes, OnlyWordsAndMailOfALockAreWritten) {
   EXPECT_EQ(answer_of(a.answer_to(number)).tells, 1);
 }
 
-TEST(ServerNotes, ADuplicateIsAnsweredFromWhatWasKept) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerNotes, ADuplicateIsAnsweredFromWhatWasKept) {
   const wire::Request asked = note(a, 1, Note::request, 1);
   a.send(asked);
   a.settle();
@@ -99,10 +93,7 @@ TEST(ServerNotes, ADuplicateIsAnsweredFromWhatWasKept) {
   EXPECT_EQ(answer_of(a.answer_to(2)).tells, 0);
 }
 
-TEST(ServerNotes, AGuardThatIsTakenParksTheNoteAndNothingIsLost) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerNotes, AGuardThatIsTakenParksTheNoteAndNothingIsLost) {
   OwnerWord& guard = world.home().record().guard;
   ASSERT_TRUE(guard.try_lock(1));
   a.send(note(a, 1, Note::request, 1));
@@ -116,10 +107,7 @@ TEST(ServerNotes, AGuardThatIsTakenParksTheNoteAndNothingIsLost) {
   a.run([&] { return world.word(8) == 5; });
 }
 
-TEST(ServerNotes, NotesThatNoRequesterSendsAreRefusedAndTheSessionGoesOn) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerNotes, NotesThatNoRequesterSendsAreRefusedAndTheSessionGoesOn) {
   uint64_t number = 0;
   const auto refused = [&](wire::Request r) {
     r.header.number = ++number;
@@ -146,10 +134,7 @@ TEST(ServerNotes, NotesThatNoRequesterSendsAreRefusedAndTheSessionGoesOn) {
 
 // Ranks of the lock's node change its words by atomics of the processor: the server must do so,
 // too, and not under the stripe of other memory.
-TEST(ServerNotes, WordsOfALockAreChangedByAtomicsWithoutAStripe) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerNotes, WordsOfALockAreChangedByAtomicsWithoutAStripe) {
   const uint64_t at = Home::word_at(1);
   memory::Stripe& stripe = world.control().stripes()[memory::stripe_index(7, at)];
   ASSERT_TRUE(stripe.word.try_lock(1));

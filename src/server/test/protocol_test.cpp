@@ -5,10 +5,9 @@
 namespace skerry::server::test {
 namespace {
 
-TEST(ServerProtocol, InOrder) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+using ServerProtocol = WithOrigin;
+
+TEST_F(ServerProtocol, InOrder) {
   EXPECT_EQ(a.applied, 0u);
   a.put(1, 8, 42);
   a.fetch_add(2, 8, 1);
@@ -19,10 +18,7 @@ TEST(ServerProtocol, InOrder) {
   EXPECT_EQ(a.answer_to(2)->reply.applied, 2u);
 }
 
-TEST(ServerProtocol, ADuplicatePutIsAcknowledgedAndNotApplied) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, ADuplicatePutIsAcknowledgedAndNotApplied) {
   a.put(1, 8, 1);
   a.put(2, 8, 2);
   a.put(1, 8, 1);
@@ -33,10 +29,7 @@ TEST(ServerProtocol, ADuplicatePutIsAcknowledgedAndNotApplied) {
   EXPECT_EQ(a.heard.back().reply.applied, 2u);
 }
 
-TEST(ServerProtocol, ADuplicateFetchAddIsAnsweredFromWhatWasKept) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, ADuplicateFetchAddIsAnsweredFromWhatWasKept) {
   a.fetch_add(1, 8, 5);
   a.settle();
   a.open();  // its connection broke before the answer came
@@ -49,10 +42,7 @@ TEST(ServerProtocol, ADuplicateFetchAddIsAnsweredFromWhatWasKept) {
   EXPECT_EQ(world.word(8), 5);
 }
 
-TEST(ServerProtocol, AFutureRequestEndsTheConnection) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, AFutureRequestEndsTheConnection) {
   a.put(2, 8, 1);
   a.run([&] { return a.is_closed; });
   // Expect: nothing applied; the session goes on where it was.
@@ -64,10 +54,7 @@ TEST(ServerProtocol, AFutureRequestEndsTheConnection) {
   EXPECT_EQ(world.word(8), 1);
 }
 
-TEST(ServerProtocol, AnOldGenerationIsRefused) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, AnOldGenerationIsRefused) {
   a.open();
   a.generation -= 2;
   a.connect();  // a hello that was recorded
@@ -77,7 +64,7 @@ TEST(ServerProtocol, AnOldGenerationIsRefused) {
 }
 
 // With 32 bits an origin was refused for ever after 2^32 connections, 5 days of 10,000 a second.
-TEST(ServerProtocol, GenerationsHave64Bits) {
+TEST(ServerWorlds, GenerationsHave64Bits) {
   World world;
   Origin a(world, 1), b(world, 2);
   a.generation = UINT32_MAX - 1;
@@ -98,10 +85,7 @@ TEST(ServerProtocol, GenerationsHave64Bits) {
 }
 
 // Crossing: the origin connects anew while the server still reads its old connection.
-TEST(ServerProtocol, NothingOfAnOldConnectionIsAppliedAfterTheNewOneIsAnswered) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, NothingOfAnOldConnectionIsAppliedAfterTheNewOneIsAnswered) {
   a.put(1, 8, 1);
   a.connect();  // its hello and the put are both on their way
   a.run([&] { return a.is_open; });
@@ -111,10 +95,7 @@ TEST(ServerProtocol, NothingOfAnOldConnectionIsAppliedAfterTheNewOneIsAnswered) 
   EXPECT_EQ(world.word(8), told);
 }
 
-TEST(ServerProtocol, RequestsInAnothersNameEndTheConnection) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, RequestsInAnothersNameEndTheConnection) {
   wire::Request r = a.request(wire::Kind::put, 1);
   r.header.origin_rank = 2;
   a.send(r, "12345678");
@@ -124,10 +105,7 @@ TEST(ServerProtocol, RequestsInAnothersNameEndTheConnection) {
 
 // ---- byes -------------------------------------------------------------------------------------
 
-TEST(ServerProtocol, AByeThatAgreesEndsInOrder) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, AByeThatAgreesEndsInOrder) {
   a.put(1, 8, 1);
   a.settle();
   a.bye(1);
@@ -135,10 +113,7 @@ TEST(ServerProtocol, AByeThatAgreesEndsInOrder) {
   EXPECT_EQ(world.server().counters().clients.load(), 0u);
 }
 
-TEST(ServerProtocol, AByeOfTheFutureIsAnError) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, AByeOfTheFutureIsAnError) {
   a.bye(3);
   a.run([&] { return a.is_closed; });
   a.open();
@@ -146,10 +121,7 @@ TEST(ServerProtocol, AByeOfTheFutureIsAnError) {
 }
 
 // Guards against: the last result of a rank that did one fetch-and-add was kept for ever.
-TEST(ServerProtocol, AByeLeavesNothingBehind) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, AByeLeavesNothingBehind) {
   world.server().turn(0);
   a.fetch_add(1, 8, 5);
   a.run([&] { return a.answer_to(1) != nullptr; });
@@ -213,10 +185,7 @@ TEST_P(RanksThatLeft, TakeLittleAndGoOnWhereTheyWere) {
 
 // ---- refusals ---------------------------------------------------------------------------------
 
-TEST(ServerProtocol, ARefusedUnlockIsToldBeforeItIsAcknowledged) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, ARefusedUnlockIsToldBeforeItIsAcknowledged) {
   a.unlock(1, 0);
   a.run([&] { return !a.heard.empty(); });
   EXPECT_TRUE(a.heard[0].is(wire::AnswerKind::failure));
@@ -225,10 +194,7 @@ TEST(ServerProtocol, ARefusedUnlockIsToldBeforeItIsAcknowledged) {
 
 // Guards against: over libfabric the refusal of an unlock was never told when its connection broke.
 // The answer to the next hello said that the unlock was applied, and nothing else.
-TEST(ServerProtocol, ARefusalThatABreakSwallowedIsAnnouncedAndToldAgain) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, ARefusalThatABreakSwallowedIsAnnouncedAndToldAgain) {
   a.reads = false;
   a.unlock(1, 0);
   a.unlock(2, 1);
@@ -260,10 +226,7 @@ TEST(ServerProtocol, ARefusalThatABreakSwallowedIsAnnouncedAndToldAgain) {
 
 // ---- long puts --------------------------------------------------------------------------------
 
-TEST(ServerProtocol, ALongPutThatIsRefusedIsToldAndTheSessionGoesOn) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, ALongPutThatIsRefusedIsToldAndTheSessionGoesOn) {
   wire::Request r = a.request(wire::Kind::put, 1);
   r.header.segment_generation = segment.generation + 7;
   const std::string payload(2 * fabric::inline_payload_bytes, 'x');
@@ -291,10 +254,7 @@ TEST(ServerProtocol, ALongPutThatIsRefusedIsToldAndTheSessionGoesOn) {
   EXPECT_EQ(a.heard.back().reply.applied, 3u);
 }
 
-TEST(ServerProtocol, ALongPutThatIsTooLongToDropIsCountedAndToldOnTheNextConnection) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerProtocol, ALongPutThatIsTooLongToDropIsCountedAndToldOnTheNextConnection) {
   wire::Request r = a.request(wire::Kind::put, 1);
   r.header.segment_generation = segment.generation + 7;
   a.send(r, std::string((8u << 20) + 1, 'x'));
@@ -313,7 +273,7 @@ TEST(ServerProtocol, ALongPutThatIsTooLongToDropIsCountedAndToldOnTheNextConnect
 
 // The answer was sent from memory that was gone. The kernel notices that; a server that copies
 // parts of a long payload itself was killed by it, and its node's ranks with it.
-TEST(ServerProtocol, ALongGetOfASegmentThatIsFreedIsRefusedOnTheNextConnection) {
+TEST(ServerWorlds, ALongGetOfASegmentThatIsFreedIsRefusedOnTheNextConnection) {
   constexpr uint64_t bytes = 2 * fabric::inline_payload_bytes;
   for (void (Origin::*get)(uint64_t, uint64_t) : {&Origin::get, &Origin::get_strided}) {
     World world;
@@ -340,7 +300,7 @@ TEST(ServerProtocol, ALongGetOfASegmentThatIsFreedIsRefusedOnTheNextConnection) 
 }
 
 // It ended the data server's process where long payloads go through other servers in parts.
-TEST(ServerProtocol, AGetOfMoreThanTheFabricSendsInOneMessageIsRefused) {
+TEST(ServerWorlds, AGetOfMoreThanTheFabricSendsInOneMessageIsRefused) {
   constexpr uint64_t most = 2 * fabric::inline_payload_bytes;
   for (void (Origin::*get)(uint64_t, uint64_t) : {&Origin::get, &Origin::get_strided}) {
     World world(0, 0, ranks, most);
@@ -363,10 +323,8 @@ void one_waits_for(Origin& holder, Origin& waiter) {
   waiter.run([&] { return waiter.count(wire::AnswerKind::acknowledge) == 1; });
 }
 
-TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
-  World world;
-  Origin a(world, 1), b(world, 2);
-  a.open();
+TEST_F(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
+  Origin b(world, 2);
   b.open();
   one_waits_for(a, b);
   EXPECT_FALSE(b.granted(1));
@@ -375,7 +333,7 @@ TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
 }
 
 // Two servers of the node: ranks 1 and 3 are origins of the second one, rank 2 of the first.
-TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
+TEST(ServerWorlds, ALockIsHandedOverBetweenTwoServersOfANode) {
   World world(0, 0, ranks, fabric::LoopCapabilities().max_payload_bytes, 2);
   Origin a(world, 1), b(world, 2), c(world, 3);
   a.open();
@@ -397,10 +355,8 @@ TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
 
 // A lock that is asked for again, after a break: its rank must learn that the server looked. The
 // end of the connection does not say so, since it might have come for want of slots.
-TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
-  World world;
-  Origin a(world, 1), b(world, 2);
-  a.open();
+TEST_F(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
+  Origin b(world, 2);
   b.open();
   one_waits_for(a, b);
   b.break_off();
@@ -414,7 +370,7 @@ TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
 // The second server's client left while it waited: the first server tells its node, on its own
 // thread. Guards against: the second one told that node itself. Each would count connections for
 // itself then, and the other node refuses a count that does not grow.
-TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
+TEST(ServerWorlds, OneServerOfANodeSendsGrantsToOtherNodes) {
   World world(0, 0, ranks, fabric::LoopCapabilities().max_payload_bytes, 2);
   Origin b(world, 2), c(world, 3);
   b.open();
@@ -451,7 +407,7 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
 }
 
 // Another node's server opens a connection; then somebody repeats that hello, and an earlier one.
-TEST(ServerProtocol, ARecordedHelloOfAnotherServerIsRefused) {
+TEST(ServerWorlds, ARecordedHelloOfAnotherServerIsRefused) {
   World world;
   fabric::test::Side node(world.make_fabric());
   const auto open = [&](uint64_t generation) {
@@ -502,7 +458,7 @@ TEST(Relay, AnEarlierUseOfASlotDoesNotReplaceALaterOne) {
 // Guards against: when no record for one more waiter was left, the server stopped the session of
 // the request, and behind it the holder's own unlock: 67 threads of one rank that waited for one
 // mutex waited for ever.
-TEST(ServerProtocol, WithoutAWaitersRecordTheSessionGoesOn) {
+TEST(ServerWorlds, WithoutAWaitersRecordTheSessionGoesOn) {
   World world(0, 4);
   const uint32_t records = world.control().layout().waiters - 1;
   Origin a(world, 1);
@@ -524,7 +480,7 @@ TEST(ServerProtocol, WithoutAWaitersRecordTheSessionGoesOn) {
   a.run([&] { return world.mutex(0).word.load() == 0; });
 }
 
-TEST(ServerProtocol, ALockThatIsKeptIsRefusedWhenItsMemoryGoes) {
+TEST(ServerWorlds, ALockThatIsKeptIsRefusedWhenItsMemoryGoes) {
   World world(0, 4);
   const uint32_t records = world.control().layout().waiters - 1;
   Origin a(world, 1), b(world, 2);
@@ -540,10 +496,8 @@ TEST(ServerProtocol, ALockThatIsKeptIsRefusedWhenItsMemoryGoes) {
 }
 
 // Late: the connection broke while it waited, and the grant was sent into the void.
-TEST(ServerProtocol, AGrantThatWasLostIsToldWhenAskedAgain) {
-  World world;
-  Origin a(world, 1), b(world, 2);
-  a.open();
+TEST_F(ServerProtocol, AGrantThatWasLostIsToldWhenAskedAgain) {
+  Origin b(world, 2);
   b.open();
   a.lock(1, 0);
   a.settle();
@@ -563,10 +517,8 @@ TEST(ServerProtocol, AGrantThatWasLostIsToldWhenAskedAgain) {
 // Duplicate: a get that took a lock along comes again while the next request of its session waits
 // for a stripe, with a lock of its own. Guards against: the get was read without its lock, which
 // was then released although somebody else had it.
-TEST(ServerProtocol, AnAccessThatComesAgainTakesItsOwnLock) {
-  World world;
-  Origin a(world, 1), b(world, 2);
-  a.open();
+TEST_F(ServerProtocol, AnAccessThatComesAgainTakesItsOwnLock) {
+  Origin b(world, 2);
   b.open();
   const lock::Holder reader = lock::make_holder(1, 1) | lock::shared_bit;
   b.locked(wire::Kind::get, 1, 0, lock::make_holder(2, 1) | lock::shared_bit, 0);
@@ -598,10 +550,8 @@ TEST(ServerProtocol, AnAccessThatComesAgainTakesItsOwnLock) {
 }
 
 // Guards against: its holder asked for it once more, to share it, and was told that it holds it.
-TEST(ServerProtocol, AReleaseThatIsOwedKeepsItsHolderFromNothing) {
-  World world;
-  Origin a(world, 1), b(world, 2);
-  a.open();
+TEST_F(ServerProtocol, AReleaseThatIsOwedKeepsItsHolderFromNothing) {
+  Origin b(world, 2);
   b.open();
   const lock::Holder holder = lock::make_holder(1, 1);
   const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch(),

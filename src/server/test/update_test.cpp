@@ -7,6 +7,8 @@
 namespace skerry::server::test {
 namespace {
 
+using ServerUpdate = WithOrigin;
+
 using Numbers = std::vector<int64_t>;
 
 std::string_view bytes_of(const Numbers& numbers) {
@@ -30,10 +32,7 @@ wire::Request fetch(Origin& a, uint64_t number, uint64_t offset, Operation opera
   return r;
 }
 
-TEST(ServerUpdate, TheAnswerIsWhatWasThere) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, TheAnswerIsWhatWasThere) {
   a.put(1, 16, 5);
   a.send(fetch(a, 2, 8, Operation::max, 24), bytes_of({3, 4, -1}));
   a.send(fetch(a, 3, 8, Operation::no_op, 24));
@@ -43,10 +42,7 @@ TEST(ServerUpdate, TheAnswerIsWhatWasThere) {
   EXPECT_EQ(a.answer_to(3)->reply.applied, 3u);
 }
 
-TEST(ServerUpdate, ADuplicateIsAnsweredFromWhatWasKept) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, ADuplicateIsAnsweredFromWhatWasKept) {
   const Numbers ones(1000, 1);
   const wire::Request first = fetch(a, 1, 0, Operation::sum, 8000);
   a.send(first, bytes_of(ones));
@@ -66,10 +62,7 @@ TEST(ServerUpdate, ADuplicateIsAnsweredFromWhatWasKept) {
   EXPECT_EQ(world.word(7992), 1);
 }
 
-TEST(ServerUpdate, WhatIsKeptGoesWhenItIsConfirmed) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, WhatIsKeptGoesWhenItIsConfirmed) {
   a.send(fetch(a, 1, 0, Operation::sum, 32'000), bytes_of(Numbers(4000, 1)));
   a.settle();
   const uint64_t kept_bytes = world.server().memory().known_bytes;
@@ -82,10 +75,7 @@ TEST(ServerUpdate, WhatIsKeptGoesWhenItIsConfirmed) {
 
 // Three pages, of which another process holds the second. The connection breaks while the request
 // waits; on the next one it goes on where it was.
-TEST(ServerUpdate, ABusyStripeInterruptsItAndNothingIsLost) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, ABusyStripeInterruptsItAndNothingIsLost) {
   constexpr size_t count = 3 * 512;
   Numbers first(count), again(count, 10);
   std::iota(first.begin(), first.end(), 1);
@@ -128,10 +118,7 @@ void accumulate(Origin& a, uint64_t number, ElementType type, Operation operatio
   a.send(r, payload);
 }
 
-TEST(ServerUpdate, PiecesOfABatchAreAppliedEachAndInOrder) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, PiecesOfABatchAreAppliedEachAndInOrder) {
   // The same word three times, a piece that overlaps it, and one that is empty.
   const std::vector<Piece> pieces{{8, 8}, {8, 8}, {0, 16}, {24, 0}, {8, 8}};
   accumulate<int64_t>(a, 1, ElementType::int64, Operation::sum, pieces, {1, 2, 3, 4, 5});
@@ -145,10 +132,7 @@ TEST(ServerUpdate, PiecesOfABatchAreAppliedEachAndInOrder) {
   EXPECT_EQ(world.word(8), 4);
 }
 
-TEST(ServerUpdate, PiecesOfABatchMayHaveElementsOfAnySize) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, PiecesOfABatchMayHaveElementsOfAnySize) {
   accumulate<uint8_t>(a, 1, ElementType::uint8, Operation::sum, {{3, 1}, {4, 2}, {3, 1}},
                       {1, 2, 3, 250});
   // Complex numbers lie at multiples of their part; this one in two pages.
@@ -163,10 +147,7 @@ TEST(ServerUpdate, PiecesOfABatchMayHaveElementsOfAnySize) {
 
 // Pieces in two pages by turns. Another process holds the second page's stripe; the connection
 // breaks while the batch waits in the middle, and it comes again.
-TEST(ServerUpdate, ABatchThatIsInterruptedIsAppliedOnce) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, ABatchThatIsInterruptedIsAppliedOnce) {
   std::vector<Piece> pieces;
   std::vector<int64_t> operands;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -197,10 +178,7 @@ TEST(ServerUpdate, ABatchThatIsInterruptedIsAppliedOnce) {
 }
 
 // Nothing of a batch is applied if a piece of it is no whole, aligned element, or lies outside.
-TEST(ServerUpdate, ABatchWithAWrongPieceIsRefused) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, ABatchWithAWrongPieceIsRefused) {
   uint64_t number = 0;
   for (const Piece& wrong : {Piece{12, 8}, Piece{16, 4}, Piece{slice_bytes - 4, 8}})
     accumulate<int64_t>(a, ++number, ElementType::int64, Operation::sum, {{0, 8}, wrong}, {1, 1});
@@ -214,10 +192,7 @@ TEST(ServerUpdate, ABatchWithAWrongPieceIsRefused) {
   EXPECT_EQ(world.word(0), 0);
 }
 
-TEST(ServerUpdate, TargetsInPiecesAndStridedOnesAreAnsweredAsOneStream) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, TargetsInPiecesAndStridedOnesAreAnsweredAsOneStream) {
   wire::Request r = fetch(a, 1, 0, Operation::replace, 24);
   r.header.flags |= wire::flag_vector;
   r.header.piece_count = 2;
@@ -238,10 +213,7 @@ TEST(ServerUpdate, TargetsInPiecesAndStridedOnesAreAnsweredAsOneStream) {
   EXPECT_EQ(world.word(88), 102);
 }
 
-TEST(ServerUpdate, RefusalsNameWhatIsWrongAndTheSessionGoesOn) {
-  World world;
-  Origin a(world, 1);
-  a.open();
+TEST_F(ServerUpdate, RefusalsNameWhatIsWrongAndTheSessionGoesOn) {
   uint64_t number = 0;
   const auto refused = [&](wire::Request r, std::string_view payload) {
     r.header.number = ++number;

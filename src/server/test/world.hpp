@@ -383,4 +383,12 @@ class Origin final : public fabric::Sink {
   std::vector<std::byte> payload_;
 };
 
+// A server, and one connected origin of another node.
+class WithOrigin : public ::testing::Test {
+ protected:
+  WithOrigin() { a.open(); }
+  World world;
+  Origin a{world, 1};
+};
+
 }  // namespace skerry::server::test
