@@ -9,10 +9,10 @@ from hpcaas.answers.compare import as_text, compare, split_by_machine
 from hpcaas.answers.costs import Pricing, Terms, price_machines
 from hpcaas.answers.decide import Deadline
 from hpcaas.answers.groups import effects, groups
-from hpcaas.answers.evidence import Evidence
+from hpcaas.answers.evidence import Evidence, processors
 from hpcaas.answers.lessons import judge_lessons
 from hpcaas.errors import BadInput
-from hpcaas.model import Configuration, Figure, ResultSet, Sample, Status, merge
+from hpcaas.model import Configuration, Figure, Load, ResultSet, Sample, Status, merge
 from hpcaas.prices import load_catalogue, rows_from
 from hpcaas.running.campaign import flag_outliers
 
@@ -277,3 +277,25 @@ def test_outliers_are_kept_and_flagged():
         False,
     ]
     assert len(groups(results)[0].times) == 6
+
+
+def test_the_fastest_processor_is_judged_against_the_second():
+    """Bug guarded against: where one machine led on one thread and on all, it was compared with
+    whichever machine came first in the file, and a clear loser made the lead look sure."""
+    times = {c(threads=1): 1.0, c(threads=2): 0.5}
+    sides = [
+        made({key: t * factor for key, t in times.items()}, machine=name, spread=0.05, seed=seed)
+        for name, factor, seed in (("a", 1.0, 1), ("slow", 3.0, 2), ("close", 1.001, 3))
+    ]
+    (claim,) = processors(groups(merge(sides)))
+    assert not claim.confirms and claim.p > 0.05
+
+
+def test_the_mean_of_a_comparison_leaves_out_what_others_disturbed():
+    """Bug guarded against: one quiet pair was enough for disturbed ones to count in the mean."""
+    one, two = (made({c(mpi="x"): 1.0, c(mpi="y"): 1.0}, seed=seed) for seed in (1, 2))
+    for sample in two.samples:
+        if sample.configuration.mpi == "y":
+            sample.seconds, sample.load = 9.0, Load(waited_fraction=0.5, other_fraction=0.5)
+    (mean, *_) = compare(one, two).summary
+    assert mean.startswith(("toy: both are equally fast", "toy: A is 1.0", "toy: B is 1.0")), mean

@@ -202,25 +202,26 @@ def _summary(
     for app, mean in means.items():
         mine = [d.verdict for d in differences if d.app == app]
         counts = ", ".join(f"{mine.count(v)} {v}" for v in dict.fromkeys(mine))
-        faster, factor = _faster(mean, names)
         lines.append(
-            f"{app}: {faster} is {factor:.3g}x faster on average over {len(mine)} configurations"
+            f"{app}: {_faster(mean, names)} on average over {len(mine)} configurations"
             f" ({_sure(family, ('mean', app), mean.p)}; {counts})"
         )
     for name, best in bests.items():
-        faster, factor = _faster(best.ratio, names)
         lines.append(
             f"{name}, best against best: {names[0]} {best.one.label} {best.one.seconds:.4g} s,"
-            f" {names[1]} {best.two.label} {best.two.seconds:.4g} s: {faster} is {factor:.3g}x"
-            f" faster ({_sure(family, ('best', name), best.p)})"
+            f" {names[1]} {best.two.label} {best.two.seconds:.4g} s:"
+            f" {_faster(best.ratio, names)} ({_sure(family, ('best', name), best.p)})"
         )
     if not differences:
         lines.append("no configuration is in both: nothing can be compared")
     return lines
 
 
-def _faster(r: Ratio, names: tuple[str, str]) -> tuple[str, float]:
-    return (names[0], r.value) if r.value >= 1 else (names[1], 1 / r.value)
+def _faster(r: Ratio, names: tuple[str, str]) -> str:
+    name, factor = (names[0], r.value) if r.value >= 1 else (names[1], 1 / r.value)
+    if factor - 1 < SMALLEST:
+        return "both are equally fast"
+    return f"{name} is {factor:.3g}x faster"
 
 
 def split_by_machine(results: ResultSet, machine: str) -> Optional[ResultSet]:
