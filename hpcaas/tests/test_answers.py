@@ -285,10 +285,10 @@ def test_the_fastest_processor_is_judged_against_the_second():
     times = {c(threads=1): 1.0, c(threads=2): 0.5}
     sides = [
         made({key: t * factor for key, t in times.items()}, machine=name, spread=0.05, seed=seed)
-        for name, factor, seed in (("a", 1.0, 1), ("slow", 3.0, 2), ("close", 1.001, 3))
+        for name, factor, seed in (("a", 1.0, 1), ("slow", 3.0, 1), ("close", 1.03, 1))
     ]
     (claim,) = processors(groups(merge(sides)))
-    assert not claim.confirms and claim.p > 0.05
+    assert "thread a is fastest" in claim.text and not claim.confirms and claim.p > 0.05
 
 
 def test_the_mean_of_a_comparison_leaves_out_what_others_disturbed():
