@@ -170,21 +170,21 @@ def where_threads_sleep(pid):
     return "\n".join(lines) + "\n"
 
 
+def output_of(*command):
+    """What it prints; if that takes longer than a minute, only that it does."""
+    try:
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return f"{shlex.join(command)}: not within a minute\n"
+    return shown.stdout + shown.stderr
+
+
 def stacks(group, build):
-    shown = subprocess.run(
-        [str(build / "bin" / "skerry"), "stacks", str(group)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    text = shown.stdout + shown.stderr
+    text = output_of(str(build / "bin" / "skerry"), "stacks", str(group))
     for pid in processes_of(group):
         text += f"--- process {pid}\n{where_threads_sleep(pid)}"
-        if shutil.which("gdb") is None:
-            continue
-        shown = subprocess.run(
-            ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
-            capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-        text += f"{shown.stdout}\n"
+        if shutil.which("gdb") is not None:
+            text += output_of("gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12")
     return text
 
 
@@ -198,8 +198,10 @@ def run(seed, options):
     try:
         text, _ = process.communicate(timeout=options.limit_s)
     except subprocess.TimeoutExpired:
-        seen = stacks(process.pid, options.build)
-        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            seen = stacks(process.pid, options.build)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
         text, _ = process.communicate()
         return seed, f"stuck for {options.limit_s} s\n{text}{seen}"
     ends = {"storm": "every sum exact", "window_storm": "every value right"}
