@@ -1,15 +1,22 @@
-"""Shared fixtures. Nothing here needs the network; what needs an installed MPI or compiler says so and skips."""
+"""Shared fixtures. Nothing here needs the network; what needs an installed MPI or compiler says so
+and skips."""
 
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from hpcaas.apps import registry
 from hpcaas.machine import describe, read_topology
 from hpcaas.running.jobs import Tools
 from hpcaas.toolchain import find_compilers, find_mpis
+
+
+# How long an example takes says nothing: other work may have the machine.
+settings.register_profile("busy machine", deadline=None)
+settings.load_profile("busy machine")
 
 
 @pytest.fixture(scope="session")

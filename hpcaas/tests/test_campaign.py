@@ -209,11 +209,8 @@ def test_ctrl_c_keeps_what_was_measured_and_ends_what_runs(tmp_path, end, in_bac
         if in_background
         else None,
     )
-    deadline = time.monotonic() + 60
-    while (
-        not list(tmp_path.glob("c/records/*/watch/rank.0"))
-        or len(list(tmp_path.glob("c/records/*/watch/rank.0"))) < 2
-    ):
+    deadline = time.monotonic() + 300
+    while len(list(tmp_path.glob("c/records/*/watch/rank.0"))) < 2:
         assert process.poll() is None and time.monotonic() < deadline, (
             "the hanging run did not start"
         )

@@ -108,7 +108,7 @@ def test_combined_effects_lie_between_their_parts(values):
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=10))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 def test_judging_together_is_what_statsmodels_does(p):
     from statsmodels.stats.multitest import multipletests
 
@@ -134,7 +134,7 @@ def test_a_quantile_is_a_value_that_was_measured():
 
 
 @given(times, times)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_test_is_what_scipy_does(a, b):
     from scipy.stats import ttest_ind
 

@@ -204,7 +204,7 @@ def test_the_views_agree_on_the_same_data():
         }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.floats(1, 1e3), min_size=1, max_size=6, unique=True),
     st.floats(1, 1e3),
