@@ -395,7 +395,8 @@ def tour(
         True, "--open/--no-open", help="open the page where a browser is"
     ),
 ) -> None:
-    """Monte-Carlo over two MPIs, bindings, splits and optimisation levels, OpenFOAM over bindings and ranks, and a report."""
+    """Monte-Carlo over two MPIs, bindings, splits and optimisation levels, OpenFOAM over bindings
+    and ranks, and a report."""
     from .tour import run_tour
 
     run_tour(out, open_page, console, only)

@@ -1,4 +1,5 @@
-"""The runs of a campaign and their estimated time, before anything starts; what is left out, and why."""
+"""The runs of a campaign and their estimated time, before anything starts; what is left out, and
+why."""
 
 from __future__ import annotations
 
@@ -335,7 +336,8 @@ def _built_elsewhere(config: Configuration, tools: Tools, machine: dict[str, Any
 
 
 def _indistinct_key(config: Configuration, topology: Topology) -> Optional[tuple[Any, ...]]:
-    """Two configurations with the same key put every thread on the same CPUs with the same program: a machine cannot tell them apart."""
+    """Two configurations with the same key put every thread on the same CPUs with the same program:
+    a machine cannot tell them apart."""
     if config.nodes > 1:
         return None
     places = place(

@@ -22,7 +22,10 @@ def rapl_state() -> Optional[str]:
     if not domains:
         return "no RAPL counter in /sys/class/powercap (a virtual machine, or no such hardware)"
     if not any(os.access(d / "energy_uj", os.R_OK) for d in domains):
-        return "RAPL counters are readable by root only here; ask the administrator for read permission on energy_uj"
+        return (
+            "RAPL counters are readable by root only here; ask the administrator for read permission"
+            " on energy_uj"
+        )
     return None
 
 

@@ -267,11 +267,13 @@ def mismatch(row: PriceRow, machine: dict[str, Any]) -> Optional[str]:
     """Why a price row is not the price of this machine; None if it may be. Memory is given some
     slack: kernels keep a part."""
     threads = machine.get("cores", 0) * machine.get("threads_per_core", 1)
+    which = f"machine '{machine.get('id')}' has"
     if row.vcpus != threads and row.cores != machine.get("cores"):
-        return f"{row.name} has {row.cores} cores ({row.vcpus} vCPUs), machine '{machine.get('id')}' has {machine.get('cores')} ({threads})"
+        sold = f"{row.name} has {row.cores} cores ({row.vcpus} vCPUs)"
+        return f"{sold}, {which} {machine.get('cores')} ({threads})"
     memory = machine.get("memory_gib")
     if memory and not 0.75 * row.memory_gib <= memory <= 1.1 * row.memory_gib:
-        return f"{row.name} has {row.memory_gib} GiB, machine '{machine.get('id')}' has {memory}"
+        return f"{row.name} has {row.memory_gib} GiB, {which} {memory}"
     return None
 
 

@@ -1,5 +1,6 @@
-"""GROMACS on a water box that `gmx solvate` makes: a life-sciences application without a licence question. It stands beside NAMD
-and does not replace its row. Debian's binary is built for SSE4.1 and thread-MPI: it says nothing about SIMD targets."""
+"""GROMACS on a water box that `gmx solvate` makes: a life-sciences application without a licence
+question. It stands beside NAMD and does not replace its row. Debian's binary is built for SSE4.1
+and thread-MPI: it says nothing about SIMD targets."""
 
 from __future__ import annotations
 
@@ -153,7 +154,8 @@ class Gromacs(App):
         if config.binding not in (None, "none", "cores"):
             return f"mdrun pins to cores or not at all, not '{config.binding}'"
         if config.ranks > 1 and self.size(config).options["box"] / config.ranks < 1.0:
-            return f"a box of {self.size(config).options['box']} nm cannot be cut into {config.ranks} domains"
+            box = self.size(config).options["box"]
+            return f"a box of {box} nm cannot be cut into {config.ranks} domains"
         return None
 
     def _gmx(self, context: Context) -> str:
@@ -258,7 +260,8 @@ class Gromacs(App):
 
     @staticmethod
     def _average(log: str, column: str) -> Optional[float]:
-        """Value of a column in the averages at the end: names in fields of 15 characters, values on the next line."""
+        """Value of a column in the averages at the end: names in fields of 15 characters, values on
+        the next line."""
         tail = log.partition("A V E R A G E S")[2]
         lines = tail.splitlines()
         for names, values in zip(lines, lines[1:]):

@@ -1,10 +1,10 @@
-"""Global meshes for MPAS: a subdivided icosahedron, a few Lloyd steps, and the full mesh description that MPAS reads.
+"""Global meshes for MPAS: a subdivided icosahedron, a few Lloyd steps, and the full mesh description
+that MPAS reads.
 
-10 * 4^L + 2 cells; L = 6 is the paper's 40,962. Everything is on the unit sphere, as MPAS's own meshes are: initialisation scales it.
-Written from the MPAS mesh specification (orientation of edges, order of neighbours) and Thuburn et al. 2009 (weights of the tangential
-velocity); the file is 64-bit-offset NetCDF because NetCDF-4 ends MPAS's initialisation with a crash.
-
-    python -m hpcaas.apps.mpas_mesh LEVEL FILE.nc [GRAPH]     GRAPH: graph.info for gpmetis
+10 * 4^L + 2 cells; L = 6 is the paper's 40,962. Everything is on the unit sphere, as MPAS's own
+meshes are: initialisation scales it. Written from the MPAS mesh specification (orientation of
+edges, order of neighbours) and Thuburn et al. 2009 (weights of the tangential velocity); the file
+is 64-bit-offset NetCDF because NetCDF-4 ends MPAS's initialisation with a crash.
 """
 
 from __future__ import annotations
@@ -158,84 +158,85 @@ def lloyd(points: Array, faces: Index, steps: int) -> Array:
     return points
 
 
+def _outward(points: Array, faces: Index) -> Index:
+    """Faces counter-clockwise seen from outside."""
+    one, two, three = (points[faces[:, k]] for k in range(3))
+    volume = np.einsum("ij,ij->i", np.cross(two - one, three - one), one)
+    return np.where(volume[:, None] < 0, faces[:, ::-1], faces)
+
+
+def _edges_of(faces: Index) -> tuple[Index, Index, Index]:
+    """Of each edge the cells and the vertices beside it, and of each face its edges: edge k joins
+    corners k and k + 1. The normal points from cell 1 to cell 2; k x n, to the left of it, from
+    vertex 1 to vertex 2."""
+    # Directed edges (a -> b) of counter-clockwise triangles: the triangle lies to the left.
+    a, b = faces.reshape(-1), np.roll(faces, -1, axis=1).reshape(-1)
+    triangle = np.repeat(np.arange(len(faces)), 3)
+    ends = np.sort(np.stack([a, b], axis=1), axis=1)
+    pairs, inverse = np.unique(ends, axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    left, right = (np.empty(len(pairs), dtype=np.int64) for _ in range(2))
+    forward = a < b
+    left[inverse[forward]], right[inverse[~forward]] = triangle[forward], triangle[~forward]
+    return pairs, np.stack([right, left], axis=1), inverse.reshape(-1, 3)
+
+
+def _around(
+    cells_on_edge: Index, edge_of: Index, faces: Index, count: Index, width: int = 6
+) -> tuple[Index, Index, Index]:
+    """Edges, vertices and neighbours of each cell, walking from edge to edge round it; vertex i
+    precedes edge i. Unused places hold -1."""
+    # In triangle (c, p, q) counter-clockwise, the edge c-p comes before the edge c-q around c, and
+    # the triangle lies between them. Both are kept for cell 1 and for cell 2 of an edge.
+    successor, between = (np.full((2, len(cells_on_edge)), -1, dtype=np.int64) for _ in range(2))
+    for k in range(3):
+        first, then, cell = edge_of[:, k], edge_of[:, (k + 2) % 3], faces[:, k]
+        side = (cells_on_edge[first, 1] == cell).astype(np.int64)
+        successor[side, first] = then
+        between[side, first] = np.arange(len(faces))
+    edges, vertices, cells = (np.full((len(count), width), -1, dtype=np.int64) for _ in range(3))
+    current, everyone = np.full(len(count), -1, dtype=np.int64), np.arange(len(count))
+    for side in (1, 0):
+        current[cells_on_edge[:, side]] = np.arange(len(cells_on_edge))
+    for i in range(width):
+        live = i < count
+        here, cell = current[live], everyone[live]
+        side = (cells_on_edge[here, 1] == cell).astype(np.int64)
+        edges[cell, i] = here
+        cells[cell, i] = cells_on_edge[here, 1 - side]
+        vertices[cell, (i + 1) % count[cell]] = between[side, here]
+        current[live] = successor[side, here]
+    return edges, vertices, cells
+
+
+def _kites(points: Array, vertices: Array, edges: Array, faces: Index, edge_of: Index) -> Array:
+    """Area of the part of each face that belongs to its corner k."""
+    kites = np.zeros((len(faces), 3))
+    for k in range(3):
+        corner, after = points[faces[:, k]], edges[edge_of[:, k]]
+        before = edges[edge_of[:, (k + 2) % 3]]
+        kites[:, k] = triangle_area(corner, after, vertices)
+        kites[:, k] += triangle_area(corner, vertices, before)
+    return kites
+
+
 def build(level: int, steps: int = 4) -> Mesh:
     points, faces = icosahedron()
     for _ in range(level):
         points, faces = subdivide(points, faces)
     points = lloyd(points, faces, steps)
-    # Counter-clockwise seen from outside.
-    normal = np.einsum(
-        "ij,ij->i",
-        np.cross(
-            points[faces[:, 1]] - points[faces[:, 0]], points[faces[:, 2]] - points[faces[:, 0]]
-        ),
-        points[faces[:, 0]],
-    )
-    faces = np.where(normal[:, None] < 0, faces[:, ::-1], faces)
+    faces = _outward(points, faces)
     vertices = circumcentres(points, faces)
-
-    # Directed edges (a -> b) of counter-clockwise triangles: the triangle lies to the left of a ->
-    # b.
-    a = faces.reshape(-1)
-    b = np.roll(faces, -1, axis=1).reshape(-1)
-    triangle = np.repeat(np.arange(len(faces)), 3)
-    pairs, inverse = np.unique(
-        np.sort(np.stack([a, b], axis=1), axis=1), axis=0, return_inverse=True
-    )
-    inverse = inverse.reshape(-1)
-    left, right = np.empty(len(pairs), dtype=np.int64), np.empty(len(pairs), dtype=np.int64)
-    forward = a < b
-    left[inverse[forward]], right[inverse[~forward]] = triangle[forward], triangle[~forward]
-    # The normal points from cell 1 to cell 2; k x n, to the left of it, from vertex 1 to vertex 2.
-    cells_on_edge, vertices_on_edge = pairs, np.stack([right, left], axis=1)
-    edges = unit(points[pairs[:, 0]] + points[pairs[:, 1]])
-
-    n, width = len(points), 6
-    count = np.bincount(pairs.reshape(-1), minlength=n)
-    edges_on_cell, vertices_on_cell, cells_on_cell = (
-        np.full((n, width), -1, dtype=np.int64) for _ in range(3)
-    )
-    # In triangle (c, p, q) counter-clockwise, the edge c-p comes before the edge c-q around c, and
-    # the triangle lies between them:
-    # walking from edge to edge goes round the cell, and vertex i precedes edge i.
-    edge_of = inverse.reshape(-1, 3)  # edge k of a face joins corners k and k + 1
-    following = {k: (edge_of[:, k], edge_of[:, (k + 2) % 3], faces[:, k]) for k in range(3)}
-    # next edge around cell 1 and cell 2 of an edge
-    successor = np.full((2, len(pairs)), -1, dtype=np.int64)
-    between = np.full((2, len(pairs)), -1, dtype=np.int64)
-    for first, then, cell in following.values():
-        side = (cells_on_edge[first, 1] == cell).astype(np.int64)
-        successor[side, first] = then
-        between[side, first] = np.arange(len(faces))
-    start = np.full(n, -1, dtype=np.int64)
-    start[cells_on_edge[:, 1]] = np.arange(len(pairs))
-    start[cells_on_edge[:, 0]] = np.arange(len(pairs))
-    current, everyone = start.copy(), np.arange(n)
-    for i in range(width):
-        live = i < count
-        here, cell = current[live], everyone[live]
-        side = (cells_on_edge[here, 1] == cell).astype(np.int64)
-        edges_on_cell[cell, i] = here
-        cells_on_cell[cell, i] = np.where(side == 0, cells_on_edge[here, 1], cells_on_edge[here, 0])
-        vertices_on_cell[cell, (i + 1) % count[cell]] = between[side, here]
-        current[live] = successor[side, here]
-
-    dc, dv = (
-        arc(points[pairs[:, 0]], points[pairs[:, 1]]),
-        arc(vertices[vertices_on_edge[:, 0]], vertices[vertices_on_edge[:, 1]]),
-    )
-    kites = np.zeros((len(faces), 3))
-    for k in range(3):
-        corner, after, before = (
-            points[faces[:, k]],
-            edges[edge_of[:, k]],
-            edges[edge_of[:, (k + 2) % 3]],
-        )
-        kites[:, k] = triangle_area(corner, after, vertices) + triangle_area(
-            corner, vertices, before
-        )
-    area_cell = np.zeros(n)
-    np.add.at(area_cell, faces.reshape(-1), kites.reshape(-1))
+    cells_on_edge, vertices_on_edge, edge_of = _edges_of(faces)
+    ends, feet = points[cells_on_edge], vertices[vertices_on_edge]
+    edges = unit(ends[:, 0] + ends[:, 1])
+    n = len(points)
+    count = np.bincount(cells_on_edge.reshape(-1), minlength=n)
+    around = _around(cells_on_edge, edge_of, faces, count)
+    edges_on_cell, vertices_on_cell, cells_on_cell = around
+    dc, dv = arc(ends[:, 0], ends[:, 1]), arc(feet[:, 0], feet[:, 1])
+    kites = _kites(points, vertices, edges, faces, edge_of)
+    area_cell = np.bincount(faces.reshape(-1), kites.reshape(-1), minlength=n)
     weights = _weights(
         n, cells_on_edge, count, edges_on_cell, vertices_on_cell, faces, kites, area_cell, dc, dv
     )
