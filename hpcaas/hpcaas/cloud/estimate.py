@@ -79,13 +79,8 @@ def _per_hour(
         lines.append((f"head node {head.shape}", head.per_hour))
     elif other_per_hour is None:
         raise BadInput(
-<<<<<<< HEAD
-            f"the catalogue has no price of the head node {rented.head_for(row)} in {row.region}: "
-            "a hard budget cannot be kept with an unknown price",
-=======
             f"the catalogue has no price of the head node {rented.head_for(row)} in {row.region}:"
             " a hard budget cannot be kept with an unknown price",
->>>>>>> 67d8a05 (hpcaas: a ReFrame session starts in a fifth of the CPU time)
             "import it, or give --other-per-hour for head node and storage together",
         )
     if other_per_hour is not None:
