@@ -48,9 +48,6 @@ class Topology:
     def of_core(self, core: int) -> list[int]:
         return [c.id for c in self.cpus if c.core == core]
 
-    def of_socket(self, socket: int) -> list[int]:
-        return [c.id for c in self.cpus if c.socket == socket]
-
     def as_list(self) -> list[list[int]]:
         """For JSON: [id, core, socket, NUMA node] of every hardware thread."""
         return [[c.id, c.core, c.socket, c.numa] for c in self.cpus]

@@ -152,6 +152,6 @@ def performance_per_dollar(costs: Sequence[float]) -> list[float]:
     return [best / c for c in costs]
 
 
-def performance_per_watt(seconds: float, joules: Optional[float]) -> Optional[float]:
+def performance_per_watt(joules: Optional[float]) -> Optional[float]:
     """Runs per kilowatt-hour; None where no energy was readable."""
-    return None if joules is None or joules <= 0 or seconds <= 0 else 3.6e6 / joules
+    return 3.6e6 / joules if joules and joules > 0 else None

@@ -311,7 +311,3 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
             best = points[index][1]
             front.append(index)
     return front
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=float)))))

@@ -308,8 +308,3 @@ def _rpm_versions(paths: tuple[str, ...]) -> dict[str, str]:
         if text and "not owned" not in text and "error" not in text.lower():
             found[path] = text
     return found
-
-
-def library_of(program: Path) -> list[str]:
-    """Shared libraries that a program would load."""
-    return re.findall(r"=> (/\S+)", run_text(["ldd", str(program)]))

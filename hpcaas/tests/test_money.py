@@ -88,8 +88,8 @@ def test_per_core_scaling_is_labelled():
 
 
 def test_energy_becomes_runs_per_kilowatt_hour_or_nothing():
-    assert money.performance_per_watt(10, 3.6e6) == 1.0
-    assert money.performance_per_watt(10, None) is None
+    assert money.performance_per_watt(3.6e6) == 1.0
+    assert money.performance_per_watt(None) is None
 
 
 @pytest.mark.parametrize(

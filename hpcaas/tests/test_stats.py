@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
+from scipy.stats import gmean
 
 from hpcaas import stats
 
@@ -14,9 +15,8 @@ times = st.lists(st.floats(1e-3, 1e4), min_size=2, max_size=12)
 @given(times)
 def test_the_interval_holds_the_geometric_mean(values):
     s = stats.summarise(values)
-    assert s.low <= stats.geometric_mean(values) * (1 + 1e-9) and s.high >= stats.geometric_mean(
-        values
-    ) * (1 - 1e-9)
+    mean = gmean(values)
+    assert s.low <= mean * (1 + 1e-9) and s.high >= mean * (1 - 1e-9)
     assert s.minimum <= s.median <= s.maximum
 
 

@@ -14,7 +14,7 @@ from ..answers.decide import Deadline
 from ..answers.evidence import Evidence
 from ..answers.groups import Group, Trust, apps_of, by_machine, choosing, of_app, varying
 from ..model import ResultSet
-from ..money import Cost, performance_per_dollar
+from ..money import Cost, performance_per_dollar, performance_per_watt
 from ..stats import Summary, fit_scaling, pareto
 from . import charts
 from .first import first_screen, live, script
@@ -271,9 +271,14 @@ def _spread(some: list[Group]) -> str:
 
 
 def _energy(some: list[Group]) -> str:
-    known = [(g, s.energy.joules) for g in some for s in g.samples if s.energy.joules]
-    if known:
-        rows = [[escape(g.label), f"{j:.4g}", f"{3.6e6 / j:.4g}"] for g, j in known[:12]]
+    said = [
+        (g, s.energy.joules, per_kwh)
+        for g in some
+        for s in g.samples
+        if (per_kwh := performance_per_watt(s.energy.joules))
+    ]
+    if said:
+        rows = [[escape(g.label), f"{joules:.4g}", f"{runs:.4g}"] for g, joules, runs in said[:12]]
         return "<h4>Energy</h4>" + table(["configuration", "joules", "runs per kWh"], rows)
     reasons = sorted({s.energy.reason for g in some for s in g.samples if s.energy.reason})
     return (
