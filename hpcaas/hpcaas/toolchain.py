@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Optional, Sequence
 
 from .errors import BadInput, Missing
