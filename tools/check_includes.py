@@ -82,7 +82,6 @@ ROOMS = {
         ],
         False,
     ),
-    "src/window": (["src/core", "src/core/pure", "src/operation", "src/lock"], False),
     "src/job/bootstrap": (["src/core", "src/core/pure"], False),
     "src/job": (
         [
