@@ -124,11 +124,12 @@ uint64_t integer_at(const void* from, uint64_t bytes) {
 
 struct Quick {
   std::byte* memory = nullptr;  // null: the long way
-  Quick(const skerry_window* window, int rank, uint64_t at, uint64_t bytes, const void* origin) {
+  Quick(const skerry_window* window, int rank, uint64_t at, uint64_t bytes, const void* origin,
+        memory::SpanKind kind) {
     if (window == nullptr || origin == nullptr || bytes == 0) [[unlikely]]
       return;
     uint64_t offset = 0;
-    const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, &offset);
+    const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, kind, &offset);
     if (region != nullptr) [[likely]]
       memory = region->base + offset;
   }
@@ -160,7 +161,9 @@ bool update_quickly(const skerry_window* window, int rank, uint64_t at, int type
   if ((a < b ? b - a : a - b) < bytes) [[unlikely]]
     return false;
   uint64_t offset = 0;
-  const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, &offset);
+  const memory::Region* const region = of(window).find_quickly(
+      {rank, at, bytes},
+      result == nullptr ? memory::SpanKind::accumulate : memory::SpanKind::fetch_update, &offset);
   return region != nullptr && offset % bytes == 0 &&
          memory::update_one(*region, offset, origin, element, static_cast<Operation>(operation),
                             result, of(window).job().stripes()) == LockResult::locked;
@@ -169,7 +172,8 @@ bool update_quickly(const skerry_window* window, int rank, uint64_t at, int type
 bool swap_quickly(const skerry_window* window, int rank, uint64_t at, uint64_t bytes,
                   const void* expected, const void* desired, uint64_t* old) {
   uint64_t offset = 0;
-  const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, &offset);
+  const memory::Region* const region = of(window).find_quickly(
+      {rank, at, bytes}, memory::SpanKind::read_modify_write, &offset);
   if (region == nullptr || offset % bytes != 0) [[unlikely]]
     return false;
   const memory::Rmw what{memory::RmwOp::compare_swap, static_cast<uint8_t>(bytes),
@@ -397,7 +401,8 @@ CAUGHT
 
 int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
                       uint64_t bytes) try {
-  if (const Quick to(window, rank, at, bytes, origin); to.memory != nullptr) [[likely]] {
+  if (const Quick to(window, rank, at, bytes, origin, memory::SpanKind::put); to.memory != nullptr)
+      [[likely]] {
     of(window).will_store();
     memory::put(to.memory, origin, bytes);
     return SKERRY_OK;
@@ -408,7 +413,8 @@ int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* 
 CAUGHT
 int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin,
                       uint64_t bytes) try {
-  if (const Quick from(window, rank, at, bytes, origin); from.memory != nullptr) [[likely]] {
+  if (const Quick from(window, rank, at, bytes, origin, memory::SpanKind::get);
+      from.memory != nullptr) [[likely]] {
     memory::get(origin, from.memory, bytes);
     return SKERRY_OK;
   }

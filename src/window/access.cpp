@@ -8,6 +8,8 @@
 namespace skerry::window {
 namespace {
 
+using memory::CallSpan;
+using memory::SpanKind;
 using operation::Mode;
 using operation::Side;
 
@@ -149,6 +151,7 @@ Status Window::put(const Access& to, const void* origin, operation::Handle* hand
 inline Status Window::issue_put(Target& target, uint64_t offset, const void* origin, uint64_t bytes,
                                 operation::Handle* handle) {
   if (target.region != nullptr) [[likely]] {
+    const CallSpan call(&job_->spans(), SpanKind::put, target.rank, bytes);
     job_->local_counters().add(bytes);
     will_store();
     return memory::put(target.region_of(offset, bytes), offset, origin, bytes);
@@ -181,6 +184,7 @@ Status Window::get(const Access& from, void* origin, operation::Handle* handle) 
 inline Status Window::issue_get(Target& target, uint64_t offset, void* origin, uint64_t bytes,
                                 operation::Handle* handle) {
   if (target.region != nullptr) [[likely]] {
+    const CallSpan call(&job_->spans(), SpanKind::get, target.rank, bytes);
     job_->local_counters().add(bytes);
     return memory::get(origin, target.region_of(offset, bytes), offset, bytes);
   }
@@ -206,6 +210,9 @@ Status Window::check_alignment(ElementType type, uint64_t offset) const {
 
 Status Window::update_here(const Target& target, uint64_t offset, const memory::Update& what,
                            const void* origin, void* result, uint64_t bytes) const {
+  const CallSpan call(&job_->spans(),
+                      result == nullptr ? SpanKind::accumulate : SpanKind::fetch_update,
+                      target.rank, bytes);
   job_->local_counters().add(bytes);
   const memory::Region& region = target.region_of(offset, bytes);
   const memory::Stripes& stripes = job_->stripes();
@@ -303,6 +310,7 @@ Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desire
                                          : wire::Rmw::compare_swap_8;
     return job_->engine().read_modify_write(address(*target), offset, op, desired, expected, old);
   }
+  const CallSpan call(&job_->spans(), SpanKind::read_modify_write, at.rank, at.bytes);
   job_->local_counters().add(at.bytes);
   const memory::Rmw what{memory::RmwOp::compare_swap, static_cast<uint8_t>(at.bytes), desired,
                          expected};
@@ -535,6 +543,7 @@ Status Window::put_strided(Rank rank, uint64_t offset, const Shape& there, const
   if (!stream_bytes(there, &bytes) || bytes == 0) return {};
   auto* const from = static_cast<std::byte*>(const_cast<void*>(origin));
   if (target->plain != nullptr && target->plain == target->region && check_ == nullptr) {
+    const CallSpan call(&job_->spans(), SpanKind::put, target->rank, bytes);
     job_->local_counters().add(bytes);
     will_store();
     memory::put_strided(target->plain->base + offset, there, from, here);
@@ -554,6 +563,7 @@ Status Window::get_strided(Rank rank, uint64_t offset, const Shape& there, void*
   if (!stream_bytes(there, &bytes) || bytes == 0) return {};
   auto* const to = static_cast<std::byte*>(origin);
   if (target->plain != nullptr && target->plain == target->region && check_ == nullptr) {
+    const CallSpan call(&job_->spans(), SpanKind::get, target->rank, bytes);
     job_->local_counters().add(bytes);
     memory::get_strided(to, here, target->plain->base + offset, there);
     return {};

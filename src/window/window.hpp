@@ -135,14 +135,16 @@ class Window {
   }
   // Plain memory that the present epoch may access; null: the long way. `offset`: in it. Who puts
   // there calls will_store().
-  const memory::Region* find_quickly(const Access& access, uint64_t* offset) const {
+  const memory::Region* find_quickly(const Access& access, memory::SpanKind kind,
+                                     uint64_t* offset) const {
     const Target* const target = quick_;
     if (target == nullptr || target->rank != access.rank || target->plain == nullptr ||
         (target->hold < Hold::held && epoch_ != Epoch::fence) || !job_->is_alive()) [[unlikely]]
       return nullptr;
     const memory::Region& region = *target->plain;
     if (__builtin_mul_overflow(access.at, target->unit, offset) || *offset < target->plain_from ||
-        *offset > region.bytes || access.bytes > region.bytes - *offset) [[unlikely]]
+        *offset > region.bytes || access.bytes > region.bytes - *offset ||
+        job_->spans().is_due(kind)) [[unlikely]]
       return nullptr;
     job_->local_counters().add(access.bytes);
     return &region;
