@@ -7,10 +7,11 @@ build without it.
 on       one job; `skerry trace` comes and goes, a second each. A turn is one second with it and the
          seconds without it before and after; its ratio is that of the median rounds of 20 ms.
 looked   the same with `skerry top --every 1` instead.
+attached the same with a Python program, and a reader that gets a patch ten times a second.
 off      --base is a build of the tree without recording: both run by turns, two seconds each.
 
 Prints the median ratio of each row, the middle half of the ratios and the load, and writes
-out/look.json. A ratio of 1.01 means one percent slower. Standard library only.
+out/look.json. A ratio of 1.01 means one percent slower. Needs NumPy for the row attached alone.
 """
 
 import argparse
@@ -25,11 +26,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 CALLS = ["put_8", "get_8", "fetch_add", "acc_8", "get_64k", "put_fence_8"]
 ROWS = [(call, nodes) for nodes in (1, 2) for call in CALLS] + [("compute", 1)]
-TARGETS = {"off": 1.01, "on": 1.02, "looked": 1.02}
+TARGETS = {"off": 1.01, "on": 1.02, "looked": 1.02, "attached": 1.02}
+ATTACHED = Path(__file__).with_name("attached.py")
 
 
-def start(build, call, nodes, seconds):
-    words = ["run", "-n", "2", "--nodes", str(nodes), build / "bin/bench/paced", call, seconds]
+def start(build, call, nodes, seconds, program=None):
+    program = program or [build / "bin/bench/paced", call]
+    words = ["run", "-n", "2", "--nodes", nodes, *program, seconds]
     return subprocess.Popen(
         [build / "bin/skerry", *map(str, words)], stdout=subprocess.PIPE, text=True
     )
@@ -43,20 +46,20 @@ def rounds_of(job):
     return [(int(end), float(ns)) for end, _, ns in rows]
 
 
-def beside(build, call, nodes, turns, looker):
+def beside(build, call, nodes, turns, looker, program=None):
     """Ratios of one job, while `looker` comes and goes."""
-    job = start(build, call, nodes, 2 * turns + 2)
-    time.sleep(0.7)
+    job = start(build, call, nodes, 2 * turns + 3, program)
+    time.sleep(2 if program else 0.7)
     spans = []
     for _ in range(turns):
         begin = time.monotonic_ns()
         with subprocess.Popen(
-            [build / "bin/skerry", *looker(job.pid)],
+            [str(word) for word in looker(job.pid)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         ) as look:  # fmt: skip
             time.sleep(1)
             spans.append((begin + 50_000_000, time.monotonic_ns() - 50_000_000))
-            if looker(0)[0] == "top":
+            if "trace" not in looker(0):
                 look.terminate()
         time.sleep(1)
     seen = rounds_of(job)
@@ -94,9 +97,12 @@ def main():
     given = parser.parse_args()
     trace = given.out.with_suffix(".trace")
     given.out.parent.mkdir(exist_ok=True)
+    os.environ["PYTHONPATH"] = str(given.build / "python")
+    skerry = given.build / "bin/skerry"
     lookers = {
-        "on": lambda pid: ["trace", str(pid), "--seconds", "1", "--output", str(trace)],
-        "looked": lambda pid: ["top", str(pid), "--every", "1"],
+        "on": lambda pid: [skerry, "trace", pid, "--seconds", "1", "--output", trace],
+        "looked": lambda pid: [skerry, "top", pid, "--every", "1"],
+        "attached": lambda pid: [sys.executable, ATTACHED, "read", pid],
     }
     kinds = [given.kind] if given.kind else list(TARGETS)
     result = []
@@ -105,11 +111,16 @@ def main():
             name = f"{nodes}.{call}.{kind}"
             if not name.startswith(given.only or "") or (kind == "off" and not given.base):
                 continue
+            if kind == "attached" and call != "compute":
+                continue
             before = os.getloadavg()[0]
+            program = [sys.executable, ATTACHED, "compute"] if kind == "attached" else None
             if kind == "off":
                 ratios = by_turns(given.build, given.base, call, nodes, given.turns)
             else:
-                ratios = beside(given.build, call, nodes, given.turns, lookers[kind])
+                ratios = beside(
+                    given.build, call, nodes, given.turns, lookers[kind], program
+                )
             low, middle, high = statistics.quantiles(ratios, n=4)
             load = [before, os.getloadavg()[0]]
             result.append(
