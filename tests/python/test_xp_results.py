@@ -255,3 +255,21 @@ def test_numpys_functions(matrix):
     same(np.linalg.inv(matrix[:17]), np.linalg.inv(MATRIX[:17]))
     with pytest.raises(sk.GatherError, match="numpy"):
         np.histogram(matrix)
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int8", "float32"])
+def test_cumulative_sums_keep_the_dtype_asked_for_on_all_ranks(dtype):
+    # Ranks behind the first summed small integers in 64 bits, and had another dtype.
+    x = xp.cumulative_sum(xp.asarray(WHOLE_NUMBERS % 2), dtype=dtype)
+    assert x.local.dtype == dtype
+    same(x, np.cumsum(WHOLE_NUMBERS % 2, dtype=dtype))
+
+
+def test_products_and_masks_without_elements():
+    rows, none = xp.asarray(MATRIX[:1]), xp.zeros((17, 0))
+    same(xp.matmul(rows, none), np.zeros((1, 0)))
+    same(xp.tensordot(xp.zeros((2, 0)), xp.zeros((0, 40)), axes=1), np.zeros((2, 40)))
+    same(xp.asarray(MATRIX)[xp.zeros((0, 0), dtype="bool")], np.zeros(0))
+    same(xp.asarray(MATRIX)[xp.zeros((0,), dtype="bool")], np.zeros((0, 17)))
+    with pytest.raises(IndexError, match="mask|boolean"):
+        xp.asarray(MATRIX)[xp.zeros((1, 0), dtype="bool")]

@@ -134,6 +134,10 @@ def by_counts(block, shape):
 
 def select(x, mask):
     """The elements of x where the mask over its leading dimensions holds, in C order."""
+    if 0 in mask.shape and mask.ndim <= x.ndim and all(
+        m in (0, n) for m, n in zip(mask.shape, x.shape, strict=False)
+    ):  # as in NumPy, a mask may be empty where the array is not
+        return of_numpy(np.empty((0, *x.shape[mask.ndim :]), x.dtype))
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
     if mask.ndim == 0:

@@ -264,7 +264,8 @@ def _continued(block, layout, ufunc):
     earlier = np.empty(cuts[-1], block.dtype)
     for box, part in totals:
         earlier[box] = part
-    return ufunc(block, ufunc.accumulate(earlier[:before])[-1])
+    # Small integers would be summed in 64 bits.
+    return ufunc(block, ufunc.accumulate(earlier[:before], dtype=block.dtype)[-1])
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):

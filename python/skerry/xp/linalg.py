@@ -15,6 +15,7 @@ from ._array import (
     empty_block,
     gathered,
     in_layout,
+    made,
     new_layout,
     of_numpy,
     redistributed,
@@ -80,6 +81,8 @@ def matmul(x1, x2, /):
 def _product(a, b):
     (m, k), n = a.shape, b.shape[1]
     dtype = np.result_type(a.dtype, b.dtype)
+    if 0 in (m, k, n):
+        return made(new_layout((m, n), dtype), dtype, _zeroed)
     if a.layout.whole and b.layout.whole:
         return _whole_product(a, b, dtype)
     if m < _exchange.ranks() <= k or (m == 1 and not a.layout.whole) or _along_inner(a, b):
@@ -97,6 +100,10 @@ def _product(a, b):
     out[...] = 0
     _add_pieces(out, mine, b)
     return Array(out, out_layout)
+
+
+def _zeroed(block, box):
+    block[...] = 0
 
 
 _PIECE_BYTES = 64 << 20  # of the second factor that every rank holds at a time
