@@ -1,5 +1,6 @@
 // Patch access and queries: everything one-sided.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "impl.hpp"
@@ -227,6 +228,13 @@ const Impl::LocalBlock* whole_in_local(const Impl& a, const Patch& patch) {
   return block;
 }
 
+void count_part(const Impl& a, detail::TrafficCount::Kind kind, const Patch& part) {
+  auto& tallies = a.traffic[kind];
+  tallies.parts.add(1);
+  tallies.bytes.add(static_cast<std::uint64_t>(part.elements()) * a.element_bytes);
+  if (kind == detail::TrafficCount::get) a.traffic.mark(a.layout, part, a.element_bytes);
+}
+
 enum class Kind { get, put };
 
 bool copy_if_local(const Impl& a, Kind kind, const Patch& patch, void* buffer,
@@ -261,6 +269,7 @@ void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer,
       const auto offset = static_cast<std::uint64_t>(detail::offset_in(block, part, target));
       std::byte* at = base + detail::offset_in(patch, part, origin);
       const int rank = a.rank_of_block(b);
+      if (kind == Kind::get) count_part(a, detail::TrafficCount::get, part);
       check(kind == Kind::get
                 ? skerry_get_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add())
                 : skerry_put_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add()));
@@ -295,11 +304,34 @@ void acc_parts(const Impl& a, const Patch& patch, const void* values, const void
       const auto offset = static_cast<std::uint64_t>(detail::offset_in(block, part, target));
       const std::byte* at = base + detail::offset_in(patch, part, origin);
       const int rank = a.rank_of_block(b), type = static_cast<int>(a.type);
+      if (!local) count_part(a, detail::TrafficCount::acc, part);
       check(local ? skerry_acc_strided(a.segment->get(), rank, offset, type, alpha, at, &shape)
                   : skerry_acc_strided_nb(a.segment->get(), rank, offset, type, alpha, at, &shape,
                                           batch.add()));
     });
   }
+}
+
+// Runs a blocking transfer, and counts how long it took if some of it crossed nodes.
+template <class Fn>
+void watched(const Impl& a, detail::TrafficCount::Kind kind, Fn&& transfer) {
+  if (a.all_local) return transfer();
+  auto& tallies = a.traffic[kind];
+  const std::uint64_t before = tallies.bytes.value;
+  const auto begin = std::chrono::steady_clock::now();
+  transfer();
+  if (tallies.bytes.value != before)
+    tallies.ns.add(static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count()));
+}
+
+// Starts a non-blocking transfer, and counts what of it crosses nodes.
+template <class Fn>
+void begun(const Impl& a, detail::TrafficCount::Kind kind, Fn&& transfer) {
+  auto& tallies = a.traffic[kind];
+  const std::uint64_t before = tallies.bytes.value;
+  transfer();
+  tallies.nb_bytes.add(tallies.bytes.value - before);
 }
 
 }  // namespace
@@ -324,8 +356,10 @@ void AnyArray::get(const Patch& patch, void* out, std::span<const std::int64_t> 
   if (get_if_local(patch, out, strides)) return;
   const Impl& a = impl();
   Batch batch(a.group.job());
-  copy_parts(a, Kind::get, patch, out, strides, batch);
-  batch.wait();
+  watched(a, detail::TrafficCount::get, [&] {
+    copy_parts(a, Kind::get, patch, out, strides, batch);
+    batch.wait();
+  });
   a.context->gets.add(1);
 }
 
@@ -343,8 +377,10 @@ void AnyArray::acc(const Patch& patch, const void* values, const void* alpha,
                    std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  acc_parts(a, patch, values, alpha, strides, batch);
-  batch.wait();
+  watched(a, detail::TrafficCount::acc, [&] {
+    acc_parts(a, patch, values, alpha, strides, batch);
+    batch.wait();
+  });
   a.context->accs.add(1);
 }
 
@@ -352,7 +388,8 @@ Transfer AnyArray::get_nb(const Patch& patch, void* out,
                           std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  copy_parts(a, Kind::get, patch, out, strides, batch);
+  begun(a, detail::TrafficCount::get,
+        [&] { copy_parts(a, Kind::get, patch, out, strides, batch); });
   a.context->gets.add(1);
   Transfer transfer(a.group.job_ref());
   transfer.handles_ = batch.take();
@@ -374,7 +411,7 @@ Transfer AnyArray::acc_nb(const Patch& patch, const void* values, const void* al
                           std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  acc_parts(a, patch, values, alpha, strides, batch);
+  begun(a, detail::TrafficCount::acc, [&] { acc_parts(a, patch, values, alpha, strides, batch); });
   a.context->accs.add(1);
   Transfer transfer(a.group.job_ref());
   transfer.handles_ = batch.take();
@@ -402,6 +439,14 @@ std::int64_t AnyArray::read_inc(std::span<const std::int64_t> index, std::int64_
   throw Error(SKERRY_ERR_INVALID, std::string("read_inc on an array of ") + to_string(a.type) +
                                       ": it needs int32 or int64");
 }
+
+Traffic AnyArray::traffic() const {
+  Traffic all;
+  impl().traffic.read(all);
+  return all;
+}
+
+void AnyArray::clear_traffic() const { impl().traffic.clear(); }
 
 // ---- transfers under way ----------------------------------------------------------------------
 

@@ -50,6 +50,30 @@ class NodeMap {
   int own_node_ = 0, own_index_ = 0;
 };
 
+// Of a mirror's tiles: those of a matrix are whole pages.
+inline std::int64_t mirror_tile_edge(std::uint64_t element_bytes) {
+  return element_bytes < 4 ? 64 : 32;
+}
+
+// What Traffic counts, and which tiles were got. Only operations between nodes come here.
+class TrafficCount {
+ public:
+  enum Kind { get, acc };
+  struct Tallies {
+    Tally parts, bytes, ns, nb_bytes;
+  };
+  Tallies& operator[](Kind kind) { return kind == get ? gets_ : accs_; }
+  void mark(const layout::Distribution& layout, const Patch& part, std::uint64_t element_bytes);
+  void read(Traffic& into);
+  void clear();
+
+ private:
+  Tallies gets_, accs_;
+  std::once_flag once_;  // of the following two, made when the first tile is marked
+  std::optional<layout::TileMap> map_;
+  std::vector<std::uint8_t> tiles_;  // by any thread, through atomic_ref
+  std::atomic<std::uint64_t> tile_bytes_{0};
+};
 // A group's nodes, and the group of its members on the own node (on one node: the group itself).
 struct NodeGroups {
   std::shared_ptr<const NodeMap> nodes;
@@ -94,6 +118,7 @@ struct AnyArray::Impl {
   std::vector<int> local_index;  // block numbers that `locals` describe, ascending
   std::vector<LocalBlock> locals;
   bool all_local = false;  // every block is in `locals`
+  mutable detail::TrafficCount traffic;
   // where the last patch was found; only a hint, written by any thread
   mutable std::atomic<int> last_local{0};
 

@@ -36,9 +36,6 @@ constexpr std::int64_t patience_ns = 100'000'000;  // for another process's fetc
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
-// Tiles of a matrix are whole pages.
-std::int64_t edge_for(std::uint64_t element_bytes) { return element_bytes < 4 ? 64 : 32; }
-
 // The most bytes that a tile has.
 std::uint64_t most_bytes(const layout::Distribution& layout, std::int64_t edge,
                          std::uint64_t element_bytes) {
@@ -93,9 +90,10 @@ struct Mirror::Impl {
 
   explicit Impl(std::shared_ptr<const AnyArray::Impl> of)
       : array(std::move(of)),
-        tiles(array->layout, edge_for(array->element_bytes)),
+        tiles(array->layout, detail::mirror_tile_edge(array->element_bytes)),
         slot_bytes(round_up(
-            most_bytes(array->layout, edge_for(array->element_bytes), array->element_bytes),
+            most_bytes(array->layout, detail::mirror_tile_edge(array->element_bytes),
+                       array->element_bytes),
             page_bytes)) {
     const auto& nodes = *array->nodes;
     const bool hosts = nodes.own_index() == 0;

@@ -122,6 +122,19 @@ struct PatchHolder {
   Patch patch;
 };
 
+// What this process got from and added to other nodes for one array, since it was made or this was
+// last cleared. Of get_nb and acc_nb it counts what travels, not how long anybody waited; scattered
+// elements (gather, scatter_acc) are not in it.
+struct Traffic {
+  std::uint64_t gets = 0;  // parts of gets, one for each holder
+  std::uint64_t get_bytes = 0;
+  std::uint64_t get_ns = 0;        // that blocking ones took
+  std::uint64_t get_nb_bytes = 0;  // of get_bytes: by non-blocking ones
+  std::uint64_t accs = 0, acc_bytes = 0, acc_ns = 0, acc_nb_bytes = 0;
+  std::uint64_t tile_bytes = 0;     // of the largest tile, as mirrors fetch them
+  std::vector<std::uint8_t> tiles;  // by tile: 1 if some of it was got; empty: nothing was got
+};
+
 // What this process has done with arrays of the job since it joined: docs/counters.md lists the
 // names. `group` is any group of the job.
 SKERRY_API Counters array_counters(const Group& group);
@@ -186,6 +199,10 @@ class SKERRY_API AnyArray {
   // does; an empty name takes it away. Each rank names its own block: no communication, but all
   // should call it. At most 63 bytes. Errors: INVALID.
   void label(const std::string& name) const;
+
+  // Of this process; sk.advise of Python combines those of all members.
+  Traffic traffic() const;
+  void clear_traffic() const;  // not while others use the array
 
   void sync() const;  // of the whole group
   void fill(const void* value) const;

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
+from ._advice import Advice, advise
 from ._arrays import (
     Irregular,
     asarray,

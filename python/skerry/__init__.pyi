@@ -402,6 +402,29 @@ class Mirror:
 def mirror(array: Array) -> Mirror:
     """A mirror of a distributed array; collective. InvalidError for a mirrored array."""
 
+class Advice(NamedTuple):
+    """What to do with an array, and why. Seconds are of the rank that waits longest, bytes those
+    between all nodes, memory what the job takes beyond now."""
+
+    use: Literal["distributed", "mirror", "mirrored"]
+    seconds: float
+    seconds_now: float
+    bytes: int
+    bytes_now: int
+    memory: int
+    why: str
+    @property
+    def pays(self) -> bool:
+        """Whether something else than the distributed array is quicker, by a tenth."""
+
+def advise(a: Array, *, refreshes: int = 1, clear: bool = False) -> Advice:
+    """Would a mirror (`sk.mirror(a)`) or a mirrored array with `merge` pay? Collective over the
+    array's group. It rests on what gets and accumulates of the array have moved between nodes until
+    now and how long they took, on the tiles that they touched, and on a short measurement of the
+    link. `refreshes`: how often the mirror would be made current, or the array merged, meanwhile.
+    `clear` begins counting anew. Gathers and scatters of elements are not counted. InvalidError for
+    a mirrored array."""
+
 # Making arrays. All of these are collective, and make the same array on every member.
 #
 # dtype: bool, int8 to int64, uint8 to uint64, float32, float64, complex64 or complex128; bool has

@@ -252,7 +252,17 @@ struct Elements {
   }
 };
 
+nb::tuple array_traffic(const PyArray& a) {
+  const sk::Traffic t = a.array.traffic();
+  return nb::make_tuple(t.gets, t.get_bytes, t.get_ns, t.get_nb_bytes, t.accs, t.acc_bytes,
+                        t.acc_ns, t.acc_nb_bytes, t.tile_bytes,
+                        nb::bytes(reinterpret_cast<const char*>(t.tiles.data()), t.tiles.size()));
+}
+
 void bind_elements(nb::class_<PyArray>& array) {
+  array.def("_traffic", &array_traffic).def("_clear_traffic", [](const PyArray& a) {
+    a.array.clear_traffic();
+  });
   array.def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1)
       .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
       .def("_gather",
