@@ -21,6 +21,7 @@ from ._arrays import (
     zeros_like,
 )
 from ._attach import Attached, AttachedArray, attach
+from ._cluster import Cluster
 from ._core import (
     Array,
     Counter,

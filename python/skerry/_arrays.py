@@ -3,7 +3,7 @@ __init__.pyi."""
 
 import numpy as np
 
-from . import _core
+from . import _core, _picture
 from ._core import Array
 from .errors import DtypeError, GatherError, InvalidError
 
@@ -147,7 +147,32 @@ def _repr(self):
     return f"<skerry.Array {self.shape} {self.dtype}, {kind} on a grid of {self.grid}>"
 
 
+def _node_of():
+    """The node of each rank."""
+    return {rank: node for node in range(_core.nodes()) for rank in _core.node_ranks(node)}
+
+
+def _svg(self):
+    """Who holds what; of a mirrored array, on the own node."""
+    node_of = _node_of()
+    here = [r for r in self.group.ranks if not self.mirrored or node_of[r] == _core.node()]
+    boxes = [(rank, node_of[rank], self.distribution(rank)) for rank in here]
+    return _picture.picture(self.shape, boxes)
+
+
+def _html(self):
+    if self.freed:
+        return repr(self)
+    kind = f"mirrored: a copy on each of {_core.nodes()} nodes" if self.mirrored else "distributed"
+    grid = " x ".join(map(str, self.grid))
+    return _picture.table(
+        "skerry.Array", self.shape, self.dtype, f"{kind}, on a grid of {grid} blocks", _svg(self)
+    )
+
+
 Array.__repr__ = _repr
+Array._repr_svg_ = _svg
+Array._repr_html_ = _html
 Array.__array__ = _refusing("numpy.asarray(a)")
 Array.__array_ufunc__ = _array_ufunc
 Array.__array_function__ = _array_function

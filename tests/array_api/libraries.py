@@ -5,7 +5,8 @@
 
 programs: cuPyNumeric's examples, unchanged, from the folder CUPYNUMERIC or cloned by name.
 estimators: scikit-learn's PCA and Ridge. xarray: its tests of the array API, as it ships them.
-files: what sk.save wrote, read by zarr and Dask, on other numbers of ranks, and after a kill.
+notebook: sk.Cluster by ipyparallel. files: what sk.save wrote, read by zarr and Dask, on other
+numbers of ranks, and after a kill.
 The libraries are installed into a venv of their own, out/libraries-venv. What cannot be had is a
 skip, with the reason. Writes out/array_libraries.json: rows with name, value, target, met.
 """
@@ -26,8 +27,9 @@ from peers import OUT, ROOT
 
 HERE = Path(__file__).resolve().parent
 CUPYNUMERIC = "https://github.com/nv-legate/cupynumeric"
-PACKAGES = ["numpy", "scipy", "scikit-learn", "xarray", "dask", "zarr>=3", "pytest"]
-IMPORTS = ["scipy", "sklearn", "xarray", "dask.array", "zarr", "pytest"]
+PACKAGES = ["numpy", "scipy", "scikit-learn", "xarray", "dask", "zarr>=3", "pytest",
+            "ipyparallel"]
+IMPORTS = ["scipy", "sklearn", "xarray", "dask.array", "zarr", "pytest", "ipyparallel"]
 ENVIRONMENT = {
     **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SCIPY_ARRAY_API": "1",
     "PYTHONPATH": os.pathsep.join([str(ROOT / "build" / "python"), str(HERE)]),
@@ -139,7 +141,21 @@ def _killed_saving(python, path):
     return f"a kill with {chunks} chunks written"
 
 
-PARTS = {part.__name__: part for part in (programs, estimators, xarray, files)}
+def notebook(python, options):
+    """Ranks by ipyparallel."""
+    command = [python, HERE / "notebook.py", str(options.ranks), str(options.nodes)]
+    done = subprocess.run(list(map(str, command)), env=ENVIRONMENT, capture_output=True, text=True,
+                          timeout=300, cwd=OUT)  # fmt: skip
+    if done.returncode:
+        return [row("sk.Cluster", (done.stdout + done.stderr)[-600:], "works", False)]
+    found = told(done.stdout)[0]
+    alike = len(found["totals"]) == options.ranks and len(set(found["totals"])) == 1
+    value = f"{len(found['totals'])} ranks, left over: {found['left']}"
+    return [row("sk.Cluster", value, "engine i is rank i, nothing left over",
+                alike and not found["left"])]  # fmt: skip
+
+
+PARTS = {part.__name__: part for part in (programs, estimators, xarray, files, notebook)}
 
 
 def main():

@@ -3,6 +3,10 @@
 A rank that fails must end (-x), so that the job ends instead of waiting for it.
 """
 
+import shutil
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -48,3 +52,18 @@ def filled(numbers):
         return array
 
     return make
+
+
+@pytest.fixture
+def folder():
+    """A folder that all ranks share."""
+    name = np.zeros(200, np.uint8)
+    if sk.rank() == 0:
+        made = tempfile.mkdtemp(prefix="skerry-files-").encode()
+        name[: len(made)] = list(made)
+    path = Path(bytes(sk.broadcast(name)).rstrip(b"\0").decode())
+    yield path
+    sk.sync()
+    if sk.rank() == 0:
+        shutil.rmtree(path)
+    sk.sync()

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,21 +13,6 @@ from skerry import _files
 pytest.importorskip("zarr")
 h5py = pytest.importorskip("h5py")
 import zarr  # noqa: E402
-
-
-@pytest.fixture
-def folder():
-    """A folder that all ranks share."""
-    name = np.zeros(200, np.uint8)
-    if sk.rank() == 0:
-        made = tempfile.mkdtemp(prefix="skerry-files-").encode()
-        name[: len(made)] = list(made)
-    path = Path(bytes(sk.broadcast(name)).rstrip(b"\0").decode())
-    yield path
-    sk.sync()
-    if sk.rank() == 0:
-        shutil.rmtree(path)
-    sk.sync()
 
 
 @pytest.fixture(params=["zarr", "h5"])

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+import skerry as sk
+from skerry import _picture
 from . import _reductions
 from ._array import Array
 from ._elementwise import astype, clip, functions
@@ -60,6 +62,20 @@ def _formatted(self, specification):
     return format(self._number("format()"), specification) if specification else str(self)
 
 
+def _svg(self):
+    """Who holds what."""
+    node_of = sk._arrays._node_of()
+    boxes = [(rank, node_of[rank], box) for rank, box in enumerate(self.layout.boxes)]
+    return _picture.picture(self.shape, boxes[:1] if self.layout.whole else boxes)
+
+
+def _html(self):
+    where = "whole on every rank" if self.layout.whole else f"divided over {len(sk.world())} ranks"
+    return _picture.table("skerry.xp.Array", self.shape, self.dtype, where, _svg(self))
+
+
+Array._repr_svg_ = _svg
+Array._repr_html_ = _html
 Array.astype = _converted
 Array.clip = lambda self, min=None, max=None: clip(self, min, max)
 Array.conj = lambda self: functions["conj"](self)

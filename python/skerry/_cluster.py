@@ -1,0 +1,65 @@
+"""Ranks for a notebook, by ipyparallel. The interface is described in __init__.pyi.
+
+ipyparallel starts a controller, and the engines by a launcher. Ours is `skerry run`: each engine is
+a rank, and its number is the rank's. `python -m skerry._cluster` is what runs as an engine.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from .errors import InvalidError, UnsupportedError
+
+_RANK = ("SKERRY_RANK", "SLURM_PROCID")
+_START = "import numpy as np; import skerry as sk; import skerry.xp as xp; sk.init()"
+
+
+def Cluster(n, *, nodes=1, launcher="skerry", **options):  # noqa: N802 (ipyparallel's name)
+    """See __init__.pyi."""
+    if n < 1 or not 1 <= nodes <= n:
+        raise InvalidError(f"a cluster of {n} ranks on {nodes} nodes: give 1 <= nodes <= n")
+    commands = {"skerry": _own_launcher(), "srun": ["srun"]}
+    if launcher not in commands:
+        raise InvalidError(f"launcher {launcher!r}: 'skerry' or 'srun'")
+    try:
+        import ipyparallel
+        from ipyparallel.cluster.launcher import EngineLauncher, MPILauncher
+    except ImportError as missing:
+        raise UnsupportedError(
+            f"a cluster needs ipyparallel ({missing}): pip install 'skerry[notebook]'"
+        ) from None
+
+    class Ranks(MPILauncher, EngineLauncher):
+        """Starts all engines as one job."""
+
+        mpi_cmd = commands[launcher]
+        mpi_args = (["--nodes", str(nodes)] if launcher == "skerry" else [f"--nodes={nodes}"])
+
+        @property
+        def program(self):
+            return [sys.executable, "-m", "skerry._cluster"]
+
+        @property
+        def program_args(self):
+            return self.cluster_args + self.engine_args
+
+    return ipyparallel.Cluster(n=n, engines=Ranks, **options)
+
+
+def _own_launcher():
+    return [str(Path(__file__).parent / "bin" / "skerry"), "run"]
+
+
+def main():
+    """An engine whose number is its rank, with the job joined."""
+    from ipyparallel.engine.app import main as engine
+
+    rank = next((os.environ[name] for name in _RANK if name in os.environ), None)
+    if rank is None:
+        sys.exit(f"skerry: an engine finds no rank: none of {', '.join(_RANK)} is set")
+    sys.argv += [f"--IPEngine.id={rank}", f"--IPEngine.startup_command={_START}"]
+    engine()
+
+
+if __name__ == "__main__":
+    main()
