@@ -406,9 +406,9 @@ def Cluster(
     n: int, *, nodes: int = 1, launcher: Literal["skerry", "srun"] = "skerry", **options: Any
 ) -> Any:
     """Ranks for a notebook, by ipyparallel's conventions: an ``ipyparallel.Cluster`` whose n
-    engines are the ranks of one job on `nodes` virtual nodes, engine i being rank i. They have joined
-    the job and know ``sk``, ``xp`` and ``np``. Launcher srun: on nodes of Slurm. `options` are
-    ipyparallel's. UnsupportedError without ipyparallel.
+    engines are the ranks of one job on `nodes` virtual nodes, engine i being rank i. They have
+    joined the job and know ``sk``, ``xp`` and ``np``. Launcher srun: on nodes of Slurm. `options`
+    are ipyparallel's. UnsupportedError without ipyparallel.
 
         with sk.Cluster(4) as ranks:
             ranks[:].execute("a = sk.zeros((1000, 1000))").get()

@@ -177,6 +177,26 @@ def element_rows(found, options):
     return rows
 
 
+def sharing_rows():
+    """Skewed tasks on 4 ranks of one node; mirrors on 4 virtual nodes."""
+    start = [ROOT / "build" / "bin" / "skerry", "run", "-n", 4]
+    script, rows = [sys.executable, HERE / "sharing.py"], []
+    for line in run([*start, *script]):
+        if line["name"] == "tasks":
+            ratio = line["shared"] / line["static"]
+            rows.append(row("skewed tasks, 4 ranks: shared / static", ratio, 1 / 1.5))
+            rows.append(row("skewed tasks: not once", int(not line["once"]), 0))
+    for line in run([*start, "--nodes", 4, *script]):
+        if line["name"] == "mirror":
+            changed = line["changed"] / line["first"]
+            rows += [
+                row("mirror: bytes / full mirrors", line["first"] / line["full"], 1.0),
+                row("mirror: bytes of a second read", line["second"], 0),
+                row("mirror: bytes after 1 % changed / all", changed, 0.013),
+            ]
+    return rows
+
+
 def figure(rows, path):
     import matplotlib
 
@@ -186,7 +206,7 @@ def figure(rows, path):
     bars = [r for r in rows if r["target"] is not None]
     shown, axis = plt.subplots(figsize=(9, 1 + 0.3 * len(bars)))
     heights = range(len(bars))
-    ratios = [r["value"] / r["target"] for r in bars]
+    ratios = [r["value"] / (r["target"] or 1) for r in bars]
     axis.barh(heights, ratios, color=["tab:green" if r["met"] else "tab:red" for r in bars])
     axis.axvline(1.0, color="black")
     axis.set_yticks(heights, [r["name"] for r in bars], fontsize=8)
@@ -211,6 +231,7 @@ def main():
     OUT.mkdir(exist_ok=True)
     found = contestants(options)
     rows = kernel_rows(kernels(found, options)) + element_rows(found, options)
+    rows += sharing_rows()
     described = {"machine": machine.describe(), "short": options.short, "notes": notes}
     options.out.write_text(json.dumps(described | {"rows": rows}, indent=1) + "\n")
     figure(rows, options.out.with_suffix(".png"))
