@@ -52,8 +52,11 @@ def test_module(module, ranks, nodes):
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
+WHOLE = "xp_arrays xp_results numpy advice pictures tutorial tasks files patches ga".split()
+
+
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
-@pytest.mark.parametrize("module", ["xp_arrays", "xp_results", "tasks", "files", "patches", "ga"])
+@pytest.mark.parametrize("module", WHOLE)
 def test_whole_arrays(module, ranks, nodes):
     test_module(module, ranks, nodes)
 

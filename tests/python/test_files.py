@@ -3,16 +3,15 @@
 import os
 import shutil
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 
 import skerry as sk
 import skerry.xp as xp
 from skerry import _files
 
-pytest.importorskip("zarr")
-h5py = pytest.importorskip("h5py")
-import zarr  # noqa: E402
 
 
 @pytest.fixture(params=["zarr", "h5"])

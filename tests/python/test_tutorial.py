@@ -17,8 +17,6 @@ def test_there_are_six_pages():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_of_page(page, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    if page.stem == "6-files":
-        pytest.importorskip("zarr")
     code = "\n".join(re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S))
     exec(compile(code, str(page), "exec"), {"__name__": page.stem})
     sk.sync()
