@@ -42,13 +42,11 @@ def fails(monkeypatch, capsys, *args):
 @pytest.fixture()
 def files(tmp_path):
     (tmp_path / "noise").write_bytes(NOISE)
-    (tmp_path / "noise.yaml").write_bytes(NOISE)
     (tmp_path / "deep").write_text(DEEP)
-    (tmp_path / "deep.yaml").write_text(DEEP)
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["noise", "deep", "noise.yaml", "deep.yaml"])
+@pytest.mark.parametrize("name", ["noise", "deep"])
 @pytest.mark.parametrize(
     "command",
     [
