@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "lab" / "bench" / "micro"))
-from harness import machine  # noqa: E402
+from harness import machine, report  # noqa: E402
 
 KINDS = ("pool", "steal", "drift")
 CAPS = (0, 32, 16, 8, 4, 2, 1)
@@ -289,23 +289,6 @@ def records(name, samples, ranks, raw):
     return rows
 
 
-def table(rows):
-    print(
-        f"\n{'row':28} {'value':>7} {'spread':>13} {'target':>8} {'met':>4} {'evicted':>8} {'exposed us':>10} {'hidden':>6} {'teardown':>9} {'set-up':>7} {'peak':>5} {'bytes':>8}"
-    )
-    for r in rows:
-        met = {True: "yes", False: "NO", None: ""}[r["met"]]
-        line = f"{r['name']:28} {r['value']:7.3f} "
-        line += f"{r['spread'][0]:6.2f}-{r['spread'][2]:6.2f}" if "spread" in r else " " * 13
-        line += f" {r['target'] or '':>8} {met:>4}"
-        if "evicted" in r:
-            line += (
-                f" {r['evicted']:8.0f} {r['teardown_exposed_us']:10.1f} {r['hidden_share']:6.1%} {r['teardown_share']:9.2%} {r['setup_share']:7.1%}"
-                f" {r['peak_connections']:5} {r['connection_bytes']:8}"
-            )
-        print(line)
-
-
 def draw(rows, path):
     try:
         import matplotlib
@@ -347,6 +330,7 @@ def draw(rows, path):
     figure.savefig(path, dpi=120)
 
 
+COLUMNS = ("evicted", "teardown_exposed_us", "hidden_share", "teardown_share", "setup_share")
 SHARED = ("put_8_us", "get_8_us", "fetch_add_us", "put_mib_s", "get_mib_s", "all_fetch_add_per_s")
 
 
@@ -408,11 +392,6 @@ def share_records(build, rounds):
                         "connections": max(sample["connections"] for sample in found),
                     }
                 )
-    print(f"\n{'row':44} {'measured':>10} {'ratio':>7} {'spread':>13} {'TCP ends':>9}")
-    for r in rows:
-        print(
-            f"{r['name']:44} {r['measured']:10.1f} {r['value']:7.2f} {r['spread'][0]:6.2f}-{r['spread'][2]:6.2f} {r['tcp_ends']:9}"
-        )
     return rows
 
 
@@ -460,17 +439,8 @@ def main():
     if options.share:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         path = options.out.with_name("acts_share.json")
-        path.write_text(
-            json.dumps(
-                {
-                    "machine": machine.describe(),
-                    "rows": share_records(options.build, options.rounds),
-                },
-                indent=1,
-            )
-            + "\n"
-        )
-        print(f"written to {path}")
+        rows = share_records(options.build, options.rounds)
+        report.publish(path, rows, [], ("measured", "tcp_ends"))
         return
     caps = sorted({0, *map(int, options.caps.split(","))}, key=lambda cap: (cap != 0, -cap))
     dft_caps = sorted({0, *map(int, options.dft_caps.split(","))}, key=lambda cap: (cap != 0, -cap))
@@ -502,24 +472,9 @@ def main():
         )
         rows += records("dft", found, options.dft_ranks, raw)
         path.unlink(missing_ok=True)
-    table(rows)
-    options.out.write_text(
-        json.dumps(
-            {
-                "machine": machine.describe(),
-                "raw_tcp_us": raw,
-                "options": {k: str(v) for k, v in vars(options).items()},
-                "rows": rows,
-            },
-            indent=1,
-        )
-        + "\n"
-    )
+    told = {k: str(v) for k, v in vars(options).items()}
+    report.publish(options.out, rows, [], COLUMNS, raw_tcp_us=raw, options=told)
     draw(rows, options.out.with_suffix(".png"))
-    targets = [row for row in rows if row["met"] is not None]
-    print(
-        f"\n{sum(row['met'] for row in targets)} of {len(targets)} targets met; written to {options.out}"
-    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "lab" / "bench" / "micro"))
-from harness import machine  # noqa: E402
+from harness import report  # noqa: E402
 
 OUT = ROOT / "out"
 VENV = OUT / "arrays-venv"
@@ -232,14 +232,8 @@ def main():
     found = contestants(options)
     rows = kernel_rows(kernels(found, options)) + element_rows(found, options)
     rows += sharing_rows()
-    described = {"machine": machine.describe(), "short": options.short, "notes": notes}
-    options.out.write_text(json.dumps(described | {"rows": rows}, indent=1) + "\n")
+    report.publish(options.out, rows, notes, short=options.short)
     figure(rows, options.out.with_suffix(".png"))
-    for line in rows:
-        state = {True: "met", False: "MISS", None: ""}[line["met"]]
-        target = "" if line["target"] is None else f" (at most {line['target']})"
-        print(f"{state:5} {line['name']}: {line['value']:.4g}{target}")
-    print(f"{options.out}, {options.out.with_suffix('.png')}")
     if options.short:
         print("a short run: its ratios mean nothing")
 

@@ -20,7 +20,7 @@ import sharing
 import simulated
 import start
 import times
-from report import ROOT, machine
+from report import ROOT, publish
 
 PARTS = {
     "times": times,
@@ -133,14 +133,10 @@ def main():
     found, notes = measure(options.only, options)
     rows = [r for r in kept if r.get("part") not in found]
     rows += [r | {"part": name} for name, part in found.items() for r in part]
-    described = {"machine": machine.describe(), "notes": notes, "rows": rows}
-    options.out.write_text(json.dumps(described, indent=1))
+    publish(options.out, rows, notes)
     figure(rows, options.out.with_suffix(".png"))
     for note in notes:
         print(f"bench-clusters: {note}")
-    for r in rows:
-        met = {None: "", True: "met", False: "not met"}[r["met"]]
-        print(f"{r['name']:44} {r['value']:10.3f} {r['unit']:24} {met}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "lab" / "bench" / "micro"))
 from harness import machine  # noqa: E402
+from harness.report import publish  # noqa: E402, F401
 
 LATENCY_UP_TO = 64 * 1024  # bytes; as in the paper's figure 6
 

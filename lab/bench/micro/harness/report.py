@@ -7,6 +7,7 @@ import math
 import statistics
 from pathlib import Path
 
+from . import machine
 from .rows import Row
 
 Samples = dict[tuple[str, str], list[float]]
@@ -57,8 +58,8 @@ def to_records(rows: list[Row], samples: Samples, peers: dict[str, Samples]) -> 
 
 def _number(value: float | str | None) -> str:
     """Words in place of a figure stay as they are."""
-    if isinstance(value, str):
-        return value
+    if isinstance(value, (str, bool)):
+        return str(value)
     return "" if value is None else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
@@ -75,7 +76,7 @@ def table(records: list[dict]) -> str:
                 r["unit"],
                 _number(r["limit"]),
                 _number(r["ratio"]),
-                r["target"],
+                str(r["target"]),
                 met,
                 r["limit_name"],
                 *[_number(r["peers"].get(name)) for name in peer_names],
@@ -106,3 +107,26 @@ def save(path: Path, records: list[dict], machine: dict, notes: list[str]) -> No
     path.write_text(
         json.dumps({"machine": machine, "notes": notes, "rows": records}, indent=1) + "\n"
     )
+
+
+# What a record may lack.
+BLANK = {"unit": "", "limit": None, "ratio": None, "limit_name": ""}
+BLANK |= {"peers": {}, "target": "", "met": None}
+
+
+def publish(
+    path: Path, records: list[dict], notes: list[str], columns: tuple[str, ...] = (), **facts
+) -> None:
+    """Writes records, each with a name and a value at least, beside what machine they are of, and
+    prints them as a table. columns: what else it shows of each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    described = {"machine": {**machine.describe(), "load": round(machine.load(), 2)}}
+    described |= {"notes": notes, **facts, "rows": records}
+    path.write_text(json.dumps(described, indent=1) + "\n")
+    shown = []
+    for record in records:
+        known = {name: value for name, value in record.items() if value is not None}
+        more = {name: record[name] for name in columns if name in record}
+        shown.append({**BLANK, "value": None, **known, **({"peers": more} if columns else {})})
+    print(table(shown))
+    print(f"\n{targets_met(records)}; {path}")
