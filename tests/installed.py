@@ -14,12 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import running
+
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCH = {
     "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
     "mpich": ["mpiexec.hydra"],
 }
-counts = {"passed": 0, "failed": 0, "skipped": 0}
+counts = running.Counts()
 
 
 class Installed:
@@ -56,24 +58,12 @@ class Installed:
             [compiler, str(source), "-o", str(program), *flags],
             [*launch, str(program), *words],
         ):
-            try:
-                done = subprocess.run(
-                    command,
-                    env={**self.environment, **(environment or {})},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    timeout=120,
-                )
-                status, output = done.returncode, done.stdout
-            except subprocess.TimeoutExpired as late:
-                status, output = "none: killed after 120 s", str(late.stdout)
+            settings = {**self.environment, **(environment or {})}
+            status, output, _ = running.run(command, 120, settings)
             if status != 0:
                 break
         good = status == 0 and expected in output
-        counts["passed" if good else "failed"] += 1
-        print(f"{'passed' if good else 'FAILED'}  {name}", flush=True)
+        counts.add("passed" if good else "failed", name)
         if not good:
             print(
                 f"        status {status}, wanted 0 and '{expected}' from {' '.join(command)}\n"
@@ -112,12 +102,10 @@ def try_windows_of_mpi(installed):
     for mpi, launch in LAUNCH.items():
         name = f"skerry mpi, {mpi}"
         if not (installed.libraries / f"libskerry_mpi_{mpi}.so").exists():
-            counts["skipped"] += 1
-            print(f"skipped {name}: its adapter is not built")
+            counts.add("skipped", f"{name}: its adapter is not built")
             continue
         if not shutil.which(f"mpicc.{mpi}") or not shutil.which(launch[0]):
-            counts["skipped"] += 1
-            print(f"skipped {name}: no mpicc.{mpi} or no {launch[0]}")
+            counts.add("skipped", f"{name}: no mpicc.{mpi} or no {launch[0]}")
             continue
         installed.job(
             name,
@@ -154,8 +142,7 @@ def main():
             if not (installed.pkgconfig / f"armci-{mpi}.pc").exists():
                 continue
             if not shutil.which(f"mpicc.{mpi}") or not shutil.which(LAUNCH[mpi][0]):
-                counts["skipped"] += 1
-                print(f"skipped armci-{mpi}: no mpicc.{mpi} or no {LAUNCH[mpi][0]}")
+                counts.add("skipped", f"armci-{mpi}: no mpicc.{mpi} or no {LAUNCH[mpi][0]}")
                 continue
             launch = [*launch, "-n", "3"]
             source, compiler = ROOT / "tests/armci/armci_check.c", f"mpicc.{mpi}"
@@ -203,8 +190,7 @@ def main():
                 ", ok",
                 {"LD_LIBRARY_PATH": ""},
             )
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if counts["failed"] else 0
+    return counts.summary()
 
 
 if __name__ == "__main__":

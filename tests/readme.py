@@ -9,12 +9,12 @@ with the interpreter that started this one, which needs NumPy.
 """
 
 import argparse
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import running
 
 ROOT = Path(__file__).resolve().parent.parent
 # What the programs of a page must print: one expression for each block of a language.
@@ -33,19 +33,8 @@ def blocks(page, language):
 
 def run(command, environment=None):
     """Output of a command, both streams, and its status; None if it was killed after 120 s."""
-    try:
-        done = subprocess.run(
-            [str(word) for word in command],
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
-    except subprocess.TimeoutExpired as late:
-        return str(late.stdout), None
-    return done.stdout, done.returncode
+    ended = running.run(command, 120, environment)
+    return ended.output, ended.status
 
 
 def run_c(source, scratch, build):
@@ -90,27 +79,21 @@ def main():
     )
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     build = parser.parse_args().build.resolve()
-    passed = failed = 0
+    counts = running.Counts()
     for (page, language), wanted in EXPECTED.items():
         start = {"c": run_c, "fortran": run_fortran, "python": run_python}[language]
         found = blocks(page, language)
         if len(found) != len(wanted):
-            failed += 1
-            print(
-                f"FAILED  {page} has {len(found)} blocks of {language}, "
-                f"tests/readme.py expects {len(wanted)}"
-            )
+            counts.add("failed", f"{page}: {len(found)} blocks of {language}, not {len(wanted)}")
         for number, (source, expected) in enumerate(zip(found, wanted), 1):
             with tempfile.TemporaryDirectory(prefix="skerry-readme-") as scratch:
                 output, status = start(source, Path(scratch), build)
             good = status == 0 and re.search(expected, output, re.M)
-            passed, failed = passed + bool(good), failed + (not good)
-            print(f"{'passed' if good else 'FAILED'}  {page}, {language}, block {number}")
+            counts.add("passed" if good else "failed", f"{page}, {language}, block {number}")
             if not good:
                 print(f"        status {status}, wanted 0 and /{expected}/ in")
                 print("\n".join(f"        {line}" for line in output.splitlines()[-20:]))
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+    return counts.summary()
 
 
 if __name__ == "__main__":

@@ -10,14 +10,12 @@ library.
 """
 
 import argparse
-import os
 import random
-import signal
-import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import running
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = [(ranks, nodes) for nodes in (1, 2, 4) for ranks in (1, 2, 3, 4, 8) if ranks >= nodes]
@@ -267,64 +265,27 @@ def cases(options):
         )
 
 
-running = set()  # processes of jobs; each is added and taken out by the thread that runs its job
-
-
-def stop(process):
-    """Ends the process group that run() made, and nothing else."""
-    for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(patience_s)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
 def run(case, options):
     """Returns (outcome, seconds, text); outcome is passed, failed or skipped."""
-    environment = dict(os.environ, **case.environment)
+    environment = dict(case.environment)
     if options.fabric:
         environment["SKERRY_FABRIC"] = options.fabric
     if case.program:
         command = case.words
     else:
         command = [str(options.build / "bin" / "skerry"), "run"] + case.words
-    begin = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        start_new_session=True,
-    )
-    running.add(process)
-    try:
-        output, _ = process.communicate(timeout=case.limit_s)
-        text = output.decode(errors="replace")
-        outcome = "passed" if process.returncode == case.expected_status else "failed"
-        if outcome == "failed":
-            text += f"\nstatus {process.returncode}, expected {case.expected_status}\n"
-        elif ": skipped:" in text:
-            outcome = "skipped"
-    except subprocess.TimeoutExpired:
-        stop(process)
-        output, _ = process.communicate()
-        outcome, text = (
-            "failed",
-            output.decode(errors="replace") + f"\nnot done after {case.limit_s} s: killed\n",
-        )
-    finally:
-        running.discard(process)
-    return (
-        outcome,
-        time.monotonic() - begin,
-        text + "" if outcome != "failed" else text + "command: " + " ".join(command) + "\n",
-    )
+    ended = running.run(command, case.limit_s, environment)
+    text = ended.output
+    outcome = "passed" if ended.status == case.expected_status else "failed"
+    if ended.status is None:
+        text += f"\nnot done after {case.limit_s} s: killed\n"
+    elif outcome == "failed":
+        text += f"\nstatus {ended.status}, expected {case.expected_status}\n"
+    elif ": skipped:" in text:
+        outcome = "skipped"
+    if outcome == "failed":
+        text += "command: " + " ".join(command) + "\n"
+    return outcome, ended.seconds, text
 
 
 def main():
@@ -345,7 +306,7 @@ def main():
     options.build = options.build.resolve()
     if options.seed is None:
         options.seed = random.randrange(1, 1_000_000)
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    counts = running.Counts()
     print(f"first seed {options.seed}", flush=True)
     chosen = [case for case in cases(options) if options.only in case.name]
     pool = ThreadPoolExecutor(options.jobs)
@@ -355,11 +316,9 @@ def main():
             counts[result[0]] += 1
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in list(running):
-            stop(process)
+        running.end_all()
         raise
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if counts["failed"] or counts["passed"] == 0 else 0
+    return counts.summary() or int(counts["passed"] == 0)
 
 
 def report(case, outcome, seconds, text):

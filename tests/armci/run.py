@@ -15,13 +15,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+import running  # noqa: E402
+
 MPIS = ("openmpi", "mpich", "abi")
-counts = {"passed": 0, "failed": 0, "skipped": 0}
+counts = running.Counts()
+count = counts.add
 abi_prefix = None  # where the MPI is installed that programs of `abi` run under now
 
 # Each runs on every layout. ga_fortran_O0 is ga_fortran without optimisation.
@@ -84,39 +88,16 @@ ON_NODES = (
 )
 
 
-def count(kind, text):
-    counts[kind] += 1
-    print(f"{kind if kind != 'failed' else 'FAILED':8}{text}", flush=True)
-
-
 def run(command, limit_s, environment, interrupt_at=None, enough=None):
-    """(status, output, seconds); status None: killed for taking too long. At the line `interrupt_at` the command gets SIGINT; once `enough` matches a line, it
-    has 20 s left."""
-    started = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        env={**os.environ, **environment},
-        start_new_session=True,
-    )
-    killer = threading.Timer(limit_s, lambda: os.killpg(process.pid, signal.SIGKILL))
-    killer.start()
-    output = ""
-    for line in process.stdout:
-        output += line
+    """As running.run. At the line `interrupt_at` the command gets SIGINT; once `enough` matches a
+    line, it has 20 s left."""
+
+    def watch(process, line):
         if interrupt_at and interrupt_at in line:
             process.send_signal(signal.SIGINT)
-        if enough and re.search(enough, line):
-            killer.cancel()
-            killer = threading.Timer(20, lambda: os.killpg(process.pid, signal.SIGKILL))
-            killer.start()
-    status = process.wait()
-    killer.cancel()
-    return None if status == -signal.SIGKILL else status, output, time.monotonic() - started
+        return 20 if enough and re.search(enough, line) else None
+
+    return running.run(command, limit_s, environment, on_line=watch)
 
 
 def left_over(output, limit_s=20):
@@ -519,8 +500,7 @@ def main():
                 count(
                     "failed", f"several hosts: ended with status {inner.returncode} and no summary"
                 )
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if counts["failed"] else 0
+    return counts.summary()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ Rows go to out/chaos.json. A seed repeats the storm and the breaker's choices, n
 
 import argparse
 import contextlib
-import os
 import pathlib
 import random
 import shutil
@@ -21,8 +20,8 @@ import sys
 import threading
 import time
 
-import harness
-from harness import on
+import stage
+from stage import on
 
 HANG_S = 60  # without one operation anywhere, on a machine that also does other things
 SHARES = {"hook": 0.5, "kill": 0.35, "reject": 0.14, "link": 0.01}
@@ -147,7 +146,7 @@ def run(way, wanted, options):
     if way == "link":
         environment["SKERRY_SILENCE_TIMEOUT"] = "1"
     begin = time.monotonic()
-    storm = harness.Storm(options.build, options.ranks, options.hosts, options.seed, environment)
+    storm = stage.Storm(options.build, options.ranks, options.hosts, options.seed, environment)
     breaker = Breaker(way, options.hosts, options.seed)
     problems, first, last = [], [], []
     try:
@@ -190,20 +189,20 @@ def run(way, wanted, options):
     files = max((b["files"] - a["files"] for a, b in zip(first, last)), default=0)
     seconds = time.monotonic() - begin
     rows = [
-        harness.row(f"chaos.{way}.breaks", broken, "breaks", f">= {wanted}", broken >= wanted),
-        harness.row(f"chaos.{way}.every_sum_exact", exact, "", "true", exact),
-        harness.row(
+        stage.row(f"chaos.{way}.breaks", broken, "breaks", f">= {wanted}", broken >= wanted),
+        stage.row(f"chaos.{way}.every_sum_exact", exact, "", "true", exact),
+        stage.row(
             f"chaos.{way}.operations", total(last, "operations") if last else 0, "operations"
         ),
-        harness.row(f"chaos.{way}.resumed", total(last, "resumed") if last else 0, "connections"),
-        harness.row(
+        stage.row(f"chaos.{way}.resumed", total(last, "resumed") if last else 0, "connections"),
+        stage.row(
             f"chaos.{way}.requests_replayed", total(last, "replayed") if last else 0, "requests"
         ),
-        harness.row(
+        stage.row(
             f"chaos.{way}.memory_growth", growth_kib, "KiB a rank", "<= 16384", growth_kib <= 16384
         ),
-        harness.row(f"chaos.{way}.descriptors_more", files, "a rank", "<= 16", files <= 16),
-        harness.row(f"chaos.{way}.time", round(seconds, 1), "s"),
+        stage.row(f"chaos.{way}.descriptors_more", files, "a rank", "<= 16", files <= 16),
+        stage.row(f"chaos.{way}.time", round(seconds, 1), "s"),
     ]
     for problem in problems:
         print(f"chaos: {way}: {problem}", file=sys.stderr)
@@ -231,15 +230,15 @@ def main():
     parser.add_argument(
         "--limit", type=int, default=3600, help="seconds a way may take (default %(default)s)"
     )
-    parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build")
-    parser.add_argument("--out", type=pathlib.Path, default=harness.ROOT / "out" / "chaos.json")
+    parser.add_argument("--build", type=pathlib.Path, default=stage.ROOT / "build")
+    parser.add_argument("--out", type=pathlib.Path, default=stage.ROOT / "out" / "chaos.json")
     options = parser.parse_args()
     options.build = options.build.resolve()
     ways = options.ways.split(",")
     unknown = [way for way in ways if way not in SHARES]
     if unknown:
         parser.error(f"no way '{unknown[0]}': {', '.join(SHARES)}")
-    harness.enter_testbed(options.hosts)
+    stage.enter_testbed(options.hosts)
     notes, rows, well = (
         [
             f"{options.ranks} ranks on {options.hosts} hosts, cap {options.cap or 'none'}, seed {options.seed}"
@@ -255,7 +254,7 @@ def main():
         found, good = run(way, round(options.breaks * SHARES[way] / share), options)
         rows += found
         well = well and good
-    harness.save(options.out, rows, notes, "chaos.")
+    stage.save(options.out, rows, notes, "chaos.")
     return 0 if well else 1
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-import harness
+import stage
 
 HOSTS, RANKS, GATE = 4, 8, 3  # host 3 holds ranks 4 and 5; rank 4's process has its server
 LIMIT_S = 60
@@ -36,7 +36,7 @@ def victim_of(kind, storm):
         if not storm.running() or time.monotonic() > deadline:
             sys.exit(f"dead_gate: the job does not start:\n{storm.text()}")
         time.sleep(0.02)
-    network = os.stat(f"/proc/{harness.holder(GATE)}/ns/net").st_ino
+    network = os.stat(f"/proc/{stage.holder(GATE)}/ns/net").st_ino
     server = next(
         pid
         for pid in sorted(storm.pids())
@@ -48,7 +48,7 @@ def victim_of(kind, storm):
 
 def run(kind, build):
     """What went wrong; empty: nothing."""
-    storm = harness.Storm(build, RANKS, HOSTS, 1, {"SKERRY_CLUSTER_SIZE": "2"})
+    storm = stage.Storm(build, RANKS, HOSTS, 1, {"SKERRY_CLUSTER_SIZE": "2"})
     left = None
     try:
         os.kill(victim_of(kind, storm), signal.SIGKILL)
@@ -72,9 +72,9 @@ def run(kind, build):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=stage.ROOT / "build")
     build = parser.parse_args().build.resolve()
-    harness.enter_testbed(HOSTS)
+    stage.enter_testbed(HOSTS)
     failed = 0
     for kind in MESSAGES:
         why = run(kind, build)

@@ -22,8 +22,8 @@ import sys
 import threading
 import time
 
-import harness
-from harness import on
+import stage
+from stage import on
 
 VICTIM = 2  # number of the host that is attacked; the attack comes from host 3
 
@@ -41,7 +41,7 @@ class Ear(threading.Thread):
         self.hellos = []
         self.over = threading.Event()
         # In the launcher's host lies the bridge with a port per host.
-        with open(f"/proc/{harness.holder(0)}/ns/net") as theirs, open("/proc/self/ns/net") as ours:
+        with open(f"/proc/{stage.holder(0)}/ns/net") as theirs, open("/proc/self/ns/net") as ours:
             enter(theirs)
             try:
                 self.wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -71,7 +71,7 @@ def rate(storm, seconds):
 
 def attack(knock, *words):
     return subprocess.Popen(
-        ["nsenter", "-t", harness.holder(3), "--net", str(knock), *map(str, words)],
+        ["nsenter", "-t", stage.holder(3), "--net", str(knock), *map(str, words)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -93,19 +93,19 @@ def main():
     parser.add_argument(
         "--seconds", type=float, default=1.5, help="of each measurement (default %(default)s)"
     )
-    parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build")
-    parser.add_argument("--out", type=pathlib.Path, default=harness.ROOT / "out" / "chaos.json")
+    parser.add_argument("--build", type=pathlib.Path, default=stage.ROOT / "build")
+    parser.add_argument("--out", type=pathlib.Path, default=stage.ROOT / "out" / "chaos.json")
     options = parser.parse_args()
     options.build = options.build.resolve()
-    harness.enter_testbed(3)
+    stage.enter_testbed(3)
     knock = options.build / "bin" / "tests" / "knock"
     host = f"10.77.0.{VICTIM}"
     ear = Ear()
     ear.start()
     # one long epoch: the check comes at its end
-    storm = harness.Storm(options.build, 2, 2, 1, {}, operations=1_000_000_000)
+    storm = stage.Storm(options.build, 2, 2, 1, {}, operations=1_000_000_000)
     dummy = subprocess.Popen(
-        ["nsenter", "-t", harness.holder(VICTIM), "--net", str(knock), "listen"],
+        ["nsenter", "-t", stage.holder(VICTIM), "--net", str(knock), "listen"],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -190,32 +190,32 @@ def main():
         growth = max(memory[len(memory) // 4 :]) - memory[0]
         exact = "every sum exact" in storm.text()
         rows = [
-            harness.row(
+            stage.row(
                 "unauthenticated.garbage",
                 made["server"],
                 "connections",
                 f">= {options.connections}",
                 made["server"] >= options.connections,
             ),
-            harness.row("unauthenticated.garbage_at_dummy", made["dummy"], "connections"),
+            stage.row("unauthenticated.garbage_at_dummy", made["dummy"], "connections"),
             *[
-                harness.row(f"unauthenticated.{name}", count, "connections")
+                stage.row(f"unauthenticated.{name}", count, "connections")
                 for name, count in counts.items()
             ],
-            harness.row("unauthenticated.refused", refused["refused_connections"], "connections"),
-            harness.row(
+            stage.row("unauthenticated.refused", refused["refused_connections"], "connections"),
+            stage.row(
                 "unauthenticated.replays_refused",
                 refused["refused_replayed"],
                 "connections",
                 "> 0",
                 refused["refused_replayed"] > 0,
             ),
-            harness.row("unauthenticated.every_sum_exact", exact, "", "true", exact),
-            harness.row("unauthenticated.memory_growth", growth, "KiB", "<= 4096", growth <= 4096),
-            harness.row("unauthenticated.rate_quiet", quiet, "ops/s"),
-            harness.row("unauthenticated.slower_under_dummy", round(slower["dummy"], 3), "times"),
-            harness.row("unauthenticated.slower_under_server", round(slower["server"], 3), "times"),
-            harness.row(
+            stage.row("unauthenticated.every_sum_exact", exact, "", "true", exact),
+            stage.row("unauthenticated.memory_growth", growth, "KiB", "<= 4096", growth <= 4096),
+            stage.row("unauthenticated.rate_quiet", quiet, "ops/s"),
+            stage.row("unauthenticated.slower_under_dummy", round(slower["dummy"], 3), "times"),
+            stage.row("unauthenticated.slower_under_server", round(slower["server"], 3), "times"),
+            stage.row(
                 "unauthenticated.server_beside_dummy",
                 round(beside, 3),
                 "times",
@@ -238,7 +238,7 @@ def main():
     spread = {
         case: [round(min(found)), round(max(found))] for case, found in rates.items() if found
     }
-    harness.save(
+    stage.save(
         options.out,
         rows,
         [

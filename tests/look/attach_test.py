@@ -9,16 +9,18 @@ Its own job is this file, too: `attach_test.py --job DIR` computes until the fil
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-import numpy as np
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-import skerry as sk
+import numpy as np  # noqa: E402
+
+import running  # noqa: E402
+import skerry as sk  # noqa: E402
 
 SHAPE = (200, 300)
 LIMIT_S = 120
@@ -63,12 +65,8 @@ class Attach(unittest.TestCase):
     def test_a_computing_job(self):
         with tempfile.TemporaryDirectory() as name:
             place = Path(name)
-            job = subprocess.Popen(
-                [PACKAGE / "bin/skerry", "run", "-n", "4", "--nodes", "2",
-                 sys.executable, __file__, "--job", name],
-                stdout=subprocess.PIPE, text=True, start_new_session=True,
-            )  # fmt: skip
-            try:
+            words = ["run", "-n", 4, "--nodes", 2, sys.executable, __file__, "--job", name]
+            with running.started([PACKAGE / "bin/skerry", *words], stderr=None) as job:
                 end = time.monotonic() + LIMIT_S
                 while len(list(place.glob("ready*"))) < 4:
                     self.assertIsNone(job.poll())
@@ -82,10 +80,6 @@ class Attach(unittest.TestCase):
                 still = seen["still"]
                 (place / "end").touch()
                 text, _ = job.communicate(timeout=LIMIT_S)
-            finally:
-                if job.poll() is None:
-                    os.killpg(job.pid, signal.SIGKILL)
-                    job.wait()
         self.assertEqual((job.returncode, text), (0, "exact\n"))
         with self.assertRaises(sk.FreedError):
             still[0, 0]

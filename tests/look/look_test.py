@@ -23,6 +23,10 @@ import xml.etree.ElementTree
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import running  # noqa: E402
+
 build = None
 LIMIT_S = 60
 FEW = 50
@@ -38,18 +42,9 @@ def skerry(*words, **options):
 @contextmanager
 def job(what, ranks=2, nodes=1, environment=None, **options):
     words = ["run", "-n", ranks, "--nodes", nodes, build / "bin/tests/looked_at", what]
-    process = subprocess.Popen(
-        [build / "bin/skerry", *map(str, words)],
-        start_new_session=True,
-        env={**os.environ, **(environment or {})},
-        **options,
-    )
-    try:
+    shown = {"stdout": None, "stderr": None, **options}
+    with running.started([build / "bin/skerry", *words], environment, **shown) as process:
         yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def until(looks, condition):
@@ -62,17 +57,6 @@ def until(looks, condition):
         if time.monotonic() > end:
             raise AssertionError(f"after {LIMIT_S} s: {seen}")
         time.sleep(0.1)
-
-
-def children(pid):
-    found = [pid]
-    for each in found:
-        try:
-            for task in Path(f"/proc/{each}/task").iterdir():
-                found += map(int, (task / "children").read_text().split())
-        except OSError:
-            continue
-    return found[1:]
 
 
 class Stacks(unittest.TestCase):
@@ -143,7 +127,7 @@ class Stacks(unittest.TestCase):
     def test_another_user_is_refused(self):
         with job("mutexes") as process:
             until(lambda: skerry("stacks", process.pid), lambda s: s.returncode == 3)
-            rank = children(process.pid)[-1]
+            rank = running.descendants(process.pid)[-1]
             refused = subprocess.run(
                 ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                  build / "bin/skerry", "stacks", str(rank)],
@@ -348,7 +332,7 @@ class Crash(unittest.TestCase):
                 if found := re.search(r"is frozen: gdb -p (\d+)", line):
                     break
             pid = int(found[1])
-            self.assertIn(pid, children(process.pid))
+            self.assertIn(pid, running.descendants(process.pid)[1:])
             self.assertIsNone(process.poll())
             os.kill(pid, signal.SIGKILL)
             process.communicate(timeout=LIMIT_S)

@@ -18,20 +18,19 @@ import dataclasses
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "mpi"
 sys.path[:0] = [str(HERE), str(ROOT / "lab" / "bench" / "micro")]
+sys.path.append(str(ROOT / "tests"))
 
 import alone  # noqa: E402
 import by_name  # noqa: E402
 import others  # noqa: E402
+import running  # noqa: E402
 from harness import mpi_sources, mpis  # noqa: E402
 
 CACHE = mpi_sources.cache()
@@ -51,7 +50,8 @@ SANITIZERS = {
     "TSAN_OPTIONS": f"suppressions={HERE / 'tsan.supp'}:ignore_noninstrumented_modules=1",
 }
 ENERGY_H2O = "-76.010538615916"
-counts = {"passed": 0, "failed": 0, "skipped": 0}
+counts = running.Counts()
+count = counts.add
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,37 +85,10 @@ SOURCES = (
 )
 
 
-def count(kind, text):
-    counts[kind] += 1
-    print(f"{kind if kind != 'failed' else 'FAILED':8}{text}", flush=True)
-
-
 def run(command, limit_s, environment, directory=None):
-    """(status, output, seconds); status None: killed for taking too long."""
-    started = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        env={**os.environ, **mpis.AS_ROOT, "OMP_NUM_THREADS": "1", **environment},
-        cwd=directory,
-        start_new_session=True,
-    )
-    killed = threading.Event()
-
-    def kill():
-        killed.set()
-        os.killpg(process.pid, signal.SIGKILL)
-
-    killer = threading.Timer(limit_s, kill)
-    killer.start()
-    output = process.stdout.read()
-    status = process.wait()
-    killer.cancel()
-    return None if killed.is_set() else status, output, time.monotonic() - started
+    """As running.run, for root and for BLAS on one thread, too."""
+    ours = {**mpis.AS_ROOT, "OMP_NUM_THREADS": "1", **environment}
+    return running.run(command, limit_s, ours, cwd=directory)
 
 
 class Runner:
@@ -423,8 +396,7 @@ def main():
                 part(runner)
     if options.hosts and not options.inside:
         hosts_again(options)
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if counts["failed"] else 0
+    return counts.summary()
 
 
 if __name__ == "__main__":

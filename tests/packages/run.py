@@ -24,6 +24,10 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+import running  # noqa: E402
+
 sys.path.insert(0, str(Path(__file__).parent))
 import abi  # noqa: E402
 
@@ -57,21 +61,11 @@ class Bench:
             if name not in more.get("own", {}):
                 environment.pop(name, None)
         environment.update(more.pop("own", {}))
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            env=environment,
-            check=False,
-            **more,
-        )
-        if done.returncode != expect:
-            tail = "\n".join(done.stdout.splitlines()[-25:])
-            raise AssertionError(f"{' '.join(words)}\nstatus {done.returncode}\n{tail}")
-        return done.stdout
+        status, output, _ = running.run(words, timeout, env=environment, **more)
+        if status != expect:
+            tail = "\n".join(output.splitlines()[-25:])
+            raise AssertionError(f"{' '.join(words)}\nstatus {status}\n{tail}")
+        return output
 
     def tool(self, name):
         """A program of .venv-packages, which is made when it is first needed."""
@@ -427,7 +421,7 @@ def main():
     only = args.only.split(",") if args.only else names
     if wrong := set(only) - set(names):
         parser.error(f"no check {sorted(wrong)[0]}; there are {', '.join(names)}")
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    counts = running.Counts()
     with tempfile.TemporaryDirectory(prefix="skerry-packages-", dir="/var/tmp") as scratch:
         bench = Bench(args.build.resolve(), Path(scratch))
         if args.take:
@@ -443,14 +437,12 @@ def main():
                 verdict, why = "skipped", f": {reason}"
             except Exception as failed:  # also a time that ran out: the other checks go on
                 verdict, why = "failed", f":\n{failed}"
-            counts[verdict] += 1
-            print(f"{verdict if verdict != 'failed' else 'FAILED'}  {name}{why}", flush=True)
+            counts.add(verdict, f"{name}{why}")
         if args.keep:
             args.keep.mkdir(parents=True, exist_ok=True)
             for package in bench.packages.iterdir():
                 shutil.copy(package, args.keep)
-    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    return 1 if counts["failed"] else 0
+    return counts.summary()
 
 
 if __name__ == "__main__":

@@ -23,12 +23,15 @@ import os
 import random
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import running  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = str(Path(__file__).resolve().parent / "here.sh")
@@ -150,16 +153,6 @@ def command_of(seed, options):
     return [str(options.build / "bin" / "skerry"), "run", *words], environment
 
 
-def processes_of(group):
-    """Process ids of the process group and of those below it."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True)
-    rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
-    found = {pid for pid, _, pgid in rows if pgid == group}
-    while more := {pid for pid, parent, _ in rows if parent in found} - found:
-        found |= more
-    return sorted(found)
-
-
 def where_threads_sleep(pid):
     lines = []
     for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
@@ -181,7 +174,7 @@ def output_of(*command):
 
 def stacks(group, build):
     text = output_of(str(build / "bin" / "skerry"), "stacks", str(group))
-    for pid in processes_of(group):
+    for pid in sorted(running.descendants(group)):
         text += f"--- process {pid}\n{where_threads_sleep(pid)}"
         if shutil.which("gdb") is not None:
             text += output_of("gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12")
@@ -191,23 +184,18 @@ def stacks(group, build):
 def run(seed, options):
     """(seed, None) or (seed, what went wrong)."""
     command, variables = command_of(seed, options)
-    process = subprocess.Popen(
-        command, env=dict(os.environ, **variables), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        text, _ = process.communicate(timeout=options.limit_s)
-    except subprocess.TimeoutExpired:
-        try:
-            seen = stacks(process.pid, options.build)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-        text, _ = process.communicate()
-        return seed, f"stuck for {options.limit_s} s\n{text}{seen}"
+    seen = []
+
+    def look(process):
+        seen.append(stacks(process.pid, options.build))
+
+    status, text, _ = running.run(command, options.limit_s, variables, before_end=look)
+    if status is None:
+        return seed, f"stuck for {options.limit_s} s\n{text}{''.join(seen)}"
     ends = {"storm": "every sum exact", "window_storm": "every value right"}
     told = [ends[name] for name in map(os.path.basename, command) if name in ends]
-    if process.returncode != 0 or any(words not in text for words in told):
-        return seed, f"status {process.returncode}\n{text}"
+    if status != 0 or any(words not in text for words in told):
+        return seed, f"status {status}\n{text}"
     return seed, None
 
 

@@ -18,6 +18,10 @@ import uuid
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+import running  # noqa: E402
+
 LIMIT_S = 60
 DEATH_S = 30  # "within seconds", on a loaded machine
 
@@ -101,19 +105,7 @@ class Job:
 
     def left(self):
         """Processes that carry the mark: only ever ours."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                if (
-                    self.mark.encode() in (entry / "environ").read_bytes()
-                    and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-                ):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
+        return running.marked(self.mark)
 
 
 def sockets():

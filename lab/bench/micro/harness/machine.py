@@ -37,20 +37,6 @@ def describe() -> dict:
     }
 
 
-def descendants(pid: int) -> list[int]:
-    """`pid` and everything it has started, found through /proc; threads' children included."""
-    found, waiting = [], [pid]
-    while waiting:
-        current = waiting.pop()
-        found.append(current)
-        for children in Path(f"/proc/{current}/task").glob("*/children"):
-            try:
-                waiting += [int(child) for child in children.read_text().split()]
-            except OSError:
-                continue
-    return found
-
-
 def cpu_time_ns(pids: list[int]) -> dict[int, int]:
     """User + system time per process in ns: schedstat is exact where stat counts ticks of 10 ms."""
     spent = {}

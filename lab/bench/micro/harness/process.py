@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
-import signal
 import subprocess
+import sys
 from pathlib import Path
 
-from . import machine
+sys.path.append(str(Path(__file__).resolve().parents[4] / "tests"))
+
+import running  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,53 +25,22 @@ class Outcome:
     late: bool = False
 
 
-def _stamp(pid: int) -> str:
-    """When a process started, as its number may belong to another one later. Empty: it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except OSError:
-        return ""
-
-
-def _end(process: subprocess.Popen, grace_s: float) -> tuple[str, str]:
-    """Asks a program to end, then ends what is left of it and of all that it started.
-
-    A launcher that is killed may leave ranks behind that spin for ever. They also hold its output
-    open, so they end before the rest of it is read.
-    """
-    family = [(pid, _stamp(pid)) for pid in machine.descendants(process.pid)]
-    with contextlib.suppress(ProcessLookupError):  # it has ended, and what it left holds its output
-        os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=grace_s)
-    for pid, stamp in family:
-        if stamp and _stamp(pid) == stamp:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    return process.communicate()
-
-
 def run_program(
     command: list[str], environment: dict[str, str], limit_s: float, grace_s: float = 5
 ) -> Outcome:
     """Runs `command` to its end. After `limit_s` it is asked to end, and ended `grace_s` later."""
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        process_group=0,
-    )
+    # In our session, by which the scheduler shares out time.
+    ours = {"start_new_session": False, "process_group": 0, "env": environment}
+    process = running.start(command, stderr=subprocess.PIPE, **ours)
     late = False
     try:
         output, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         late = True
-        output, errors = _end(process, grace_s)
+        running.end(process, grace_s)
+        output, errors = process.communicate()
     except BaseException:
-        _end(process, grace_s)
+        running.end(process, grace_s)
         raise
     found = [json.loads(line) for line in output.splitlines() if line.startswith('{"row"')]
     why = ""

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from . import machine, mpis
-from .process import run_program
+from .process import run_program, running
 from .report import Samples
 
 CORES = {"one_core": (0, 0), "two_cores": (0, 1)}  # origin, target
@@ -280,9 +280,9 @@ class Runner:
                 return
             # the others settle into their wait; nothing depends on it but the figure
             time.sleep(0.4)
-            before = machine.cpu_time_ns(machine.descendants(process.pid))
+            before = machine.cpu_time_ns(running.descendants(process.pid))
             time.sleep(seconds)
-            after = machine.cpu_time_ns(machine.descendants(process.pid))
+            after = machine.cpu_time_ns(running.descendants(process.pid))
             spent_ns = sum(after[pid] - before.get(pid, 0) for pid in after)
             self.samples.setdefault(("idle", "idle_ms"), []).append(spent_ns / 1e6 * 10 / seconds)
         finally:

@@ -1,12 +1,9 @@
-"""Shared by the runs on hosts: a job of storms, its ranks' reports, and commands on a host.
+"""Shared by the runs on hosts: a job of storms, its ranks' reports, and commands on a host."""
 
-Standard library only.
-"""
-
+import contextlib
 import json
 import os
 import pathlib
-import platform
 import shutil
 import signal
 import subprocess
@@ -16,6 +13,11 @@ import time
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path += [str(ROOT / "tests"), str(ROOT / "lab" / "bench" / "micro")]
+
+import running  # noqa: E402
+from harness import report  # noqa: E402
+
 HOSTS = ROOT / "testbed" / "hosts.sh"
 
 
@@ -121,14 +123,7 @@ class Storm:
 
     def pids(self):
         """Every process with the job's mark."""
-        found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if self.mark.encode() in (path / "environ").read_bytes():
-                    found.append(int(path.name))
-            except OSError:
-                continue
-        return found
+        return running.marked(self.mark)
 
     def stop(self, limit_s):
         """Lets the job end. Returns True if it ended without an error."""
@@ -175,59 +170,15 @@ class Storm:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def machine():
-    memory = next(
-        int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemTotal")
-    )
-    cpu = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in open("/proc/cpuinfo")
-            if line.startswith("model name")
-        ),
-        "unknown",
-    )
-    return {
-        "processor": cpu,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory / 2**20, 1),
-        "kernel": platform.release(),
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "load": round(os.getloadavg()[0], 2),
-    }
-
-
 def row(name, value, unit, target="", met=None):
-    """A row as in out/bench.json."""
-    return {
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "limit": None,
-        "limit_name": "",
-        "ratio": None,
-        "peers": {},
-        "target": target,
-        "met": met,
-        "rounds": 1,
-    }
+    return {"name": name, "value": value, "unit": unit, "target": target, "met": met}
 
 
 def save(path, rows, notes, replace):
     """Writes the rows; those of earlier runs whose names do not begin with `replace` are kept."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     kept = []
     if path.exists():
-        try:
-            kept = [
-                r for r in json.loads(path.read_text())["rows"] if not r["name"].startswith(replace)
-            ]
-        except (ValueError, KeyError):
-            pass
-    path.write_text(
-        json.dumps({"machine": machine(), "notes": notes, "rows": kept + rows}, indent=1) + "\n"
-    )
-    for r in rows:
-        verdict = {True: "met", False: "NOT MET", None: ""}[r["met"]]
-        print(f"{r['name']:44} {r['value']!s:>12} {r['unit']:12} {r['target']:20} {verdict}")
+        with contextlib.suppress(ValueError, KeyError):
+            kept = json.loads(path.read_text())["rows"]
+    kept = [one for one in kept if not one["name"].startswith(replace)]
+    report.publish(path, kept + rows, notes)
