@@ -69,6 +69,7 @@ class Trace {
       take_records(&track);
       if (track.wait) still_waits(track);
     }
+    show_kept();
     std::fputs("\n]}\n", file_);
   }
   Trace(const Trace&) = delete;
@@ -112,6 +113,7 @@ class Trace {
 
  private:
   static constexpr uint32_t no_thread = UINT32_MAX;
+  static constexpr size_t most_kept = size_t{1} << 20;  // 128 MiB
 
   void keep_on() {
     const int64_t until_ns = monotonic_ns() + lease_ns;
@@ -158,17 +160,31 @@ class Trace {
         read_newest(*track, &after) == 0)
       return;
     for (uint64_t i = 0; i < count; ++i) {
+      memory::Span& span = spans[i];
       const uint64_t number = first + i;
-      const bool is_whole = spans[i].number.load(std::memory_order_relaxed) == number;
-      if (after >= number + size || (!is_whole && newest - number > size / 4)) {
-        ++lost_;
-      } else if (is_whole) {
-        show(track, spans[i]);
-      } else {
-        return;  // being written: next time
-      }
+      const bool is_whole = span.number.load(std::memory_order_relaxed) == number;
+      const bool is_lost = after >= number + size || (!is_whole && newest - number > size / 4);
+      if (!is_lost && !is_whole) break;  // being written: next time
       track->taken = number;
+      lost_ += is_lost;
+      // Waits are few, and who held their locks is known now.
+      const bool is_wait = span.kind == memory::SpanKind::waited;
+      if (!is_lost && is_wait) show(track, span);
+      if (is_lost || is_wait) span.number.store(0, std::memory_order_relaxed);
     }
+    for (uint64_t i = track->taken + 1 - first; i < count; ++i)
+      spans[i].number.store(0, std::memory_order_relaxed);
+    kept_count_ += count;
+    kept_.emplace_back(track, std::move(spans));
+    if (kept_count_ > most_kept) show_kept();
+  }
+  // What is written out while it is recorded would take processors from the job.
+  void show_kept() {
+    for (const auto& [track, spans] : kept_)
+      for (const memory::Span& span : spans)
+        if (span.number.load(std::memory_order_relaxed) != 0) show(track, span);
+    kept_.clear();
+    kept_count_ = 0;
   }
   void show(Track* track, const memory::Span& span) {
     if (span.begin_ns < begin_ns_) return;
@@ -258,6 +274,8 @@ class Trace {
   int64_t counted_ns_ = monotonic_ns();
   std::vector<Track> tracks_;
   std::map<std::pair<uint64_t, uint64_t>, Seen> holders_;  // by segment and place of a lock
+  std::vector<std::pair<Track*, std::vector<memory::Span>>> kept_;  // to be shown
+  size_t kept_count_ = 0;
   uint64_t recorded_ = 0, lost_ = 0;
   bool is_first_ = true;
 };

@@ -33,13 +33,6 @@ std::string_view to_string(SpanKind kind) {
 
 Spans::~Spans() { delete ring.load(std::memory_order_relaxed); }
 
-bool Spans::count(SpanKind kind) {
-  Pace& pace = pace_[static_cast<size_t>(kind)];
-  const uint32_t left = pace.left.load(std::memory_order_relaxed);
-  if (left > 0) pace.left.store(left - 1, std::memory_order_relaxed);
-  return left == 0;
-}
-
 // Null: recording is over, or there is no memory for it.
 Span* Spans::next(int64_t now_ns, uint64_t* number) {
   int64_t end_ns = until_ns.load(std::memory_order_relaxed);

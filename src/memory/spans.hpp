@@ -79,8 +79,16 @@ class Spans : public SpanSwitch {
   Spans& operator=(const Spans&) = delete;
 
   bool is_on() const { return until_ns.load(std::memory_order_relaxed) != 0; }
-  // A call of this kind begins: will a span of it be recorded? Counts the call.
-  bool is_due(SpanKind kind) { return is_on() && count(kind); }
+  // A call of this kind begins: will a span of it be recorded? Counts the call. Inline to its end:
+  // a call in it would make the fast paths that ask save registers.
+  bool is_due(SpanKind kind) {
+    if (!is_on()) [[likely]]
+      return false;
+    std::atomic<uint32_t>& calls_left = pace_[static_cast<size_t>(kind)].left;
+    const uint32_t left = calls_left.load(std::memory_order_relaxed);
+    if (left > 0) calls_left.store(left - 1, std::memory_order_relaxed);
+    return left == 0;
+  }
   void record(SpanKind kind, int64_t begin_ns, Rank target, uint64_t bytes);
   void record_wait(int64_t begin_ns, int64_t end_ns, std::string_view text, const LockName& lock);
 
@@ -91,7 +99,6 @@ class Spans : public SpanSwitch {
     std::atomic<uint32_t> of{1};    // calls that the next record stands for
     std::atomic<int64_t> last_ns{0};
   };
-  bool count(SpanKind kind);
   Span* next(int64_t now_ns, uint64_t* number);
 
   std::array<Pace, span_kinds> pace_;
