@@ -23,7 +23,7 @@ def compute(seconds):
     array.label("work")
     sk.sync()
     if sk.rank() == 0:
-        mine = array.local()
+        mine = array.local
         values = np.ones(8192)
         end = time.monotonic_ns() + int(seconds * 1e9)
         while (begin := time.monotonic_ns()) < end:
