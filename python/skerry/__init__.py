@@ -51,6 +51,7 @@ from ._core import (
     sync,
     world,
 )
+from ._cyclic import CyclicArray, cyclic
 from ._files import load, save
 from ._ghosts import GhostArray, ghosts
 from ._patches import Periodic, periodic, select, symmetrize, transpose

@@ -639,6 +639,53 @@ class GhostArray:
     def sync(self) -> None: ...
     def free(self) -> None: ...
 
+class CyclicArray:
+    """A distributed array whose tiles go around the process grid: tile i of a dimension belongs to
+    coordinate i mod p. So the work of a factorisation stays even while the matrix shrinks."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    tile: tuple[int, ...]
+    grid: tuple[int, ...]
+    group: Group
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def local(self) -> NDArray[Any]:
+        """The own tiles side by side, a view: ScaLAPACK's local matrix, row-major."""
+
+    def tiles(self, rank: int | None = None) -> list[tuple[slice, ...]]:
+        """The tiles that a rank holds, by default the own, in C order."""
+
+    def locate(self, *index: int) -> int: ...
+
+    # One-sided.
+    def get(self, patch: Patch = ...) -> Any: ...
+    def put(self, patch: Patch, values: ArrayLike) -> None: ...
+    def acc(self, patch: Patch, values: ArrayLike, alpha: complex = 1) -> None: ...
+    def __getitem__(self, patch: Any) -> Any: ...
+    def __setitem__(self, patch: Any, values: ArrayLike) -> None: ...
+
+    # Collective.
+    def copy_to(self, target: Array) -> Array:
+        """Fills an array of the same shape and any distribution."""
+
+    def copy_from(self, source: Array) -> CyclicArray: ...
+    def fill(self, value: complex) -> CyclicArray: ...
+    def sync(self) -> None: ...
+    def free(self) -> None: ...
+
+def cyclic(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = "float64",
+    *,
+    tile: int | Sequence[int],
+    grid: Sequence[int] | None = None,
+    group: Group | None = None,
+) -> CyclicArray:
+    """A block-cyclic array of zeros, of tiles of `tile` elements along each dimension; smaller at
+    the ends. Collective. Errors: those of zeros()."""
+
 @final
 class Counter:
     """A shared 64-bit counter that hands out work. Creating it and reset() are collective; next()

@@ -10,13 +10,13 @@ from bisect import bisect_right
 import numpy as np
 
 from ._arrays import Irregular, empty, zeros
-from ._convert import conform
-from ._patches import boxes, segments
+from ._patches import boxes
 from ._together import agree
+from ._translated import Translated
 from .errors import Error, InvalidError, RangeError
 
 
-class GhostArray:
+class GhostArray(Translated):
     """A distributed array; each block has ghost cells around it."""
 
     __slots__ = (
@@ -59,10 +59,6 @@ class GhostArray:
 
     # ---- what it is ------------------------------------------------------------------------------
 
-    @property
-    def ndim(self):
-        return len(self.shape)
-
     def distribution(self):
         """(low, high) per dimension of the own block, without ghost cells."""
         return self._bounds
@@ -91,63 +87,6 @@ class GhostArray:
         i = bisect_right(self.block_starts[d], begin) - 1
         shift = self._starts[d][i] + self.width[d] - self.block_starts[d][i]
         return begin + shift, end + shift
-
-    def _pieces(self, d, low, high, wraps=False):
-        found = segments(low, high, self.shape[d], wraps, self.block_starts[d])
-        return [(at, *self._there(d, begin, end)) for at, begin, end in found]
-
-    def _patch(self, patch):
-        items = patch if isinstance(patch, tuple) else (patch,)
-        items = tuple(
-            slice(None) if item is Ellipsis else item
-            for item in items
-            for _ in range(self.ndim - len(items) + 1 if item is Ellipsis else 1)
-        )
-        items += (slice(None),) * (self.ndim - len(items))
-        if len(items) > self.ndim:
-            raise RangeError(f"a patch of {len(items)} dimensions of an array of {self.ndim}")
-        shape, kept, per_dimension = [], [], []
-        for d, (item, n) in enumerate(zip(items, self.shape, strict=True)):
-            if isinstance(item, slice):
-                if item.step not in (None, 1):
-                    raise InvalidError(f"patch {patch}: slices of ghost arrays have no steps")
-                low, high = (
-                    default if bound is None else bound + n if bound < 0 else bound
-                    for bound, default in ((item.start, 0), (item.stop, n))
-                )
-                kept.append(high - low)
-            else:
-                low = int(item) + n if item < 0 else int(item)
-                high = low + 1
-            if not 0 <= low <= high <= n:
-                raise RangeError(f"patch {patch} is not inside the array of shape {self.shape}")
-            shape.append(high - low)
-            per_dimension.append(self._pieces(d, low, high))
-        return tuple(shape), tuple(kept), list(boxes(per_dimension))
-
-    def get(self, patch=...):
-        """A copy of a patch, of values without ghost cells; one-sided."""
-        shape, kept, parts = self._patch(patch)
-        out = np.empty(shape, self.dtype)
-        for request in [self._storage.get_nb(there, out[here]) for here, there in parts]:
-            request.wait()
-        return out.reshape(kept) if kept else out.reshape(-1)[0]
-
-    def put(self, patch, values):
-        """Writes a patch; one-sided. Ghost cells learn of it by update()."""
-        self._write(patch, values, self._storage.put)
-
-    def acc(self, patch, values, alpha=1):
-        """patch += alpha * values, atomic per element; one-sided."""
-        self._write(patch, values, lambda there, part: self._storage.acc(there, part, alpha))
-
-    def _write(self, patch, values, write):
-        shape, kept, parts = self._patch(patch)
-        values = conform(values, self.dtype, kept, patch).reshape(shape)
-        for here, there in parts:
-            write(there, values[here])
-
-    __getitem__, __setitem__ = get, put
 
     # ---- ghost cells -----------------------------------------------------------------------------
 
@@ -191,17 +130,6 @@ class GhostArray:
             request.wait()
         self._storage.sync()  # all have read: blocks may be written again
         return self
-
-    def sync(self):
-        self._storage.sync()
-
-    def fill(self, value):
-        """Fills blocks and ghost cells; collective."""
-        self._storage.fill(value)
-        return self
-
-    def free(self):
-        self._storage.free()
 
 
 def _per_dimension(value, ndim, what, kind):

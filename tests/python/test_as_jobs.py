@@ -52,7 +52,7 @@ def test_module(module, ranks, nodes):
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
-WHOLE = "xp_arrays xp_results numpy advice pictures tutorial tasks files patches ga".split()
+WHOLE = "xp_arrays xp_results numpy advice cyclic pictures tutorial tasks files patches ga".split()
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])

@@ -1,0 +1,150 @@
+"""Block-cyclic arrays. The interface is described in __init__.pyi.
+
+Tile i of a dimension belongs to coordinate i mod p of the process grid. The memory is an sk.Array
+in which the tiles of a coordinate follow one another; so the own block is what ScaLAPACK calls the
+local matrix, row-major.
+"""
+
+from math import prod
+
+from . import _picture
+from ._arrays import Irregular, _node_of, empty, zeros
+from ._ghosts import _per_dimension
+from ._together import agree
+from ._translated import Translated
+from .errors import Error, InvalidError, RangeError
+
+
+class CyclicArray(Translated):
+    """A distributed array whose tiles go around the process grid."""
+
+    __slots__ = (
+        "shape", "dtype", "group", "grid", "tile", "block_starts", "_bases", "_storage",
+    )  # fmt: skip
+
+    def __init__(self, shape, dtype, tile, grid, group):
+        shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        refused, tiles = None, [1]
+        try:
+            self.tile = _per_dimension(tile, len(shape), "tile", int)
+            if not shape or min(shape) < 1 or min(self.tile) < 1:
+                raise InvalidError(f"tile {tile} of shape {shape}: all at least 1")
+            tiles = [-(-n // t) for n, t in zip(shape, self.tile, strict=True)]
+        except Error as error:
+            refused = error
+        model = empty(tiles, "int8", grid=None if refused else grid, group=group)
+        self.group, self.grid = model.group, model.grid
+        model.free()
+        what = None if refused else (shape, self.tile)
+        agree(what, refused, self.group, differ="the members gave different shapes or tiles")
+        self.shape = shape
+        self.block_starts = tuple(
+            list(range(0, n, t)) for n, t in zip(shape, self.tile, strict=True)
+        )
+        self._bases = [self._bases_of(d) for d in range(len(shape))]
+        self._storage = zeros(
+            shape, dtype, distribution=Irregular(*self._bases), grid=self.grid, group=self.group
+        )
+        self.dtype = self._storage.dtype
+
+    def _bases_of(self, d):
+        """Where in the memory each coordinate's tiles begin."""
+        bases, at = [], 0
+        for c in range(self.grid[d]):
+            bases.append(at)
+            at += sum(self._length(d, i) for i in range(c, len(self.block_starts[d]), self.grid[d]))
+        return bases
+
+    def _length(self, d, i):
+        return min(self.tile[d], self.shape[d] - i * self.tile[d])
+
+    def _there(self, d, begin, end):
+        i = begin // self.tile[d]
+        k, c = divmod(i, self.grid[d])
+        shift = self._bases[d][c] + k * self.tile[d] - i * self.tile[d]
+        return begin + shift, end + shift
+
+    # ---- who holds what --------------------------------------------------------------------------
+
+    def locate(self, *index):
+        """The rank that holds an element."""
+        if len(index) != self.ndim or any(
+            not 0 <= i < n for i, n in zip(index, self.shape, strict=False)
+        ):
+            raise RangeError(f"index {index} is not inside the array of shape {self.shape}")
+        return self._storage.locate(*(self._there(d, i, i + 1)[0] for d, i in enumerate(index)))
+
+    def tiles(self, rank=None):
+        """The tiles that a rank holds, by default the own: tuples of slices, in C order."""
+        bounds = self._storage.distribution() if rank is None else self._storage.distribution(rank)
+        if any(high <= low for low, high in bounds):
+            return []
+        place = [bases.index(low) for bases, (low, _) in zip(self._bases, bounds, strict=True)]
+        lists = [
+            [slice(i * t, min((i + 1) * t, n)) for i in range(c, -(-n // t), p)]
+            for c, p, t, n in zip(place, self.grid, self.tile, self.shape, strict=True)
+        ]
+        out = [()]
+        for each in lists:
+            out = [(*before, one) for before in out for one in each]
+        return out
+
+    @property
+    def local(self):
+        """The own tiles side by side, a view without a copy."""
+        return self._storage.local
+
+    # ---- other distributions ---------------------------------------------------------------------
+
+    def copy_to(self, target):
+        """Fills an Array of the same shape; collective."""
+        self._check(target)
+        self._storage.sync()
+        if target.local.size:
+            target.local[...] = self.get(tuple(slice(*b) for b in target.distribution()))
+        target.sync()
+        self._storage.sync()  # all have read
+        return target
+
+    def copy_from(self, source):
+        """Takes the values of an Array of the same shape; collective."""
+        self._check(source)
+        source.sync()
+        for tile in self.tiles():
+            self.put(tile, source.get(tile))
+        self._storage.sync()
+        source.sync()
+        return self
+
+    def _check(self, array):
+        if tuple(array.shape) != tuple(self.shape):
+            raise InvalidError(f"shapes {self.shape} and {array.shape} differ")
+
+    def __repr__(self):
+        return (
+            f"<skerry.CyclicArray {self.shape} {self.dtype}, tiles of {self.tile} around a grid of "
+            f"{self.grid}>"
+        )
+
+    def _repr_svg_(self):
+        node_of = _node_of()
+        return _picture.picture(
+            self.shape,
+            [
+                (rank, node_of[rank], tuple((s.start, s.stop) for s in tile))
+                for rank in self.group.ranks[: prod(self.grid)]
+                for tile in self.tiles(rank)
+            ],
+        )
+
+    def _repr_html_(self):
+        where = " x ".join(map(str, self.tile)) + " tiles around a grid of "
+        where += " x ".join(map(str, self.grid))
+        return _picture.table(
+            "skerry.CyclicArray", self.shape, self.dtype, where, self._repr_svg_()
+        )
+
+
+def cyclic(shape, dtype="float64", *, tile, grid=None, group=None):
+    """A new block-cyclic array of zeros; collective."""
+    return CyclicArray(shape, dtype, tile, grid, group)
