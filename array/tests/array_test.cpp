@@ -11,6 +11,7 @@
 #include <random>
 
 #include "skerry/array.hpp"
+#include "skerry/tasks.hpp"
 
 namespace {
 
@@ -520,6 +521,60 @@ TEST(Mirrors, ReadWhatWasThereAtTheLastRefresh) {
   }
   sk::Array<double> copies(world(), {4, 4}, with(sk::Placement::mirrored));
   expect_error(SKERRY_ERR_INVALID, "distributed", [&] { sk::Mirror refused(copies); });
+}
+
+// How often all members together drew each element of a matrix.
+void expect_once(sk::Tasks& tasks, std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int64_t> drawn(static_cast<std::size_t>(rows * columns));
+  while (const auto tile = tasks.next())
+    for (auto i = tile->lo[0]; i < tile->hi[0]; ++i)
+      for (auto j = tile->lo[1]; j < std::max<std::int64_t>(1, tile->hi[1]); ++j)
+        ++drawn[static_cast<std::size_t>(i * columns + j)];
+  world().allreduce(std::span<std::int64_t>(drawn));
+  EXPECT_EQ(std::count(drawn.begin(), drawn.end(), 1), rows * columns);
+  EXPECT_EQ(tasks.drawn(), tasks.size());
+  EXPECT_FALSE(tasks.next());
+}
+
+TEST(Tasks, EachTileGoesToOneMemberOnce) {
+  for (const auto placement : {sk::Placement::distributed, sk::Placement::mirrored})
+    for (const auto& [rows, columns] : {std::pair{40, 33}, {1, 1}, {3, 200}}) {
+      sk::Array<double> a(world(), {rows, columns}, with(placement));
+      sk::Tasks tasks(a);
+      expect_once(tasks, rows, columns);
+      const std::int64_t edges[] = {3, 5};
+      sk::Tasks small(a, edges);
+      EXPECT_GE(small.size(), (rows + 2) / 3 * ((columns + 4) / 5));
+      expect_once(small, rows, columns);
+    }
+  for (const std::int64_t count : {0, 1, 100}) {
+    sk::Tasks numbers(world(), count);
+    EXPECT_EQ(numbers.size(), count);
+    expect_once(numbers, count, 1);
+  }
+}
+
+TEST(Tasks, OwnTilesComeFirst) {
+  sk::Array<double> a(world(), {64, 64});
+  sk::Tasks tasks(a);
+  world().barrier();
+  bool others = false;
+  while (const auto tile = tasks.next()) {
+    const bool own = a.locate(*tile)[0].rank == job->rank();
+    EXPECT_FALSE(own && others) << "an own tile after another's";
+    others |= !own;
+  }
+  world().sync();
+}
+
+TEST(Tasks, BadInputIsAnErrorOnAll) {
+  sk::Array<double> a(world(), {8, 8});
+  const std::int64_t edges[] = {3, 0};
+  expect_error(SKERRY_ERR_INVALID, "edge", [&] { sk::Tasks refused(a, edges); });
+  expect_error(SKERRY_ERR_INVALID, "negative", [&] { sk::Tasks refused(world(), -1); });
+  if (job->size() > 1)
+    expect_error(SKERRY_ERR_INVALID, "different",
+                 [&] { sk::Tasks refused(world(), job->rank()); });
 }
 
 TEST(Groups, ArraysOfASubgroupLeaveOthersAlone) {

@@ -1,0 +1,226 @@
+// Tasks that members draw from one another.
+//
+// Every member has a queue: tiles of a box, in an order that all know. A counter says how many of a
+// queue are taken; a draw adds to it atomically and so takes the next ones, each once. The counters
+// of a node's members lie side by side in the slice of its first member: one get shows how much is
+// left on a node. Counters only grow, so a queue that was found empty stays empty.
+#include "skerry/tasks.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace sk {
+inline namespace v0 {
+
+namespace {
+
+using Edges = std::array<std::int64_t, max_dims>;
+
+constexpr int tiles_of_a_block = 5;  // as a power of two
+
+// Tiles `first` to `first + count` of a box, row-major.
+struct Queue {
+  Patch box;
+  Edges edge{};
+  std::int64_t first = 0, count = 0;
+
+  std::int64_t across(int d) const {
+    const auto n = edge[static_cast<std::size_t>(d)];
+    return (box.extent(d) + n - 1) / n;
+  }
+  std::int64_t all() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < box.dims; ++d) n *= across(d);
+    return n;
+  }
+  Patch operator[](std::int64_t i) const {
+    Patch tile = box;
+    i += first;
+    for (int d = box.dims - 1; d >= 0; --d) {
+      const auto k = static_cast<std::size_t>(d);
+      tile.lo[k] = box.lo[k] + i % across(d) * edge[k];
+      tile.hi[k] = std::min(box.hi[k], tile.lo[k] + edge[k]);
+      i /= across(d);
+    }
+    return tile;
+  }
+};
+
+// The wanted edges, or some that divide a box into 2^5 tiles for each member.
+Edges edges_for(const Patch& box, std::span<const std::int64_t> wanted, int members) {
+  Edges edge{};
+  for (int d = 0; d < box.dims; ++d) {
+    const auto k = static_cast<std::size_t>(d);
+    edge[k] = std::max<std::int64_t>(1, box.extent(d));
+    if (!wanted.empty()) edge[k] = std::min(edge[k], wanted[k]);
+  }
+  if (!wanted.empty()) return edge;
+  int halvings = tiles_of_a_block;
+  while (1 << (halvings - tiles_of_a_block) < members) ++halvings;
+  for (int i = 0; i < halvings; ++i) {
+    auto& longest = *std::max_element(edge.begin(), edge.begin() + box.dims);
+    longest = (longest + 1) / 2;
+  }
+  return edge;
+}
+
+Patch whole(std::span<const std::int64_t> shape) {
+  const Edges zero{};
+  return {std::span(zero.data(), shape.size()), shape};
+}
+
+// Even parts of the tiles of one box.
+std::vector<Queue> shared(const Patch& box, const Edges& edge, int members) {
+  std::vector<Queue> queues;
+  Queue everything{box, edge};
+  const std::int64_t all = box.empty() ? 0 : everything.all();
+  for (int i = 0; i < members; ++i) {
+    everything.first = all * i / members;
+    everything.count = all * (i + 1) / members - everything.first;
+    queues.push_back(everything);
+  }
+  return queues;
+}
+
+// Throws on all members if some differ.
+void agree(const Group& group, std::span<const std::int64_t> what, const char* refusal) {
+  std::int64_t hash = 0x1000193;
+  for (const std::int64_t each : what) hash = (hash ^ each) % 0x7fffffff * 0x5bd1e995;
+  std::int64_t told[3] = {refusal ? 1 : 0, hash, -hash};
+  group.allreduce(std::span<std::int64_t>(told), Reduction::max);
+  if (refusal) throw Error(SKERRY_ERR_INVALID, refusal);
+  if (told[0] != 0 || told[1] != -told[2])
+    throw Error(SKERRY_ERR_INVALID, "the members gave sk::Tasks different work: all give the same");
+}
+
+}  // namespace
+
+struct Tasks::Impl {
+  Group group;
+  std::vector<Queue> queues;            // by member
+  std::vector<std::vector<int>> nodes;  // members that may have something left, nearest node first
+  std::vector<std::pair<int, std::uint64_t>> at;  // by member: rank and offset of its counter
+  Segment counters;
+  int me = 0;
+  std::int64_t own_seen = 0;  // of the own queue known to be taken; below its length: draw there
+  std::vector<Patch> ready;   // drawn and not yet given out, the next one last
+
+  Impl(const Group& members, std::vector<Queue> work) : group(members), queues(std::move(work)) {
+    std::map<int, std::vector<int>> by_node;
+    for (int i = 0; i < group.size(); ++i)
+      by_node[skerry_node_of(group.job(), group.rank(i))].push_back(i);
+    me = group.index(skerry_rank(group.job()));
+    at.resize(static_cast<std::size_t>(group.size()));
+    std::uint64_t own_bytes = 0;
+    for (const auto& [node, here] : by_node)
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        at[static_cast<std::size_t>(here[i])] = {group.rank(here[0]), i * sizeof(std::int64_t)};
+        if (here[0] == me) own_bytes = here.size() * sizeof(std::int64_t);
+      }
+    auto turn = by_node.find(skerry_node_of(group.job(), skerry_rank(group.job())));
+    for (std::size_t i = 0; i < by_node.size(); ++i) {
+      nodes.push_back(turn->second);
+      if (++turn == by_node.end()) turn = by_node.begin();
+    }
+    counters = Segment(group, own_bytes);
+  }
+
+  const Queue& queue(int member) const { return queues[static_cast<std::size_t>(member)]; }
+
+  std::vector<std::int64_t> taken(const std::vector<int>& members) const {
+    std::vector<std::int64_t> counts(members.size());
+    const auto& [rank, offset] = at[static_cast<std::size_t>(members[0])];
+    counters.get(rank, offset, std::span<std::int64_t>(counts));
+    return counts;
+  }
+
+  std::int64_t take(int member, std::int64_t seen) {
+    const Queue& from = queue(member);
+    const auto parts = static_cast<std::int64_t>(2 * queues.size());
+    const std::int64_t n = std::max<std::int64_t>(1, (from.count - seen) / parts);
+    const auto& [rank, offset] = at[static_cast<std::size_t>(member)];
+    const auto begin = counters.fetch_add<std::int64_t>(rank, offset, n);
+    for (std::int64_t i = std::min(begin + n, from.count) - 1; i >= begin; --i)
+      ready.push_back(from[i]);
+    return begin + n;
+  }
+
+  // Draws once, or finds out that a node has nothing left. False: nobody has.
+  bool draw() {
+    if (own_seen < queue(me).count) {
+      own_seen = take(me, own_seen);
+      return true;
+    }
+    if (nodes.empty()) return false;
+    const std::vector<int>& members = nodes.front();
+    const std::vector<std::int64_t> counts = taken(members);
+    // Members look from different places on, so that equal queues get different helpers.
+    std::size_t best = 0;
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const std::size_t k = (i + static_cast<std::size_t>(me)) % members.size();
+      const std::int64_t left = queue(members[k]).count - counts[k];
+      if (left > most) most = left, best = k;
+    }
+    if (most == 0) nodes.erase(nodes.begin());
+    else take(members[best], counts[best]);
+    return true;
+  }
+};
+
+Tasks::Tasks(const AnyArray& array, std::span<const std::int64_t> tile) {
+  const Group& group = array.group();
+  const char* refusal = nullptr;
+  if (!tile.empty() && (tile.size() != static_cast<std::size_t>(array.dims()) ||
+                        std::any_of(tile.begin(), tile.end(), [](auto n) { return n < 1; })))
+    refusal = "a tile needs one edge per dimension, each at least 1";
+  agree(group, tile, refusal);
+  std::vector<Queue> queues;
+  const Patch everything = whole(array.shape());
+  if (array.placement() == Placement::mirrored) {
+    queues = shared(everything, edges_for(everything, tile, group.size()), group.size());
+  } else {
+    for (int i = 0; i < group.size(); ++i) {
+      Queue own{array.distribution(group.rank(i)), {}};
+      own.edge = edges_for(own.box, tile, 1);
+      own.count = own.box.empty() ? 0 : own.all();
+      queues.push_back(own);
+    }
+  }
+  impl_ = std::make_unique<Impl>(group, std::move(queues));
+}
+
+Tasks::Tasks(const Group& group, std::int64_t count) {
+  agree(group, std::span(&count, 1), count < 0 ? "the number of tasks is negative" : nullptr);
+  impl_ = std::make_unique<Impl>(group, shared({0, count}, {1}, group.size()));
+}
+
+Tasks::Tasks(Tasks&&) noexcept = default;
+Tasks& Tasks::operator=(Tasks&&) noexcept = default;
+Tasks::~Tasks() = default;
+
+std::optional<Patch> Tasks::next() {
+  while (impl_->ready.empty())
+    if (!impl_->draw()) return std::nullopt;
+  const Patch tile = impl_->ready.back();
+  impl_->ready.pop_back();
+  return tile;
+}
+
+std::int64_t Tasks::size() const {
+  std::int64_t n = 0;
+  for (const Queue& each : impl_->queues) n += each.count;
+  return n;
+}
+
+std::int64_t Tasks::drawn() const {
+  std::int64_t n = 0;
+  for (int i = 0; i < impl_->group.size(); ++i) {
+    const std::int64_t taken = impl_->taken({i})[0];
+    n += std::min(taken, impl_->queue(i).count);
+  }
+  return n;
+}
+
+}  // namespace v0
+}  // namespace sk
