@@ -12,11 +12,9 @@
 namespace sk {
 inline namespace v0 {
 
-namespace {
+namespace tasks {
 
 using Edges = std::array<std::int64_t, max_dims>;
-
-constexpr int tiles_of_a_block = 5;  // as a power of two
 
 // Tiles `first` to `first + count` of a box, row-major.
 struct Queue {
@@ -45,6 +43,15 @@ struct Queue {
     return tile;
   }
 };
+
+}  // namespace tasks
+
+namespace {
+
+using tasks::Edges;
+using tasks::Queue;
+
+constexpr int tiles_of_a_block = 5;  // as a power of two
 
 // The wanted edges, or some that divide a box into 2^5 tiles for each member.
 Edges edges_for(const Patch& box, std::span<const std::int64_t> wanted, int members) {
