@@ -647,6 +647,7 @@ class CyclicArray:
     dtype: np.dtype[Any]
     tile: tuple[int, ...]
     grid: tuple[int, ...]
+    block_starts: tuple[list[int], ...]
     group: Group
     @property
     def ndim(self) -> int: ...
