@@ -65,11 +65,19 @@ def rows_of_runs(atom_starts, atoms, row_functions):
 
 
 class Lower:
-    """A compressed lower triangle on its way: all patches under way together, then one wait."""
+    """A compressed lower triangle on its way: all patches under way together, then one wait.
+
+    A mirror lies in this node's memory: what it has is there at once.
+    """
 
     def __init__(self, array, patches, functions):
         self.matrix_ = np.zeros((functions, functions))
-        self.requests_ = [array.get_nb(where, out=self.matrix_[local]) for where, local in patches]
+        self.requests_ = []
+        for where, local in patches:
+            if hasattr(array, "get_nb"):
+                self.requests_.append(array.get_nb(where, out=self.matrix_[local]))
+            else:
+                array.get(where, out=self.matrix_[local])
 
     def wait(self):
         for request in self.requests_:

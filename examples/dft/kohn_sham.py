@@ -6,7 +6,7 @@
     m_DM, m_K   the same with a copy on every node                            mirrored mode only
 
 Steps 1 to 6 are those of "Shared Memory Mirroring for Reducing Communication Overhead on Commodity Networks", section "Scientific
-Application". Mirrored, g_DM is copied into m_DM after step 1, step 2 gets from m_DM, step 6 accumulates into m_K, and m_K is merged
+Application". Mirrored, m_DM is refreshed after step 1, step 2 gets from m_DM, step 6 accumulates into m_K, and m_K is merged
 and copied to g_K: inside steps 2 to 6 nothing crosses nodes. Symmetry is used in both modes alike: only lower triangles are read,
 written and moved.
 """
@@ -34,14 +34,15 @@ class KohnSham:
         self.orbitals = sk.zeros((functions, system.orbitals), distribution=rows)
         self.density = sk.zeros((functions, functions), distribution=rows)
         self.matrix = sk.zeros((functions, functions), distribution=rows)
-        # Mirrored, the same blocks are joined for the ranks of each node, however many those are.
-        self.mirrors_ = [
-            sk.zeros((functions, functions), distribution=rows, mirrored=True)
-            for _ in range(2 * mirrored)
-        ]
-        self.near_density_, self.near_matrix_ = (
-            self.mirrors_ if mirrored else (self.density, self.matrix)
-        )
+        self.mirrors_ = []
+        if mirrored:
+            # The density is read in each node's copy. What is added to the matrix is summed there;
+            # the same blocks are joined for the ranks of each node, however many those are.
+            self.mirrors_ = [
+                sk.mirror(self.density),
+                sk.zeros((functions, functions), distribution=rows, mirrored=True),
+            ]
+        self.near_density_, self.near_matrix_ = self.mirrors_ or (self.density, self.matrix)
         self.tickets_ = Tickets(sk, system.batches)
         self.basis_ = Basis(system.mol, starts, system.coords, system.cutoff, system.cache_bytes)
         self.everything_ = blocks.staircase(starts, range(len(starts) - 1))
@@ -115,7 +116,7 @@ class KohnSham:
             self.near_matrix_.zero()
         if self.mirrored_:
             with clock.phase("merge"):
-                self.density.copy_to(self.near_density_)
+                self.near_density_.refresh()
 
     def steps_2_to_6_(self):
         sk, clock, system = self.sk_, self.clock, self.system_
@@ -179,5 +180,5 @@ class KohnSham:
 
     def free(self):
         self.tickets_.free()
-        for array in [self.orbitals, self.density, self.matrix, *self.mirrors_]:
+        for array in [*self.mirrors_, self.orbitals, self.density, self.matrix]:
             array.free()
