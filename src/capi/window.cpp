@@ -72,13 +72,13 @@ int check_ranks(const int* ranks, int count) {
 int put(skerry_window* window, int rank, uint64_t at, const void* origin, uint64_t bytes,
         operation::Handle* handle) {
   CHECK(check_buffer(origin, bytes, "origin"));
-  return ended(window, of(window).put({rank, at, bytes}, origin, handle));
+  return ended(window, of(window).accesses().put({rank, at, bytes}, origin, handle));
 }
 
 int get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
         operation::Handle* handle) {
   CHECK(check_buffer(origin, bytes, "origin"));
-  return ended(window, of(window).get({rank, at, bytes}, origin, handle));
+  return ended(window, of(window).accesses().get({rank, at, bytes}, origin, handle));
 }
 
 // A type, an operation that it has, and a count that fits.
@@ -94,8 +94,8 @@ int update(skerry_window* window, int rank, uint64_t at, int type, int operation
   memory::Update what;
   if (Status status = read_counted(type, operation, count, &what); !status.ok())
     return fail(status);
-  return ended(window, of(window).update({rank, at, count * element_bytes(what.type)}, what, origin,
-                                         handle));
+  return ended(window, of(window).accesses().update({rank, at, count * element_bytes(what.type)},
+                                                    what, origin, handle));
 }
 
 int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
@@ -107,8 +107,8 @@ int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int ope
   if (status.ok() && operation != SKERRY_NO_OP)
     status = check_apart(origin, result, count * element_bytes(what.type));
   if (!status.ok()) return fail(status);
-  return ended(window, of(window).fetch_update({rank, at, count * element_bytes(what.type)}, what,
-                                               origin, result, handle));
+  const window::Place place{rank, at, count * element_bytes(what.type)};
+  return ended(window, of(window).accesses().fetch_update(place, what, origin, result, handle));
 }
 
 // The integer of `bytes` bytes at `from`; little endian (wire/message.hpp asserts it).
@@ -129,7 +129,8 @@ struct Quick {
     if (window == nullptr || origin == nullptr || bytes == 0) [[unlikely]]
       return;
     uint64_t offset = 0;
-    const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, kind, &offset);
+    const memory::Region* const region =
+        of(window).epochs().find_quickly({rank, at, bytes}, kind, &offset);
     if (region != nullptr) [[likely]]
       memory = region->base + offset;
   }
@@ -161,7 +162,7 @@ bool update_quickly(const skerry_window* window, int rank, uint64_t at, int type
   if ((a < b ? b - a : a - b) < bytes) [[unlikely]]
     return false;
   uint64_t offset = 0;
-  const memory::Region* const region = of(window).find_quickly(
+  const memory::Region* const region = of(window).epochs().find_quickly(
       {rank, at, bytes},
       result == nullptr ? memory::SpanKind::accumulate : memory::SpanKind::fetch_update, &offset);
   return region != nullptr && offset % bytes == 0 &&
@@ -172,7 +173,7 @@ bool update_quickly(const skerry_window* window, int rank, uint64_t at, int type
 bool swap_quickly(const skerry_window* window, int rank, uint64_t at, uint64_t bytes,
                   const void* expected, const void* desired, uint64_t* old) {
   uint64_t offset = 0;
-  const memory::Region* const region = of(window).find_quickly(
+  const memory::Region* const region = of(window).epochs().find_quickly(
       {rank, at, bytes}, memory::SpanKind::read_modify_write, &offset);
   if (region == nullptr || offset % bytes != 0) [[unlikely]]
     return false;
@@ -256,8 +257,8 @@ int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int
     std::memcpy(result, &old, bytes);
     return SKERRY_OK;
   }
-  if (Status status = of(window).compare_swap({rank, at, bytes}, integer_at(expected, bytes),
-                                              integer_at(desired, bytes), &old);
+  if (Status status = of(window).accesses().compare_swap(
+          {rank, at, bytes}, integer_at(expected, bytes), integer_at(desired, bytes), &old);
       !status.ok())
     return fail(status);
   std::memcpy(result, &old, bytes);
@@ -290,16 +291,16 @@ int skerry_window_free(skerry_window* window) try {
 CAUGHT
 
 void* skerry_window_local(const skerry_window* window) {
-  return of(window).is_freed() ? nullptr : of(window).own();
+  return of(window).is_freed() ? nullptr : of(window).memory().own();
 }
 void* skerry_window_pointer(const skerry_window* window, int rank) {
-  return of(window).is_freed() ? nullptr : of(window).pointer(rank);
+  return of(window).is_freed() ? nullptr : of(window).memory().pointer(rank);
 }
 uint64_t skerry_window_bytes(const skerry_window* window, int rank) {
-  return of(window).is_freed() ? 0 : of(window).bytes_of(rank);
+  return of(window).is_freed() ? 0 : of(window).memory().bytes_of(rank);
 }
 uint64_t skerry_window_unit(const skerry_window* window, int rank) {
-  return of(window).is_freed() ? 0 : of(window).unit_of(rank);
+  return of(window).is_freed() ? 0 : of(window).memory().unit_of(rank);
 }
 skerry_group* skerry_window_group(const skerry_window* window) {
   return of(window).is_freed() ? nullptr : to(&of(window).group());
@@ -307,93 +308,93 @@ skerry_group* skerry_window_group(const skerry_window* window) {
 
 int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) try {
   if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0 &&
-      of(window).lock_quickly(rank)) [[likely]]
+      of(window).epochs().lock_quickly(rank)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
   if (mode != SKERRY_LOCK_EXCLUSIVE && mode != SKERRY_LOCK_SHARED) [[unlikely]]
     return fail(error(Code::invalid, "mode ", mode,
                       ": give SKERRY_LOCK_EXCLUSIVE (0) or SKERRY_LOCK_SHARED (1)"));
-  return ended(window,
-               of(window).lock(mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0, rank, promises));
+  const lock::Holder as = mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0;
+  return ended(window, of(window).epochs().lock(as, rank, promises));
 }
 CAUGHT
 int skerry_window_unlock(skerry_window* window, int rank) try {
-  if (window != nullptr && of(window).unlock_quickly(rank)) [[likely]]
+  if (window != nullptr && of(window).epochs().unlock_quickly(rank)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
-  return ended(window, of(window).unlock(rank));
+  return ended(window, of(window).epochs().unlock(rank));
 }
 CAUGHT
 int skerry_window_lock_all(skerry_window* window, uint32_t promises) try {
   ENTER(window);
-  return ended(window, of(window).lock_all(promises));
+  return ended(window, of(window).epochs().lock_all(promises));
 }
 CAUGHT
 int skerry_window_unlock_all(skerry_window* window) try {
   ENTER(window);
-  return ended(window, of(window).unlock_all());
+  return ended(window, of(window).epochs().unlock_all());
 }
 CAUGHT
 int skerry_window_flush(skerry_window* window, int rank) try {
-  if (window != nullptr && of(window).flush_quickly(rank)) [[likely]]
+  if (window != nullptr && of(window).epochs().flush_quickly(rank)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
-  return ended(window, of(window).flush(rank));
+  return ended(window, of(window).epochs().flush(rank));
 }
 CAUGHT
 int skerry_window_flush_all(skerry_window* window) try {
   ENTER(window);
-  return ended(window, of(window).flush_all());
+  return ended(window, of(window).epochs().flush_all());
 }
 CAUGHT
 int skerry_window_flush_local(skerry_window* window, int rank) try {
   ENTER(window);
-  return ended(window, of(window).flush_local(rank));
+  return ended(window, of(window).epochs().flush_local(rank));
 }
 CAUGHT
 int skerry_window_flush_local_all(skerry_window* window) try {
   ENTER(window);
-  return ended(window, of(window).flush_local_all());
+  return ended(window, of(window).epochs().flush_local_all());
 }
 CAUGHT
 int skerry_window_sync(skerry_window* window) try {
   ENTER(window);
-  return ended(window, of(window).sync());
+  return ended(window, of(window).epochs().sync());
 }
 CAUGHT
 
 int skerry_window_fence(skerry_window* window, uint32_t promises) try {
   ENTER(window);
-  return ended(window, of(window).fence(promises));
+  return ended(window, of(window).epochs().fence(promises));
 }
 CAUGHT
 int skerry_window_post(skerry_window* window, const int* ranks, int count, uint32_t promises) try {
   ENTER(window);
   CHECK(check_ranks(ranks, count));
-  return ended(window, of(window).post({ranks, static_cast<size_t>(count)}, promises));
+  return ended(window, of(window).epochs().post({ranks, static_cast<size_t>(count)}, promises));
 }
 CAUGHT
 int skerry_window_start(skerry_window* window, const int* ranks, int count, uint32_t promises) try {
   ENTER(window);
   CHECK(check_ranks(ranks, count));
-  return ended(window, of(window).start({ranks, static_cast<size_t>(count)}, promises));
+  return ended(window, of(window).epochs().start({ranks, static_cast<size_t>(count)}, promises));
 }
 CAUGHT
 int skerry_window_complete(skerry_window* window) try {
   ENTER(window);
-  return ended(window, of(window).complete());
+  return ended(window, of(window).epochs().complete());
 }
 CAUGHT
 int skerry_window_wait(skerry_window* window) try {
   ENTER(window);
-  return ended(window, of(window).wait());
+  return ended(window, of(window).epochs().wait());
 }
 CAUGHT
 int skerry_window_test(skerry_window* window, int* done_now) try {
   ENTER(window);
   if (done_now == nullptr) return null_argument("done");
   bool is_done = false;
-  if (Status status = of(window).test(&is_done); !status.ok()) return fail(status);
+  if (Status status = of(window).epochs().test(&is_done); !status.ok()) return fail(status);
   *done_now = is_done ? 1 : 0;
   return SKERRY_OK;
 }

@@ -68,19 +68,20 @@ extern "C" {
 int skerry_window_put_vector(skerry_window* window, int rank, const skerry_piece* pieces,
                              uint64_t count) {
   return with_pieces(__builtin_return_address(0), window, pieces, count,
-                     [&](auto read) { return of(window).put_vector(rank, read); });
+                     [&](auto read) { return of(window).accesses().put_vector(rank, read); });
 }
 int skerry_window_get_vector(skerry_window* window, int rank, const skerry_piece* pieces,
                              uint64_t count) {
   return with_pieces(__builtin_return_address(0), window, pieces, count,
-                     [&](auto read) { return of(window).get_vector(rank, read); });
+                     [&](auto read) { return of(window).accesses().get_vector(rank, read); });
 }
 int skerry_window_update_vector(skerry_window* window, int rank, int type, int operation,
                                 const skerry_piece* pieces, uint64_t count) try {
   memory::Update what;
   if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
-  return with_pieces(__builtin_return_address(0), window, pieces, count,
-                     [&](auto read) { return of(window).update_vector(rank, what, read); });
+  return with_pieces(
+      __builtin_return_address(0), window, pieces, count,
+      [&](auto read) { return of(window).accesses().update_vector(rank, what, read); });
 }
 CAUGHT
 
@@ -88,14 +89,14 @@ int skerry_window_put_strided(skerry_window* window, int rank, uint64_t offset, 
                               const skerry_strided* shape) {
   return with_shape(__builtin_return_address(0), window, origin, shape,
                     [&](const Shape& there, const Shape& here) {
-                      return of(window).put_strided(rank, offset, there, origin, here);
+                      return of(window).accesses().put_strided(rank, offset, there, origin, here);
                     });
 }
 int skerry_window_get_strided(skerry_window* window, int rank, uint64_t offset, void* origin,
                               const skerry_strided* shape) {
   return with_shape(__builtin_return_address(0), window, origin, shape,
                     [&](const Shape& there, const Shape& here) {
-                      return of(window).get_strided(rank, offset, there, origin, here);
+                      return of(window).accesses().get_strided(rank, offset, there, origin, here);
                     });
 }
 

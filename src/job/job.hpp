@@ -41,6 +41,16 @@ class Mutexes;
 
 enum class ThreadLevel : int32_t { single = 0, serialized = 1, multiple = 2 };
 
+// A lock that a rank has asked for and does not wait for yet, because it may travel with what needs
+// it (src/window).
+class AskedLock {
+ public:
+  virtual Status take_asked() = 0;  // it is held on return
+
+ protected:
+  ~AskedLock() = default;
+};
+
 struct JobOptions {
   ThreadLevel thread_level = ThreadLevel::single;
   bool failures_return = false;
@@ -159,9 +169,14 @@ class Job {
   std::map<const void*, std::function<void()>> before_segments_go_;
   std::atomic<uint32_t> window_locks_{0};  // that this rank holds now, in all windows
   std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
-  void* lazy_window_ = nullptr;    // src/window: the window of which a lock is asked for and not
-                                   // taken yet; null: none
-  Status (*take_lazy_)(Job&) = nullptr;  // src/window: takes it; set with lazy_window_
+  // The lock that this rank has asked for and not taken yet; null: none. Locks are taken in the
+  // program's order: it comes before any other that this rank waits for.
+  AskedLock* asked_lock_ = nullptr;
+  Status take_asked_lock() {
+    if (asked_lock_ == nullptr) [[likely]]
+      return {};
+    return std::exchange(asked_lock_, nullptr)->take_asked();
+  }
   AddressIndex address_index_{
       shelves_mutex_,
       [this](Rank rank, std::vector<AddressIndex::Slice>* slices) { list_slices(rank, slices); }};

@@ -57,9 +57,7 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
 }
 
 Status Mutexes::lock(Rank rank, uint32_t index) {
-  // Locks are taken in the program's order, those of windows among them.
-  if (job_->lazy_window_ != nullptr) [[unlikely]]
-    SKERRY_TRY(job_->take_lazy_(*job_));
+  SKERRY_TRY(job_->take_asked_lock());
   return lock_as(rank, index, holder_of(*job_));
 }
 

@@ -470,6 +470,7 @@ Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape,
 
 namespace {
 
+using operation::Access;
 using operation::Side;
 
 void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
@@ -594,7 +595,11 @@ bool Segment::join_batch(Rank rank, const operation::Accumulate* what, uint64_t 
 Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify,
                     operation::Mode mode, operation::Handle* handle) {
   const memory::Region* region = local(rank);
-  if (region == nullptr) return job_->engine().put({rank, id_}, to, from, notify, mode, handle);
+  if (region == nullptr) {
+    Access access = Access::put({rank, id_}, to, from, mode);
+    if (notify != nullptr) access.notify = *notify;
+    return job_->engine().issue(access, handle);
+  }
   const CallSpan call(&job_->spans(), SpanKind::put, rank, from.bytes);
   count_local(*job_, from.bytes);
   if (handle != nullptr) *handle = 0;
@@ -620,7 +625,8 @@ Status Segment::put(Rank rank, const Side& to, const Side& from, const operation
 Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode mode,
                     operation::Handle* handle) {
   const memory::Region* region = local(rank);
-  if (region == nullptr) return job_->engine().get({rank, id_}, from, to, mode, handle);
+  if (region == nullptr)
+    return job_->engine().issue(Access::get({rank, id_}, from, to, mode), handle);
   const CallSpan call(&job_->spans(), SpanKind::get, rank, to.bytes);
   count_local(*job_, to.bytes);
   if (handle != nullptr) *handle = 0;
@@ -647,7 +653,7 @@ Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
                            operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr)
-    return job_->engine().accumulate({rank, id_}, to, from, what, mode, handle);
+    return job_->engine().issue(Access::accumulate({rank, id_}, to, from, what, mode), handle);
   const CallSpan call(&job_->spans(), SpanKind::accumulate, rank, from.bytes);
   count_local(*job_, from.bytes);
   if (handle != nullptr) *handle = 0;
@@ -679,7 +685,8 @@ Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const 
                              operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr)
-    return job_->engine().fetch_update({rank, id_}, to, from, result, what, mode, handle);
+    return job_->engine().issue(Access::fetch_update({rank, id_}, to, from, result, what, mode),
+                                handle);
   const CallSpan call(&job_->spans(), SpanKind::fetch_update, rank, result.bytes);
   count_local(*job_, result.bytes);
   if (handle != nullptr) *handle = 0;

@@ -22,23 +22,23 @@ struct Batch {
 
   static_assert(most_pieces <= UINT16_MAX, "as many as a request can announce");
 
-  Target target;
-  wire::Kind kind = wire::Kind::put;  // or accumulate
-  Accumulate what;                    // accumulate: the same for all pieces
+  Access access;  // what all of it is: a put or an accumulate of pieces, these not named
   uint64_t pieces = 0;
   uint64_t bytes = 0;  // of data
   std::byte payload[table_bytes + most_bytes];
 
-  // For the first piece. `as`: null for puts.
-  void begin(const Target& to, const Accumulate* as) {
-    target = to;
-    kind = as == nullptr ? wire::Kind::put : wire::Kind::accumulate;
-    if (as != nullptr) what = *as;
+  void begin(const Access& first) {
+    access = Access();
+    access.kind = first.kind;
+    access.target = first.target;
+    access.remote.form = Side::Form::pieces;
+    access.what = first.what;
   }
+  // `as`: null for a put.
   bool takes(const Target& other, const Accumulate* as, uint64_t piece_bytes) const {
-    return pieces < (target.by_message ? most_given_pieces : most_pieces) &&
-           bytes + piece_bytes <= most_bytes && target.rank == other.rank &&
-           target.segment == other.segment && does(as);
+    return pieces < (access.target.by_message ? most_given_pieces : most_pieces) &&
+           bytes + piece_bytes <= most_bytes && access.target.rank == other.rank &&
+           access.target.segment == other.segment && does(as);
   }
   void add(uint64_t offset, const std::byte* from, uint64_t piece_bytes) {
     const Piece piece{offset, piece_bytes};
@@ -65,8 +65,8 @@ struct Batch {
  private:
   // Is this what happens to its pieces? A put and an accumulate never share a batch.
   bool does(const Accumulate* as) const {
-    if (as == nullptr || kind == wire::Kind::put) return as == nullptr && kind == wire::Kind::put;
-    return what == *as;
+    const bool puts = access.kind == wire::Kind::put;
+    return as == nullptr || puts ? as == nullptr && puts : access.what == *as;
   }
 };
 

@@ -8,17 +8,21 @@
 
 namespace skerry::operation {
 
-Status Batches::add(Lock& lock, Link& link, const Target& target, const Accumulate* what,
-                    uint64_t offset, const std::byte* from, uint64_t bytes) {
+Status Batches::add(Lock& lock, Link& link, const Access& access) {
   context_.assert_held();
+  SKERRY_INVARIANT(access.is_contiguous() && !access.returns_data() && !access.notify &&
+                       !access.guard && access.local.bytes <= Batch::longest_bytes,
+                   "only what needs no answer of its own travels in a batch");
+  const Accumulate* const what = access.updates() ? &access.what : nullptr;
+  const uint64_t bytes = access.local.bytes;
   for (;;) {  // a wait gives up the mutex: the batch may be sent and put away meanwhile
     if (!link.batch) link.batch = std::make_unique<Batch>();
-    if (link.batch->pieces == 0 || link.batch->takes(target, what, bytes)) break;
+    if (link.batch->pieces == 0 || link.batch->takes(access.target, what, bytes)) break;
     SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
   }
   Batch& batch = *link.batch;
-  if (batch.pieces == 0) batch.begin(target, what);
-  batch.add(offset, from, bytes);
+  if (batch.pieces == 0) batch.begin(access);
+  batch.add(access.remote.offset, access.local.base, bytes);
   open_ = &batch;
   open_node_ = link.server.node;
   links_.list(link);
@@ -30,10 +34,8 @@ bool Batches::send(Link& link) {
   context_.assert_held();
   SKERRY_INVARIANT(link.has_batch(), "an empty batch is not sent");
   Batch& batch = *link.batch;
-  wire::Request& r = sender_.begin(batch.kind, batch.target, link);
-  if (batch.kind == wire::Kind::accumulate) describe_update(r, batch.what);
-  r.header.flags |= wire::flag_vector;
-  r.header.piece_count = static_cast<uint16_t>(batch.pieces);
+  wire::Request& r = sender_.begin(batch.access.kind, batch.access.target, link);
+  describe(r, batch.access, 0, batch.pieces);
   uint64_t number = 0;
   if (!sender_.send(link, {batch.close(), Sender::Payload::copied, batch.bytes}, &number)) {
     batch.reopen();

@@ -40,9 +40,9 @@ class Batches {
   }
   // A blocking accumulate has returned, or is about to.
   void note_blocking(int64_t now_ns) { last_blocking_ns_ = now_ns; }
-  // Adds to the link's batch; sends the one before if this does not fit it. `what` as above.
-  Status add(Lock& lock, Link& link, const Target& target, const Accumulate* what, uint64_t offset,
-             const std::byte* from, uint64_t bytes);
+  // Adds a short contiguous put or accumulate to the link's batch; sends the one before if this
+  // does not fit it.
+  Status add(Lock& lock, Link& link, const Access& access);
   // Sends the batch as one vector put or accumulate. The link was found sendable, or its requests
   // queue, and the mutex was held since. False: it would block.
   bool send(Link& link);

@@ -49,12 +49,42 @@ Extent extent_of(const Target& target, const Side& side) {
   return extent;
 }
 
+namespace {
+
+void describe_target(wire::Request& r, const Side& side, uint64_t done, size_t pieces) {
+  r.header.offset = side.offset;
+  switch (side.form) {
+    case Side::Form::contiguous: r.header.offset += done; break;
+    case Side::Form::strided:
+      r.header.flags |= wire::flag_strided;
+      r.shape = {side.shape->block_bytes, done, static_cast<uint32_t>(side.shape->levels), 0};
+      for (int32_t k = 0; k < side.shape->levels; ++k)
+        r.level[k] = {side.shape->count[k], side.shape->stride[k]};
+      break;
+    case Side::Form::pieces:
+      r.header.flags |= wire::flag_vector;
+      r.header.piece_count = static_cast<uint16_t>(pieces);
+      break;
+  }
+}
+
 void describe_update(wire::Request& r, const Accumulate& what) {
   r.header.type = static_cast<uint8_t>(what.type);
   r.header.operation = static_cast<uint8_t>(what.operation);
   if (what.scale.is_one) return;
   r.header.flags |= wire::flag_scaled;
   std::memcpy(r.scale.value, what.scale.value, sizeof r.scale.value);
+}
+
+}  // namespace
+
+void describe(wire::Request& r, const Access& access, uint64_t done, size_t pieces) {
+  describe_target(r, access.remote, done, pieces);
+  if (access.updates()) describe_update(r, access.what);
+  if (!access.guard) return;
+  const Guard& guard = *access.guard;
+  r.header.flags |= wire::flag_locked;
+  r.guard = {guard.locks.owner, guard.locks.generation, guard.index, guard.holder};
 }
 
 }  // namespace skerry::operation

@@ -1,16 +1,19 @@
-// What a caller asks of the engine: whose memory, which bytes on either side, how it wants to hear
-// of the end.
+// What a program asks for: an access to somebody's memory. The same value goes from the interface
+// down to the encoder: it is applied at once, deferred until its lock is needed, batched, or cut
+// into requests.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/shape.hpp"
 #include "memory/apply.hpp"
+#include "memory/spans.hpp"
 #include "wire/message.hpp"
 
 namespace skerry::operation {
@@ -48,18 +51,69 @@ enum class Mode : uint8_t {
   implicit,  // the same; completion through wait_implicit
 };
 
-// One put, accumulate, get or fetching update. What it points to is the caller's, and stays until
-// source done.
-struct Transfer {
-  wire::Kind kind = wire::Kind::put;  // put, accumulate, get or fetch_update
+// An access that is one whole epoch: its data server takes this lock, applies the access and gives
+// the lock back, if the lock is free. Otherwise nothing is done, and the answer is `contended`.
+struct Guard {
+  static constexpr uint64_t longest_bytes = 4096;  // of the access
+
+  SegmentId locks;
+  uint64_t index = 0;   // of the lock, among those of the target
+  uint64_t holder = 0;  // as of Engine::lock
+};
+
+// One put, get, accumulate or fetching update. What it points to is the caller's, and stays until
+// source done; what is filled, until the operation is done.
+struct Access {
+  wire::Kind kind = wire::Kind::put;  // put, get, accumulate or fetch_update
+  Mode mode = Mode::blocking;         // with a guard: always blocking
   Target target;
-  const Side& remote;                // at the target
-  const Side& local;                 // at the origin; its `bytes` count
-  const Accumulate* what = nullptr;  // accumulate, fetch_update
-  const Notify* notify = nullptr;    // put: add to a counter after the data; null: nothing
-  Mode mode = Mode::blocking;
-  const Side* result = nullptr;  // fetch_update: where the old elements go, at the origin; as many
-                                 // bytes as `local`, of which a no-op reads nothing
+  Side remote;      // at the target
+  Side local;       // at the origin: read by a put, accumulate or fetching update, filled by a get
+  Side result;      // fetch_update: gets the elements before. As many bytes as `local`, apart from
+                    // them; a no-op does not read `local`
+  Accumulate what;  // accumulate, fetch_update
+  std::optional<Notify> notify;  // put: add to a counter after the data
+  std::optional<Guard> guard;    // contiguous on both sides, and short
+
+  static Access put(const Target& target, const Side& remote, const Side& local, Mode mode) {
+    return {wire::Kind::put, mode, target, remote, local, {}, {}, {}, {}};
+  }
+  static Access get(const Target& target, const Side& remote, const Side& local, Mode mode) {
+    return {wire::Kind::get, mode, target, remote, local, {}, {}, {}, {}};
+  }
+  static Access accumulate(const Target& target, const Side& remote, const Side& local,
+                           const Accumulate& what, Mode mode) {
+    return {wire::Kind::accumulate, mode, target, remote, local, {}, what, {}, {}};
+  }
+  static Access fetch_update(const Target& target, const Side& remote, const Side& local,
+                             const Side& result, const Accumulate& what, Mode mode) {
+    return {wire::Kind::fetch_update, mode, target, remote, local, result, what, {}, {}};
+  }
+
+  bool updates() const {
+    return kind == wire::Kind::accumulate || kind == wire::Kind::fetch_update;
+  }
+  bool returns_data() const { return kind == wire::Kind::get || kind == wire::Kind::fetch_update; }
+  // Does it read its origin?
+  bool carries_data() const {
+    return kind != wire::Kind::get && !(updates() && what.operation == Operation::no_op);
+  }
+  // Where returned data goes.
+  Side& filled() { return kind == wire::Kind::get ? local : result; }
+  bool is_contiguous() const {
+    return remote.form == Side::Form::contiguous && local.form == Side::Form::contiguous;
+  }
+  // At the target.
+  uint64_t bytes() const {
+    return kind == wire::Kind::fetch_update ? result.bytes : local.bytes;
+  }
+  // As what it is recorded.
+  memory::SpanKind span_kind() const {
+    return kind == wire::Kind::put          ? memory::SpanKind::put
+           : kind == wire::Kind::get        ? memory::SpanKind::get
+           : kind == wire::Kind::accumulate ? memory::SpanKind::accumulate
+                                            : memory::SpanKind::fetch_update;
+  }
 };
 
 // What a thread that waits for other ranks' calls does meanwhile (skerry_while_waiting), after a
@@ -93,7 +147,9 @@ bool is_contiguous(const Side& side);
 // Of a strided side: bytes that lie in one place each. Others: 0.
 uint64_t run_bytes(const Side& side);
 memory::Cursor cursor_of(const Side& side);
-// What becomes of the elements: type, operation and scale.
-void describe_update(wire::Request& request, const Accumulate& what);
+// The request for one part of an access: the target's side, of which `done` bytes of the packed
+// stream went before, and what becomes of the elements. `pieces`: the part's, of a target in
+// pieces.
+void describe(wire::Request& request, const Access& access, uint64_t done, size_t pieces);
 
 }  // namespace skerry::operation

@@ -31,102 +31,64 @@ Link& Engine::link_to(Rank target) {
 
 // ---- issuing ----------------------------------------------------------------------------------
 
-Status Engine::issue(Lock& lock, Link& link, const Transfer& transfer, Handle* handle,
-                     bool as_rma) {
-  Op* op = transfer.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
-  const bool is_get = transfer.kind != wire::Kind::fetch_update;
-  if (Status status = as_rma   ? rma_.issue(lock, link, transfer, op)
-                      : is_get ? transfers_.request(lock, link, transfer, op)
-                               : transfers_.fetch(lock, link, transfer, op);
+Status Engine::issue(const Access& access, Handle* handle) {
+  const CallSpan call(context_.config.spans, access.span_kind(), access.target.rank,
+                      access.bytes());
+  Lock lock(context_.mutex);
+  Link& link = link_to(access.target.rank);
+  count(link.server.node, access.bytes());
+  if (access.guard) return transfers_.ask_guarded(lock, link, access);
+  if (access.returns_data() || rma_.takes(access)) return start(lock, link, access, handle);
+  if (handle != nullptr) *handle = 0;
+  const Status status = joins_batch(link, access) ? batches_.add(lock, link, access)
+                                                  : send_all(lock, link, access, handle);
+  if (access.kind == wire::Kind::accumulate && access.mode == Mode::blocking &&
+      access.local.bytes <= Batch::longest_bytes)
+    batches_.note_blocking(monotonic_ns());
+  return status;
+}
+
+// What is answered, or the fabric's own: an operation that outlives the call.
+Status Engine::start(Lock& lock, Link& link, const Access& access, Handle* handle) {
+  Op* op = access.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
+  const bool updates = access.kind == wire::Kind::fetch_update;
+  if (Status status = updates              ? transfers_.fetch(lock, link, access, op)
+                      : rma_.takes(access) ? rma_.issue(lock, link, access, op)
+                                           : transfers_.request(lock, link, access, op);
       !status.ok()) {
     // Answers may still come for the parts that were sent: then its record stays taken for ever.
     if (op->waiting_replies == 0 && !operations_.is_implicit(op)) operations_.free(op);
     return status;
   }
-  return transfers_.finish(lock, op, transfer.mode, transfer.local.bytes, handle);
+  return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 
 // A small contiguous put or accumulate: may it wait for others to travel with? The first one after
-// a pause travels alone, and so does one whose place an earlier get may still read.
-bool Engine::may_batch(const Link& link, const Side& to, const Side& from) {
-  return from.bytes <= Batch::longest_bytes && to.form == Side::Form::contiguous &&
-         from.form == Side::Form::contiguous &&
-         context_.can().max_payload_bytes >= sizeof(Batch::payload) &&
-         links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok();
-}
-
-Status Engine::put(const Target& target, const Side& to, const Side& from, const Notify* notify,
-                   Mode mode, Handle* handle) {
-  const CallSpan call(context_.config.spans, SpanKind::put, target.rank, from.bytes);
-  Lock lock(context_.mutex);
-  Link& link = link_to(target.rank);
-  count(link.server.node, from.bytes);
-  const Transfer transfer{wire::Kind::put, target, to, from, nullptr, notify, mode};
-  if (rma_.takes(transfer)) return issue(lock, link, transfer, handle, true);
-  if (mode != Mode::blocking && notify == nullptr && may_batch(link, to, from)) {
-    if (handle != nullptr) *handle = 0;
-    return batches_.add(lock, link, target, nullptr, to.offset, from.base, from.bytes);
-  }
-  return send_all(lock, link, transfer, handle);
+// a pause travels alone, and so does one whose place an earlier get may still read. Of those that
+// block only accumulates in a stream.
+bool Engine::joins_batch(const Link& link, const Access& access) const {
+  const bool may_join = access.local.bytes <= Batch::longest_bytes && access.is_contiguous() &&
+                        !access.notify &&
+                        context_.can().max_payload_bytes >= sizeof(Batch::payload) &&
+                        links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok();
+  if (!may_join || access.mode != Mode::blocking) return may_join;
+  return access.kind == wire::Kind::accumulate && batches_.in_stream(monotonic_ns());
 }
 
 // put and accumulate as messages. Short ones, and those that are packed on the way, are source done
 // when this returns: no operation outlives the call.
-Status Engine::send_all(Lock& lock, Link& link, const Transfer& transfer, Handle* handle) {
-  if (handle != nullptr) *handle = 0;
-  if (transfer.mode == Mode::implicit) return transfers_.send(lock, link, transfer, nullptr);
-  if (transfer.local.bytes <= fabric::inline_payload_bytes) {
+Status Engine::send_all(Lock& lock, Link& link, const Access& access, Handle* handle) {
+  if (access.mode == Mode::implicit) return transfers_.send(lock, link, access, nullptr);
+  if (access.local.bytes <= fabric::inline_payload_bytes) {
     Op by_value;
-    return transfers_.send(lock, link, transfer, &by_value);
+    return transfers_.send(lock, link, access, &by_value);
   }
   Op* op = operations_.make();
-  if (Status status = transfers_.send(lock, link, transfer, op); !status.ok()) {
+  if (Status status = transfers_.send(lock, link, access, op); !status.ok()) {
     operations_.free(op);
     return status;
   }
-  return transfers_.finish(lock, op, transfer.mode, transfer.local.bytes, handle);
-}
-
-Status Engine::accumulate(const Target& target, const Side& to, const Side& from,
-                          const Accumulate& what, Mode mode, Handle* handle) {
-  const CallSpan call(context_.config.spans, SpanKind::accumulate, target.rank, from.bytes);
-  Lock lock(context_.mutex);
-  Link& link = link_to(target.rank);
-  count(link.server.node, from.bytes);
-  const bool blocks = mode == Mode::blocking;
-  // Before the clock is read, what costs less.
-  const bool may_join = may_batch(link, to, from);
-  Status status;
-  if (may_join && (!blocks || batches_.in_stream(monotonic_ns()))) {
-    if (handle != nullptr) *handle = 0;
-    status = batches_.add(lock, link, target, &what, to.offset, from.base, from.bytes);
-  } else {
-    status = send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
-                      handle);
-  }
-  if (blocks && from.bytes <= Batch::longest_bytes) batches_.note_blocking(monotonic_ns());
-  return status;
-}
-
-Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode,
-                   Handle* handle) {
-  const CallSpan call(context_.config.spans, SpanKind::get, target.rank, to.bytes);
-  Lock lock(context_.mutex);
-  Link& link = link_to(target.rank);
-  count(link.server.node, to.bytes);
-  const Transfer transfer{wire::Kind::get, target, from, to, nullptr, nullptr, mode};
-  return issue(lock, link, transfer, handle, rma_.takes(transfer));
-}
-
-Status Engine::fetch_update(const Target& target, const Side& to, const Side& from,
-                            const Side& result, const Accumulate& what, Mode mode, Handle* handle) {
-  const CallSpan call(context_.config.spans, SpanKind::fetch_update, target.rank, result.bytes);
-  Lock lock(context_.mutex);
-  Link& link = link_to(target.rank);
-  count(link.server.node, result.bytes);
-  return issue(lock, link,
-               {wire::Kind::fetch_update, target, to, from, &what, nullptr, mode, &result}, handle,
-               false);
+  return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op,
@@ -143,57 +105,6 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
                          {operand, expected},
                          old},
                         work_);
-}
-
-namespace {
-
-SpanKind kind_of(wire::Kind access) {
-  return access == wire::Kind::put          ? SpanKind::put
-         : access == wire::Kind::get        ? SpanKind::get
-         : access == wire::Kind::accumulate ? SpanKind::accumulate
-                                            : SpanKind::fetch_update;
-}
-
-}  // namespace
-
-Status Engine::ask_locked(Transfers::Word word, const Locked& locked, bool* contended) {
-  const wire::Guard guard{locked.locks.owner, locked.locks.generation, locked.index, locked.holder};
-  word.guard = &guard;
-  const uint64_t bytes = std::max<uint64_t>(word.payload.size(), word.bytes);
-  const CallSpan call(context_.config.spans, kind_of(word.kind), word.target.rank, bytes);
-  Lock lock(context_.mutex);
-  Link& link = link_to(word.target.rank);
-  count(link.server.node, bytes);
-  const Status status = transfers_.ask(lock, link, word, work_);
-  *contended = status.code() == Code::contended;
-  return *contended ? Status() : status;
-}
-
-Status Engine::put_locked(const Target& target, uint64_t offset, fabric::Bytes data,
-                          const Locked& lock, bool* contended) {
-  Transfers::Word word{target, wire::Kind::put, 0, offset};
-  word.payload = data;
-  return ask_locked(word, lock, contended);
-}
-
-Status Engine::get_locked(const Target& target, uint64_t offset, std::span<std::byte> data,
-                          const Locked& lock, bool* contended) {
-  Transfers::Word word{target, wire::Kind::get, 0, offset};
-  word.into = data.data();
-  word.bytes = data.size();
-  return ask_locked(word, lock, contended);
-}
-
-Status Engine::update_locked(const Target& target, uint64_t offset, const Accumulate& what,
-                             fabric::Bytes data, std::span<std::byte> old, const Locked& lock,
-                             bool* contended) {
-  Transfers::Word word{target, old.empty() ? wire::Kind::accumulate : wire::Kind::fetch_update, 0,
-                       offset};
-  word.what = &what;
-  if (what.operation != Operation::no_op) word.payload = data;
-  word.into = old.data();
-  word.bytes = old.size();
-  return ask_locked(word, lock, contended);
 }
 
 Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {

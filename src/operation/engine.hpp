@@ -45,8 +45,9 @@ class Engine final : private fabric::Sink {
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
   ~Engine() override;
 
-  Status put(const Target& target, const Side& to, const Side& from, const Notify* notify,
-             Mode mode, Handle* handle);
+  // `handle`: of mode handle, otherwise null; 0 on return: nothing is outstanding. With a guard:
+  // blocks until it is answered, that is remote done. Errors: contended (by the guard).
+  Status issue(const Access& access, Handle* handle = nullptr);
   // The fast path of small contiguous puts (`what` null; non-blocking) and accumulates: true if it
   // joined the batch that is being collected for this very target.
   bool join_batch(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
@@ -62,33 +63,8 @@ class Engine final : private fabric::Sink {
     count(batches_.open_node(), bytes);
     return true;
   }
-  Status get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle);
-  Status accumulate(const Target& target, const Side& to, const Side& from, const Accumulate& what,
-                    Mode mode, Handle* handle);
-  // The elements before the change go to `result`, at the origin: as many bytes as `from`, apart
-  // from them. A no-op does not read `from`.
-  Status fetch_update(const Target& target, const Side& to, const Side& from, const Side& result,
-                      const Accumulate& what, Mode mode, Handle* handle);
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
-  // One whole access epoch in one message: `lock` is taken, the access applied and the lock
-  // released, if it is free. *contended: it was not, and nothing was done. At most
-  // longest_locked_bytes. Blocks until it is answered, that is remote done.
-  struct Locked {
-    SegmentId locks;
-    uint64_t index = 0;
-    uint64_t holder = 0;
-  };
-  static constexpr uint64_t longest_locked_bytes = 4096;
-  Status put_locked(const Target& target, uint64_t offset, fabric::Bytes data, const Locked& lock,
-                    bool* contended);
-  Status get_locked(const Target& target, uint64_t offset, std::span<std::byte> data,
-                    const Locked& lock, bool* contended);
-  // `old` empty: the elements before are not wanted; otherwise as long as `data`, which a no-op
-  // does not read.
-  Status update_locked(const Target& target, uint64_t offset, const Accumulate& what,
-                       fabric::Bytes data, std::span<std::byte> old, const Locked& lock,
-                       bool* contended);
   // Blocks until granted. `holder` distinguishes threads of this rank.
   Status lock(const Target& target, uint64_t index, uint64_t holder);
   Status unlock(const Target& target, uint64_t index, uint64_t holder);
@@ -141,7 +117,7 @@ class Engine final : private fabric::Sink {
 
  private:
   Link& link_to(Rank target);
-  bool may_batch(const Link& link, const Side& to, const Side& from);
+  bool joins_batch(const Link& link, const Access& access) const;
   void count(NodeId node, uint64_t bytes) {
     ++context_.counters.remote_operations;
     context_.counters.remote_bytes += bytes;
@@ -150,9 +126,8 @@ class Engine final : private fabric::Sink {
     context_.config.traffic[node].bytes += bytes;
   }
   Status fence(placement::ServerRef server);
-  Status ask_locked(Transfers::Word word, const Locked& locked, bool* contended);
-  Status send_all(Lock& lock, Link& link, const Transfer& transfer, Handle* handle);
-  Status issue(Lock& lock, Link& link, const Transfer& transfer, Handle* handle, bool as_rma);
+  Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
+  Status start(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status push_batches(Lock& lock, Progress::Until until);
   Status push_queued(Lock& lock, Progress::Until until);
   Status push_unsent(Lock& lock, Progress::Until until);

@@ -9,15 +9,13 @@
 
 namespace skerry::operation {
 
-bool Rma::takes(const Transfer& transfer) const {
+bool Rma::takes(const Access& access) const {
   const fabric::Capabilities& can = context_.can();
   // Without the second a late write of a broken connection might be placed after somebody else's:
   // such a fabric gets messages only.
   return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
-         transfer.local.bytes >= can.rma_from_bytes && transfer.notify == nullptr &&
-         transfer.kind != wire::Kind::accumulate && !transfer.target.by_message &&
-         transfer.remote.form == Side::Form::contiguous &&
-         transfer.local.form == Side::Form::contiguous;
+         access.local.bytes >= can.rma_from_bytes && !access.notify &&
+         !access.updates() && !access.target.by_message && access.is_contiguous();
 }
 
 Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key) {
@@ -64,22 +62,22 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
   return {};
 }
 
-Status Rma::issue(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+Status Rma::issue(Lock& lock, Link& link, const Access& access, Op* op) {
   context_.assert_held();
   SegmentKey key;
-  SKERRY_TRY(key_of(lock, link, transfer.target, &key));
-  const bool is_get = transfer.kind == wire::Kind::get;
-  SKERRY_TRY(wait_turn(lock, link, transfer.target,
-                       is_get ? Extent{} : extent_of(transfer.target, transfer.remote)));
-  const uint64_t total = transfer.local.bytes;
+  SKERRY_TRY(key_of(lock, link, access.target, &key));
+  const bool is_get = access.kind == wire::Kind::get;
+  SKERRY_TRY(wait_turn(lock, link, access.target,
+                       is_get ? Extent{} : extent_of(access.target, access.remote)));
+  const uint64_t total = access.local.bytes;
   for (uint64_t done = 0; done < total;) {
     SKERRY_TRY(parts_.links.wait_open(lock, link));
     const Running rma{op,
                       &link,
                       is_get,
-                      transfer.local.base + done,
+                      access.local.base + done,
                       key.key,
-                      key.offset + transfer.remote.offset + done,
+                      key.offset + access.remote.offset + done,
                       std::min(total - done, Transfers::long_part_bytes),
                       link.session.issued(),
                       link.endpoint};

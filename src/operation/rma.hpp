@@ -30,9 +30,9 @@ class Rma {
   Rma(Context& context, Parts parts) : context_(context), parts_(parts) {}
 
   // Is this transfer better as the fabric's own?
-  bool takes(const Transfer& transfer) const;
+  bool takes(const Access& access) const;
   // Issues it, in parts. Waits for keys, messages before it and room; not for its end.
-  Status issue(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  Status issue(Lock& lock, Link& link, const Access& access, Op* op);
   // After a break: issues again, in the old order, those that were issued before request `up_to`
   // and are not known to be done. False: the fabric is full.
   bool issue_again(Link& link, uint64_t up_to);

@@ -33,17 +33,17 @@ uint64_t piece_limit(uint64_t payload_bytes) {
 
 }  // namespace
 
-// One transfer on its way: what does not change, and how far it has come.
+// One access on its way: what does not change, and how far it has come.
 class Transfers::Stream {
  public:
-  Stream(Link& l, const Transfer& t, Op* o)
-      : link(l), transfer(t), op(o), total(t.local.bytes), touched(extent_of(t.target, t.remote)) {}
+  Stream(Link& l, const Access& a, Op* o)
+      : link(l), access(a), op(o), total(a.local.bytes), touched(extent_of(a.target, a.remote)) {}
 
   // The next part's bytes, `most` at most; of a target in pieces also its table, which takes room
   // from the same payload if `table_in_payload`.
   uint64_t cut(uint64_t most, bool table_in_payload) {
     const uint64_t left = total - done;
-    if (transfer.remote.form != Side::Form::pieces) return part = std::min(left, most);
+    if (access.remote.form != Side::Form::pieces) return part = std::min(left, most);
     const uint64_t pieces = piece_limit(most);
     return part = cut_pieces(
                std::min(left, table_in_payload ? most - pieces * sizeof(Piece) : most), pieces);
@@ -64,7 +64,7 @@ class Transfers::Stream {
   }
 
   Link& link;
-  const Transfer& transfer;
+  const Access& access;
   Op* const op;  // null: the implicit set's
   const uint64_t total;
   const Extent touched;       // at the target
@@ -81,7 +81,7 @@ class Transfers::Stream {
  private:
   // The next part of a target in pieces, as a list of its own.
   uint64_t cut_pieces(uint64_t bytes, uint64_t most) {
-    const std::span<const Piece> pieces = transfer.remote.pieces;
+    const std::span<const Piece> pieces = access.remote.pieces;
     uint64_t taken = 0;
     table.clear();
     while (taken < bytes && piece_ < pieces.size() && table.size() < most) {
@@ -102,24 +102,6 @@ class Transfers::Stream {
   uint64_t within_ = 0;  // bytes of it that are cut
 };
 
-// The target's side of the request: `done` bytes of the packed stream went before.
-void Transfers::describe_target(wire::Request& r, const Side& side, uint64_t done, size_t pieces) {
-  r.header.offset = side.offset;
-  switch (side.form) {
-    case Side::Form::contiguous: r.header.offset += done; break;
-    case Side::Form::strided:
-      r.header.flags |= wire::flag_strided;
-      r.shape = {side.shape->block_bytes, done, static_cast<uint32_t>(side.shape->levels), 0};
-      for (int32_t k = 0; k < side.shape->levels; ++k)
-        r.level[k] = {side.shape->count[k], side.shape->stride[k]};
-      break;
-    case Side::Form::pieces:
-      r.header.flags |= wire::flag_vector;
-      r.header.piece_count = static_cast<uint16_t>(pieces);
-      break;
-  }
-}
-
 Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b,
                               bool* waited) {
   auto is_read = [&] {
@@ -134,28 +116,27 @@ Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& a, const Ext
 
 // ---- put and accumulate -----------------------------------------------------------------------
 
-Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
   context_.assert_held();
-  Stream stream(link, transfer, op);
+  Stream stream(link, access, op);
   const fabric::Capabilities& can = context_.can();
-  const bool contiguous = transfer.remote.form == Side::Form::contiguous &&
-                          transfer.local.form == Side::Form::contiguous;
+  const bool contiguous = access.is_contiguous();
   // Long contiguous puts travel by reference and are placed directly. Everything else goes in
   // messages whose payload the fabric copies.
-  stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.direct_placement &&
+  stream.by_reference = contiguous && access.kind == wire::Kind::put && can.direct_placement &&
                         stream.total > inline_bytes;
   // Longer contiguous ones of either kind are not copied to the replay log, so they are source done
   // only when acknowledged.
   stream.stays = contiguous && stream.total > inline_bytes;
   // An accumulate is applied from the server's receive buffer: parts that are small against it are
   // seldom cut in two there and copied once more.
-  const uint64_t message_bytes = transfer.kind == wire::Kind::accumulate ? inline_bytes / 2
-                                                                         : inline_bytes;
+  const uint64_t message_bytes = access.kind == wire::Kind::accumulate ? inline_bytes / 2
+                                                                       : inline_bytes;
   // Whole elements of every type in each part, whatever a fabric's limit is.
   stream.part_limit = stream.by_reference ? std::min(long_part_bytes, can.max_payload_bytes)
                                           : std::min(message_bytes, can.max_payload_bytes) /
                                                 max_element_bytes * max_element_bytes;
-  if (transfer.local.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(transfer.local));
+  if (access.local.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(access.local));
   const struct Underway {
     Underway(Links& l, Link& to) : links(l), link(to) { ++link.transfers; }
     ~Underway() { links.transfer_ended(link); }
@@ -169,14 +150,14 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
   } while (stream.done < stream.total);
   // Blocking puts never wait for acknowledgements; look at those that piled up once in a while, so
   // that they do not fill the socket.
-  if (transfer.mode == Mode::blocking &&
+  if (access.mode == Mode::blocking &&
       link.session.issued() - link.session.applied() > look_after_requests)
     parts_.progress.look(lock);
   return {};
 }
 
 void Transfers::take_payload(Stream& s, Sender::Message* message) {
-  const Side& from = s.transfer.local;
+  const Side& from = s.access.local;
   if (!s.pack && s.table.empty()) {
     message->payload = {from.base + s.done, s.part};
     message->where = s.stays ? Sender::Payload::referenced : Sender::Payload::copied;
@@ -199,13 +180,13 @@ void Transfers::take_payload(Stream& s, Sender::Message* message) {
 
 Status Transfers::send_part(Lock& lock, Stream& s) {
   Link& link = s.link;
-  const Transfer& t = s.transfer;
-  const Notify* const notify = t.notify;
-  const Extent counted = notify == nullptr
-                             ? Extent{}
-                             : Extent{t.target, notify->counter_offset, notify->counter_offset + 8};
+  const Access& access = s.access;
+  const std::optional<Notify>& notify = access.notify;
+  const Extent counted = !notify ? Extent{}
+                                 : Extent{access.target, notify->counter_offset,
+                                          notify->counter_offset + 8};
   // A notification is what somebody waits for: it does not queue.
-  const Sender::Room room = notify == nullptr ? Sender::Room::or_queue : Sender::Room::connected;
+  const Sender::Room room = notify ? Sender::Room::connected : Sender::Room::or_queue;
   const bool last = s.is_last();
   for (;;) {
     SKERRY_TRY(parts_.sender.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
@@ -213,10 +194,9 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
     SKERRY_TRY(wait_unread(lock, link, s.touched, counted, &waited));
     if (waited) continue;
     // From here to the send the mutex stays with us.
-    wire::Request& r = parts_.sender.begin(t.kind, t.target, link);
-    describe_target(r, t.remote, s.done, s.table.size());
-    if (t.what != nullptr) describe_update(r, *t.what);
-    if (notify != nullptr && last) {
+    wire::Request& r = parts_.sender.begin(access.kind, access.target, link);
+    describe(r, access, s.done, s.table.size());
+    if (notify && last) {
       r.header.flags |= wire::flag_notify;
       r.notify = {notify->counter_offset, notify->increment};
     }
@@ -225,17 +205,17 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
     message.credit_bytes = s.by_reference ? 0 : s.part;
     // Small parts are held back and sent together; long ones go straight from the caller's buffer.
     message.more = !s.by_reference && s.part < hold_below_bytes &&
-                   (!last || (t.mode != Mode::blocking && !link.session.drained()));
+                   (!last || (access.mode != Mode::blocking && !link.session.drained()));
     take_payload(s, &message);
     uint64_t number = 0;
     if (!parts_.sender.send(link, message, &number)) continue;
-    if (s.stays && t.mode == Mode::implicit)
+    if (s.stays && access.mode == Mode::implicit)
       link.implicit_number = number;  // wait_implicit looks at the links
     if (s.stays && s.op != nullptr) {
       s.op->link = &link;
       s.op->number = number;
     }
-    if (notify == nullptr) parts_.sender.push(link);
+    if (!notify) parts_.sender.push(link);
     else if (link.has_queued()) return parts_.sender.wait_connected(lock, link);
     return {};
   }
@@ -243,12 +223,12 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
 
 // ---- get --------------------------------------------------------------------------------------
 
-Status Transfers::request(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+Status Transfers::request(Lock& lock, Link& link, const Access& access, Op* op) {
   context_.assert_held();
-  Stream stream(link, transfer, op);
+  Stream stream(link, access, op);
   const fabric::Capabilities& can = context_.can();
-  const Side& from = transfer.remote;
-  const Side& to = transfer.local;
+  const Side& from = access.remote;
+  const Side& to = access.local;
   stream.placed = can.direct_placement && is_contiguous(to);
   stream.part_limit = inline_bytes;
   if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
@@ -267,21 +247,21 @@ Status Transfers::request(Lock& lock, Link& link, const Transfer& transfer, Op* 
 
 Status Transfers::request_part(Lock& lock, Stream& s) {
   Link& link = s.link;
-  const Side& from = s.transfer.remote;
-  const Side& to = s.transfer.local;
+  const Side& from = s.access.remote;
+  const Side& to = s.access.local;
   for (;;) {
     SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0, Sender::Room::or_queue));
     wire::Request* r = nullptr;
     uint32_t index = 0;
-    SKERRY_TRY(arm(lock, link, wire::Kind::get, s.transfer.target, s.op, Slots::Wait::answered, &r,
+    SKERRY_TRY(arm(lock, link, wire::Kind::get, s.access.target, s.op, Slots::Wait::answered, &r,
                    &index));
     if (r == nullptr) continue;
     r->extent_bytes = s.part;
-    describe_target(*r, from, s.done, s.table.size());
+    describe(*r, s.access, s.done, s.table.size());
     Pending& p = parts_.slots.pending(index);
     parts_.slots.is_get(
         index, from.form == Side::Form::contiguous
-                   ? Extent{s.transfer.target, from.offset + s.done, from.offset + s.done + s.part}
+                   ? Extent{s.access.target, from.offset + s.done, from.offset + s.done + s.part}
                    : s.touched);
     s.receive_into(to, &p);
     Sender::Message message;
@@ -300,11 +280,11 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
 
 // ---- fetching update --------------------------------------------------------------------------
 
-Status Transfers::fetch(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+Status Transfers::fetch(Lock& lock, Link& link, const Access& access, Op* op) {
   context_.assert_held();
-  Stream stream(link, transfer, op);
-  const Side& from = transfer.local;
-  const Side& to = *transfer.result;
+  Stream stream(link, access, op);
+  const Side& from = access.local;
+  const Side& to = access.result;
   stream.part_limit = std::min(inline_bytes / 2, context_.can().max_payload_bytes) /
                       max_element_bytes * max_element_bytes;
   if (from.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(from));
@@ -330,8 +310,7 @@ Status Transfers::wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* 
 
 Status Transfers::fetch_part(Lock& lock, Stream& s) {
   Link& link = s.link;
-  const Transfer& t = s.transfer;
-  const bool is_read = t.what->operation == Operation::no_op;
+  const bool is_read = !s.access.carries_data();
   for (;;) {
     SKERRY_TRY(
         parts_.sender.wait_sendable(lock, link, is_read ? 0 : s.part, Sender::Room::or_queue));
@@ -341,14 +320,13 @@ Status Transfers::fetch_part(Lock& lock, Stream& s) {
     if (waited) continue;
     wire::Request* r = nullptr;
     uint32_t index = 0;
-    SKERRY_TRY(arm(lock, link, wire::Kind::fetch_update, t.target, s.op, Slots::Wait::answered, &r,
-                   &index));
+    SKERRY_TRY(arm(lock, link, wire::Kind::fetch_update, s.access.target, s.op,
+                   Slots::Wait::answered, &r, &index));
     if (r == nullptr) continue;
     // From here to the send the mutex stays with us.
     r->extent_bytes = s.part;
-    describe_target(*r, t.remote, s.done, s.table.size());
-    describe_update(*r, *t.what);
-    s.receive_into(*t.result, &parts_.slots.pending(index));
+    describe(*r, s.access, s.done, s.table.size());
+    s.receive_into(s.access.result, &parts_.slots.pending(index));
     parts_.slots.is_fetch(index, s.part);
     Sender::Message message;
     message.awaits_reply = true;
@@ -435,18 +413,34 @@ Status Transfers::ask(Lock& lock, Link& link, const Word& word, const WaitingWor
   return finish(lock, op, Mode::blocking, 0, nullptr);
 }
 
+Status Transfers::ask_guarded(Lock& lock, Link& link, const Access& access) {
+  SKERRY_INVARIANT(access.guard && access.is_contiguous() && !access.notify &&
+                       access.bytes() <= Guard::longest_bytes,
+                   "an access under a lock is one short block");
+  Word word{access.target, access.kind, 0, access.remote.offset};
+  word.access = &access;
+  if (access.returns_data()) {
+    const Side& filled = access.kind == wire::Kind::get ? access.local : access.result;
+    word.into = filled.base;
+    word.bytes = filled.bytes;
+  }
+  return ask(lock, link, word, {});
+}
+
 // *asked: it went out, or is queued. Otherwise try again: the mutex was given up in between.
 Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index,
                            bool* asked) {
   // A lock may wait for ever: the log does not keep it once it is applied, Pending does.
   const bool is_lock = word.kind == wire::Kind::lock;
   const bool is_rmw = word.kind == wire::Kind::read_modify_write;
-  const bool is_plain_rmw = is_rmw && word.guard == nullptr;
-  SKERRY_TRY(
-      parts_.sender.wait_sendable(lock, link, word.payload.size(),
-                                  is_plain_rmw ? Sender::Room::or_queue : Sender::Room::connected));
+  const Access* const access = word.access;
+  const fabric::Bytes payload = access != nullptr && access->carries_data()
+                                    ? fabric::Bytes(access->local.base, access->local.bytes)
+                                    : fabric::Bytes();
+  const Sender::Room room = is_rmw ? Sender::Room::or_queue : Sender::Room::connected;
+  SKERRY_TRY(parts_.sender.wait_sendable(lock, link, payload.size(), room));
   if (!is_lock && word.kind != wire::Kind::get) {
-    const uint64_t bytes = is_rmw ? 8 : word.payload.size();
+    const uint64_t bytes = is_rmw ? 8 : payload.size();
     bool waited = false;
     SKERRY_TRY(
         wait_unread(lock, link, {word.target, word.offset, word.offset + bytes}, {}, &waited));
@@ -459,21 +453,16 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   r->header.type = word.type;
   r->header.offset = word.offset;
   r->operands = word.operands;
-  if (word.guard != nullptr) {
-    r->header.flags |= wire::flag_locked;
-    r->guard = *word.guard;
+  if (access != nullptr) {
+    describe(*r, *access, 0, 0);
     r->extent_bytes = word.bytes;
-  }
-  if (word.what != nullptr) {
-    r->header.type = static_cast<uint8_t>(word.what->type);
-    r->header.operation = static_cast<uint8_t>(word.what->operation);
   }
   Pending& p = parts_.slots.pending(*index);
   p.result = word.result;
   p.direct = word.into;
   p.bytes = word.bytes;
   Sender::Message message;
-  message.payload = word.payload;
+  message.payload = payload;
   message.awaits_reply = !is_lock;
   uint64_t number = 0;
   *asked = parts_.sender.send(link, message, &number);

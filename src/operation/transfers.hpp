@@ -1,6 +1,6 @@
 // Transfers cut into requests: puts, accumulates, gets, fetching updates; and requests of one word:
 // read-modify-writes, locks, unlocks. Which way a transfer goes (batch, messages, the fabric's own)
-// is decided in Engine::put and Engine::get.
+// is decided in Engine::issue.
 #pragma once
 
 #include <optional>
@@ -35,11 +35,11 @@ class Transfers {
 
   // A put or accumulate as messages, sent or queued when this returns. `op`: done when those that
   // are referenced are acknowledged; null: the implicit set's.
-  Status send(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  Status send(Lock& lock, Link& link, const Access& access, Op* op);
   // A get: one answer a message.
-  Status request(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  Status request(Lock& lock, Link& link, const Access& access, Op* op);
   // A fetching update: an accumulate whose every message is answered.
-  Status fetch(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  Status fetch(Lock& lock, Link& link, const Access& access, Op* op);
   // The server keeps the old elements until we have confirmed them, with our next request. So only
   // so many bytes are on their way: that much it may have to keep for an origin that has gone
   // quiet.
@@ -58,16 +58,15 @@ class Transfers {
     uint64_t offset = 0;
     wire::Operands operands{};
     uint64_t* result = nullptr;  // null: not wanted
-    // An access under a lock (wire::Guard). Null: none.
-    const wire::Guard* guard = nullptr;
-    const Accumulate* what = nullptr;  // accumulate, fetch_update
-    fabric::Bytes payload{};           // put
-    std::byte* into = nullptr;         // get: the data goes here ...
-    uint64_t bytes = 0;                // ... and is so long
+    const Access* access = nullptr;  // with a guard, to be applied under a lock; null: none
+    std::byte* into = nullptr;       // the answer's data goes here ...
+    uint64_t bytes = 0;              // ... and is so long
   };
-  // Blocks until it is answered: a read-modify-write, a lock, or a short access under a lock.
-  // `work`: what a thread that waits for a lock does meanwhile.
+  // Blocks until it is answered: a read-modify-write, a lock, or an access under a lock. `work`:
+  // what a thread that waits for a lock does meanwhile.
   Status ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work);
+  // The same for an access with a guard. Errors: contended (nothing was done).
+  Status ask_guarded(Lock& lock, Link& link, const Access& access);
   // The fabric's key to a slice. Blocks until it is answered.
   Status ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key);
   // Sent when this returns; not answered.
@@ -81,7 +80,6 @@ class Transfers {
   Status wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* waited);
   // The part's payload. A part that is packed lies in the replay log's room afterwards.
   void take_payload(Stream& stream, Sender::Message* message);
-  void describe_target(wire::Request& request, const Side& side, uint64_t done, size_t pieces);
   // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
   // for one, look at the link again.
   Status arm(Lock& lock, Link& link, wire::Kind kind, const Target& target, Op* op,

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "lock/mutex.hpp"
 #include "memory/apply.hpp"
+#include "operation/description.hpp"
 #include "window/machine_locks.hpp"
 
 namespace skerry::window {
@@ -28,13 +28,17 @@ enum class Hold : uint8_t {
 // The first access of an epoch whose lock is not taken yet: the end of the epoch may send both in
 // one message.
 struct Deferred {
-  enum class Kind : uint8_t { none, put, get, update, fetch_update };
-  Kind kind = Kind::none;
-  uint64_t offset = 0;
-  memory::Update what;          // of an update
-  std::vector<std::byte> data;  // put, update
-  std::span<std::byte> into;    // get, fetch_update
-  bool returns_data() const { return kind == Kind::get || kind == Kind::fetch_update; }
+  operation::Access access;
+  std::vector<std::byte> data;  // a copy of what it reads at the origin
+
+  explicit Deferred(const operation::Access& as) : access(as) {
+    // What has no copy stays the program's until it is done.
+    access.mode = as.returns_data() ? operation::Mode::implicit : operation::Mode::blocking;
+    if (!as.carries_data()) return;
+    data.assign(as.local.base, as.local.base + as.local.bytes);
+    access.local.base = data.data();
+  }
+  Deferred(const Deferred&) = delete;
 };
 
 struct Target {
@@ -62,7 +66,11 @@ struct Target {
   }
   lock::Mutex* mutex = nullptr;          // on this node: its lock; null: elsewhere, or a machine
   std::unique_ptr<MachineLock> machine;  // its lock if it is a machine protocol's; null: it is not
-  Deferred deferred;  // only while `hold` is wanted, in an epoch of lock, at a member elsewhere
+  // Null: none. Only while `hold` is wanted, in an epoch of lock, at a member elsewhere.
+  std::unique_ptr<Deferred> deferred;
+  bool has_deferred_answer() const {
+    return deferred != nullptr && deferred->access.returns_data();
+  }
 };
 
 // One number of each member of a group, by its position. Equal ones are kept once.
@@ -84,11 +92,6 @@ class PerMember {
 
  private:
   std::vector<uint64_t> values_;  // one if all are equal
-};
-
-struct Members {
-  PerMember bytes;
-  PerMember unit;
 };
 
 }  // namespace skerry::window

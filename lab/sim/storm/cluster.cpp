@@ -9,6 +9,7 @@
 
 namespace skerry::sim {
 
+using operation::Access;
 using operation::Side;
 
 // ---- node -------------------------------------------------------------------------------------
@@ -202,8 +203,11 @@ Status RankProcess::ended() const {
 Status RankProcess::put(Rank target, const Side& to, const Side& from,
                         const operation::Notify* notify, operation::Mode mode,
                         operation::Handle* handle) {
-  if (!is_local(target))
-    return engine_->put({target, data_segment}, to, from, notify, mode, handle);
+  if (!is_local(target)) {
+    Access access = Access::put({target, data_segment}, to, from, mode);
+    if (notify != nullptr) access.notify = *notify;
+    return engine_->issue(access, handle);
+  }
   if (handle != nullptr) *handle = 0;
   const memory::Region region = node_.region(target);
   const std::vector<Piece> whole = {{0, from.bytes}}, there = {{to.offset, to.bytes}};
@@ -227,7 +231,8 @@ Status RankProcess::put(Rank target, const Side& to, const Side& from,
 
 Status RankProcess::get(Rank target, const Side& from, const Side& to, operation::Mode mode,
                         operation::Handle* handle) {
-  if (!is_local(target)) return engine_->get({target, data_segment}, from, to, mode, handle);
+  if (!is_local(target))
+    return engine_->issue(Access::get({target, data_segment}, from, to, mode), handle);
   if (handle != nullptr) *handle = 0;
   const memory::Region region = node_.region(target);
   const std::vector<Piece> whole = {{0, to.bytes}}, there = {{from.offset, from.bytes}};
@@ -246,7 +251,7 @@ Status RankProcess::accumulate(Rank target, const Side& to, const Side& from,
                                const operation::Accumulate& what, operation::Mode mode,
                                operation::Handle* handle) {
   if (!is_local(target))
-    return engine_->accumulate({target, data_segment}, to, from, what, mode, handle);
+    return engine_->issue(Access::accumulate({target, data_segment}, to, from, what, mode), handle);
   if (handle != nullptr) *handle = 0;
   const memory::Applied applied = memory::accumulate(node_.region(target), to.offset, from.base,
                                                      from.bytes, what, stripes(),
@@ -258,7 +263,8 @@ Status RankProcess::fetch_update(Rank target, const Side& to, const Side& from, 
                                  const operation::Accumulate& what, operation::Mode mode,
                                  operation::Handle* handle) {
   if (!is_local(target))
-    return engine_->fetch_update({target, data_segment}, to, from, result, what, mode, handle);
+    return engine_->issue(
+        Access::fetch_update({target, data_segment}, to, from, result, what, mode), handle);
   if (handle != nullptr) *handle = 0;
   const memory::Applied applied = memory::accumulate(node_.region(target), to.offset, from.base,
                                                      from.bytes, what, stripes(),

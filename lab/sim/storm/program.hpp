@@ -99,6 +99,9 @@ class Program {
   Access draw_access();
   bool access_at_once();
   Status send_locked(const Checker::Asked& asked, Access* access, bool* contended);
+  // The access under its lock, in one message. *contended: others have the lock, and nothing was
+  // done.
+  Status send_guarded(operation::Access access, uint32_t mutex, bool shares, bool* contended);
   Status apply_locked(const Checker::Asked& asked, Access* access);
   void check_access(const Checker::Asked& asked, const Access& access);
   // ---- windows (program_windows.cpp) ----
@@ -110,8 +113,7 @@ class Program {
     bool deferred = false;  // the access takes the lock along
   };
   Epoch draw_epoch();
-  template <class Send>
-  bool at_once(const Epoch& epoch, Send&& send, bool* had);
+  bool at_once(const Epoch& epoch, const operation::Access& access, bool* had);
   bool wait_issued();
   bool finish(Rank target);
   bool end_epoch(const Checker::Asked& asked);

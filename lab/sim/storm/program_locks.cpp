@@ -183,27 +183,41 @@ bool Program::access_at_once() {
   return !contended || give_back(queued);
 }
 
+Status Program::send_guarded(operation::Access access, uint32_t mutex, bool shares,
+                             bool* contended) {
+  access.guard = operation::Guard{mutex_segment, mutex, holder(shares)};
+  const Status status = process_.engine().issue(access);
+  *contended = status.code() == Code::contended;
+  return *contended ? Status() : status;
+}
+
 Status Program::send_locked(const Checker::Asked& asked, Access* access, bool* contended) {
-  operation::Engine& engine = process_.engine();
   const operation::Target target{asked.target, data_segment};
-  const operation::Engine::Locked lock{mutex_segment, asked.mutex, holder(access->shares)};
-  const uint64_t counted = checker_.layout().counted(asked.mutex);
-  const uint64_t stamped = checker_.layout().stamped(asked.mutex);
   const operation::Accumulate sum{ElementType::uint64, memory::Scale::one(), Operation::sum};
-  const Pair operands = access->operands();
-  const fabric::Bytes data = std::as_bytes(std::span(operands));
-  const std::span<std::byte> found = std::as_writable_bytes(std::span(access->found));
+  Pair operands = access->operands();
+  const bool counts = access->kind == Access::Kind::add ||
+                      access->kind == Access::Kind::fetch_add ||
+                      access->kind == Access::Kind::read_count;
+  Side there, data, found;
+  there.offset = counts ? checker_.layout().counted(asked.mutex)
+                        : checker_.layout().stamped(asked.mutex);
+  data.base = reinterpret_cast<std::byte*>(operands.data());
+  found.base = reinterpret_cast<std::byte*>(access->found.data());
+  there.bytes = data.bytes = found.bytes = sizeof operands;
+  const auto send = [&](const operation::Access& all) {
+    return send_guarded(all, asked.mutex, access->shares, contended);
+  };
   switch (access->kind) {
     case Access::Kind::add:
-      return engine.update_locked(target, counted, sum, data, {}, lock, contended);
+      return send(operation::Access::accumulate(target, there, data, sum, Mode::blocking));
     case Access::Kind::fetch_add:
-      return engine.update_locked(target, counted, sum, data, found, lock, contended);
+      return send(operation::Access::fetch_update(target, there, data, found, sum, Mode::blocking));
+    case Access::Kind::put_stamp:
+      return send(operation::Access::put(target, there, data, Mode::blocking));
     case Access::Kind::read_count:
-      return engine.get_locked(target, counted, found, lock, contended);
-    case Access::Kind::put_stamp: return engine.put_locked(target, stamped, data, lock, contended);
     case Access::Kind::read_stamp: break;
   }
-  return engine.get_locked(target, stamped, found, lock, contended);
+  return send(operation::Access::get(target, there, found, Mode::blocking));
 }
 
 // The same with the lock held.

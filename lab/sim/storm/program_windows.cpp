@@ -27,19 +27,19 @@ Side side_of(std::vector<uint64_t>& words, uint64_t offset) {
 
 }  // namespace
 
-// As Window::wait_issued: everything that this rank issued is done here.
+// As window::Completion::wait_issued: everything that this rank issued is done here.
 bool Program::wait_issued() {
   return !failed(process_.engine().wait_implicit(), "wait_implicit") &&
          !failed(process_.engine().wait_named(), "wait_named");
 }
 
-// As Window::finish: everything issued to the target is done there, too.
+// As window::Completion::finish: everything issued to the target is done there, too.
 bool Program::finish(Rank target) {
   return process_.is_local(target) ||
          (wait_issued() && fence(process_.node().map().node_of(target)));
 }
 
-// As Window::give_back_fairly.
+// As window::Locks::give_back_queued.
 bool Program::end_epoch(const Checker::Asked& asked) {
   if (process_.is_local(asked.target)) return give_back(asked);
   return wait_issued() && give_back(asked) && fence(process_.node().map().node_of(asked.target));
@@ -53,22 +53,18 @@ Program::Epoch Program::draw_epoch() {
   epoch.locks = random_.below(3) != 0;
   epoch.shares = random_.below(2) == 0;
   epoch.deferred = epoch.locks && !process_.is_local(target) && random_.below(2) == 0 &&
-                   config_.register_words * 8 <= operation::Engine::longest_locked_bytes;
+                   config_.register_words * 8 <= operation::Guard::longest_bytes;
   return epoch;
 }
 
-// Lock, one access and unlock in one message, sent by send(lock, contended). False in `had`: others
-// have the lock, and nothing was done.
-template <class Send>
-bool Program::at_once(const Epoch& epoch, Send&& send, bool* had) {
+// Lock, one access and unlock in one message. False in `had`: others have the lock, and nothing was
+// done.
+bool Program::at_once(const Epoch& epoch, const operation::Access& access, bool* had) {
   const Checker::Asked asked = checker_.asks(epoch.target, epoch.mutex, thread_, holder_,
                                              epoch.shares);
   bool contended = true;
   at_ = "deferred access";
-  if (failed(send(operation::Engine::Locked{mutex_segment, epoch.mutex, holder(epoch.shares)},
-                  &contended),
-             at_))
-    return false;
+  if (failed(send_guarded(access, epoch.mutex, epoch.shares, &contended), at_)) return false;
   *had = !contended;
   if (*had) checker_.had(asked);
   ++(contended ? contended_ : at_once_);
@@ -83,14 +79,10 @@ bool Program::publish() {
   std::vector<uint64_t> words(config_.register_words, value);
   const Side there = side_of(words, offset), here = side_of(words, 0);
   bool done = false;
-  if (epoch.deferred && !at_once(
-                            epoch,
-                            [&](const operation::Engine::Locked& lock, bool* contended) {
-                              return process_.engine().put_locked(
-                                  {epoch.target, data_segment}, offset,
-                                  std::as_bytes(std::span(words)), lock, contended);
-                            },
-                            &done))
+  if (epoch.deferred &&
+      !at_once(epoch,
+               operation::Access::put({epoch.target, data_segment}, there, here, Mode::blocking),
+               &done))
     return false;
   if (!done) {
     Checker::Asked asked;
@@ -121,14 +113,10 @@ bool Program::observe() {
   const Side there = side_of(words, offset), here = side_of(words, 0);
   const uint64_t floor = checker_.read_begins(thread_, writer, epoch.target);
   bool done = false;
-  if (epoch.deferred && !at_once(
-                            epoch,
-                            [&](const operation::Engine::Locked& lock, bool* contended) {
-                              return process_.engine().get_locked(
-                                  {epoch.target, data_segment}, offset,
-                                  std::as_writable_bytes(std::span(words)), lock, contended);
-                            },
-                            &done))
+  if (epoch.deferred &&
+      !at_once(epoch,
+               operation::Access::get({epoch.target, data_segment}, there, here, Mode::blocking),
+               &done))
     return false;
   if (!done) {
     Checker::Asked asked;

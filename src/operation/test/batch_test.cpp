@@ -27,7 +27,7 @@ class BatchTest : public EngineTest {
     from.bytes = there.bytes = words.size() * sizeof(Word);
     from.base = reinterpret_cast<std::byte*>(words.data());
     there.offset = offset;
-    EXPECT_TRUE(engine_->accumulate(target, there, from, what, mode, nullptr).ok());
+    EXPECT_TRUE(engine_->issue(Access::accumulate(target, there, from, what, mode)).ok());
   }
   void accumulate(Rank rank, uint64_t offset, uint64_t value, Operation operation = Operation::sum,
                   uint64_t scale = 1, SegmentId in = segment) {
@@ -43,7 +43,7 @@ class BatchTest : public EngineTest {
     from.bytes = there.bytes = 8;
     from.base = reinterpret_cast<std::byte*>(&value);
     there.offset = offset;
-    EXPECT_TRUE(engine_->put({1, segment}, there, from, nullptr, mode, nullptr).ok());
+    EXPECT_TRUE(engine_->issue(Access::put({1, segment}, there, from, mode)).ok());
   }
   // Sends what is held back.
   void push() { EXPECT_TRUE(engine_->push_out(monotonic_ns()).ok()); }

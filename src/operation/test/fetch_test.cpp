@@ -19,8 +19,8 @@ class FetchTest : public EngineTest {
     to.base = reinterpret_cast<std::byte*>(result.data());
     const Accumulate what{ElementType::uint64, memory::Scale::one(), operation};
     Handle handle = 0;
-    EXPECT_TRUE(
-        engine_->fetch_update({1, segment}, there, from, to, what, Mode::handle, &handle).ok());
+    const auto access = Access::fetch_update({1, segment}, there, from, to, what, Mode::handle);
+    EXPECT_TRUE(engine_->issue(access, &handle).ok());
     return handle;
   }
   // The answer that a server of which element i is 7 * i would give.
@@ -125,8 +125,8 @@ TEST_F(FetchTest, AnAnswerOfTheWrongLengthIsNoAnswer) {
     there.bytes = from.bytes = to.bytes = 8;
     from.base = reinterpret_cast<std::byte*>(operands.data());
     to.base = reinterpret_cast<std::byte*>(result.data());
-    const Status status = engine_->fetch_update({1, segment}, there, from, to,
-                                                {ElementType::uint64}, Mode::blocking, nullptr);
+    const Status status = engine_->issue(Access::fetch_update(
+        {1, segment}, there, from, to, {ElementType::uint64}, Mode::blocking));
     EXPECT_NE(status.message().find("does not speak our protocol"), std::string::npos);
   });
   ASSERT_TRUE(until([&] { return !one().got.empty(); }));

@@ -234,14 +234,15 @@ class EngineTest : public testing::Test {
     from.bytes = here.bytes = 8;
     here.base = reinterpret_cast<std::byte*>(to);
     Handle handle = 0;
-    EXPECT_TRUE(engine_->get({rank, segment}, from, here, Mode::handle, &handle).ok());
+    const auto access = Access::get({rank, segment}, from, here, Mode::handle);
+    EXPECT_TRUE(engine_->issue(access, &handle).ok());
     return handle;
   }
   void put(Rank rank, uint64_t value, Mode mode = Mode::blocking) {
     Side from, there;
     from.bytes = there.bytes = 8;
     from.base = reinterpret_cast<std::byte*>(&value);
-    EXPECT_TRUE(engine_->put({rank, segment}, there, from, nullptr, mode, nullptr).ok());
+    EXPECT_TRUE(engine_->issue(Access::put({rank, segment}, there, from, mode)).ok());
   }
   static std::string bytes(uint64_t value) {
     return {reinterpret_cast<const char*>(&value), sizeof value};

@@ -182,7 +182,7 @@ TEST_F(EngineTest, AskedInTheMiddleOfATransferItLeavesAfterIt) {
     from.bytes = there.bytes = data.size();
     from.base = data.data();
     there.offset = 64;  // not what the get reads
-    EXPECT_TRUE(engine_->put({1, segment}, there, from, nullptr, Mode::blocking, nullptr).ok());
+    EXPECT_TRUE(engine_->issue(Access::put({1, segment}, there, from, Mode::blocking)).ok());
   });
   // The server reads nothing, so that the fabric is full with the first part.
   while (engine_->traffic().bytes_sent == before) std::this_thread::yield();

@@ -1,0 +1,103 @@
+// Accesses inside an epoch. What leaves the node is a value, operation::Access: `issue` defers it
+// until the epoch needs its lock, or sends it. Memory of this node is accessed at once.
+//
+//   access.cpp   one block
+//   pieces.cpp   many pieces, and blocks at equal distances
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "window/completion.hpp"
+#include "window/context.hpp"
+#include "window/epochs.hpp"
+#include "window/memory.hpp"
+
+namespace skerry::window {
+
+using operation::Access;
+
+// One piece of an access; `offset` counts bytes, whatever the target's unit.
+struct VectorPiece {
+  std::byte* origin = nullptr;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+class Accesses {
+ public:
+  Accesses(Context& context, const Memory& memory, Epochs& epochs, Completion& completion)
+      : context_(context), memory_(memory), epochs_(epochs), completion_(completion) {}
+
+  // `handle` null: done at the next synchronization.
+  Status put(const Place& to, const void* origin, operation::Handle* handle);
+  Status get(const Place& from, void* origin, operation::Handle* handle);
+  // target = target (operation) origin for whole elements; the type has the operation.
+  Status update(const Place& to, const memory::Update& what, const void* origin,
+                operation::Handle* handle);
+  // The same; `result` gets the elements before. A no-op reads no `origin`.
+  Status fetch_update(const Place& at, const memory::Update& what, const void* origin, void* result,
+                      operation::Handle* handle);
+  // The same for pieces anywhere in a member's memory. A wrong one: none is accessed.
+  Status put_vector(Rank rank, std::span<const VectorPiece> pieces);
+  Status get_vector(Rank rank, std::span<const VectorPiece> pieces);
+  Status update_vector(Rank rank, const memory::Update& what, std::span<const VectorPiece> pieces);
+  // The same for blocks at equal distances: equal but for the strides, and not malformed. `offset`
+  // in bytes.
+  Status put_strided(Rank rank, uint64_t offset, const Shape& there, const void* origin,
+                     const Shape& here);
+  Status get_strided(Rank rank, uint64_t offset, const Shape& there, void* origin,
+                     const Shape& here);
+  // Of 1, 2, 4 or 8 bytes. Blocks until *old is there.
+  Status compare_swap(const Place& at, uint64_t expected, uint64_t desired, uint64_t* old);
+
+ private:
+  using Mode = operation::Mode;
+
+  // This side of an access of one block. Within the node nothing more is needed: to fill in a whole
+  // Access takes as long as a short put.
+  struct Block {
+    wire::Kind kind;
+    const void* origin;          // read; of a no-op anything
+    void* result;                // filled
+    const memory::Update* what;  // accumulate, fetch_update
+  };
+  static Access access_of(const Block& block, uint64_t offset, uint64_t bytes, Mode mode);
+  static Block block_of(const Access& access);
+  Status run(const Place& place, const Block& block, operation::Handle* handle);
+  // Of a member elsewhere. True: it is issued, in the batch that is being collected for it.
+  bool join_batch(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
+  // In the debug mode it is looked at, too.
+  Status issue_checked(Target& target, Access& access, operation::Handle* handle);
+  Status issue(Target& target, Access& access, operation::Handle* handle);
+  Status send_in_parts(const Access& access, operation::Handle* handle);
+  Status apply_here(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
+  Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
+                     const void* origin, void* result, uint64_t bytes) const;
+  static Status check_alignment(ElementType type, uint64_t offset);
+  // Do pieces travel together? Memory that the program gave is moved piece by piece.
+  bool is_one_request(const Target& target) const {
+    return target.region == nullptr && memory_.flavor() == Flavor::allocated &&
+           context_.check == nullptr;
+  }
+  // Memory of this node that the kernel moves: all pieces with few calls.
+  bool goes_through_kernel(const Target& target) const {
+    return target.region != nullptr && target.plain == nullptr && context_.check == nullptr;
+  }
+  // Every piece is inside, and of whole elements.
+  static Status check_pieces(const Target& target, const Access& access,
+                             std::span<const VectorPiece> pieces);
+  Status run_pieces(Rank rank, Access access, std::span<const VectorPiece> pieces);
+  Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put);
+  Status update_pieces(const Target& target, const memory::Update& what,
+                       std::span<const VectorPiece> pieces) const;
+  Status run_strided(Rank rank, wire::Kind kind, uint64_t offset, const Shape& there,
+                     std::byte* origin, const Shape& here);
+
+  Context& context_;
+  const Memory& memory_;
+  Epochs& epochs_;
+  Completion& completion_;
+};
+
+}  // namespace skerry::window

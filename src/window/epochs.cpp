@@ -1,0 +1,400 @@
+// Lock, unlock, flush, and the way into an access.
+#include "window/epochs.hpp"
+
+#include <utility>
+
+namespace skerry::window {
+
+std::string_view to_string(Epoch epoch) {
+  switch (epoch) {
+    case Epoch::none: return "no";
+    case Epoch::fence: return "a fence";
+    case Epoch::start: return "a start";
+    case Epoch::lock: return "a lock";
+    case Epoch::lock_all: return "a lock_all";
+  }
+  return "unknown";
+}
+
+// ---- checks -----------------------------------------------------------------------------------
+
+Status Epochs::check_may_free() const {
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
+    return error(Code::invalid, "the window is freed inside ", to_string(epoch_),
+                 " epoch: end it first");
+  if (exposure_.is_open())
+    return error(Code::invalid, "the window is freed between post and wait: wait first");
+  return {};
+}
+
+Status Epochs::check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const {
+  if ((promises & ~allowed) == 0) return {};
+  return error(Code::invalid, "promises ", promises, " of ", call, ": it takes a sum of ", allowed,
+               "'s bits only");
+}
+
+Status Epochs::check_outside(std::string_view call) const {
+  if (epoch_ == Epoch::none || epoch_ == Epoch::fence) return {};
+  return error(Code::invalid, "rank ", job_.rank(), " calls ", call, " inside ", to_string(epoch_),
+               " epoch of the same window: end that first");
+}
+
+Status Epochs::check_passive(std::string_view call) const {
+  if (epoch_ == Epoch::lock_all || epoch_ == Epoch::lock) return {};
+  return error(Code::invalid, "rank ", job_.rank(), " calls ", call, " in ", to_string(epoch_),
+               " epoch: it needs lock or lock_all");
+}
+
+// ---- members ----------------------------------------------------------------------------------
+
+Status Epochs::find_target(Rank rank, Target** found) {
+  std::unique_ptr<Target>& known = targets_[rank];
+  if (known == nullptr) {
+    if (Status status = context_.check_member(rank); !status.ok()) {
+      targets_.erase(rank);
+      return status;
+    }
+    known = std::make_unique<Target>();
+    known->rank = rank;
+    known->node = job_.map().node_of(rank);
+    memory_.describe(*known);
+    locks_.describe(*known);
+  }
+  *found = known.get();
+  if (multiple_) return {};
+  recent_ = known.get();
+  quick_ = context_.check == nullptr && known->region != nullptr ? known.get() : nullptr;
+  return {};
+}
+
+void Epochs::forget_targets() {
+  SKERRY_INVARIANT(asked_ == nullptr && locked_ == 0, "no epoch of lock is open");
+  recent_ = quick_ = nullptr;
+  targets_.clear();
+}
+
+Status Epochs::finish_all() {
+  return context_.done_there(no_rank, completion_.wait_issued());
+}
+
+// Where several threads call: a thread takes or gives back this lock right now, outside `state`.
+void Epochs::await_settled(const Target& target, State& state) const {
+  if (multiple_) settled_.wait(state, [&] { return target.hold != Hold::busy; });
+}
+
+void Epochs::settle(Target& target, Hold hold, State& state) const {
+  if (multiple_ && !state.owns_lock()) state.lock();
+  SKERRY_INVARIANT(!multiple_ || target.hold == Hold::busy, "who settles a hold was busy with it");
+  target.hold = hold;
+  if (multiple_) settled_.notify_all();
+}
+
+// Members that an epoch has reached: the map changes while others wait outside `state`.
+std::vector<Target*> Epochs::targets_in_use(State& state) const {
+  std::vector<Target*> found;
+  for (auto& [rank, target] : targets_)
+    if (target->hold != Hold::none) found.push_back(target.get());
+  for (Target* target : found) await_settled(*target, state);
+  return found;
+}
+
+Status Epochs::locked_target(Rank rank, std::string_view call, State& state, Target** found) {
+  SKERRY_TRY(target(rank, found));
+  await_settled(**found, state);
+  if ((*found)->hold != Hold::none && (*found)->own_epoch) [[likely]]
+    return {};
+  return error(Code::invalid, "rank ", job_.rank(), " calls ", call, " for rank ", rank,
+               ", which it has not locked");
+}
+
+Status Epochs::passive_target(Rank rank, std::string_view call, State& state, Target** found) {
+  SKERRY_TRY(target(rank, found));
+  return epoch_ == Epoch::lock_all ? Status() : locked_target(rank, call, state, found);
+}
+
+// ---- a lock that is asked for -----------------------------------------------------------------
+// A rank waits for locks in the order in which it asked for them. So it takes the one that is only
+// asked for before it waits for another, of whatever window, and before it locks a mutex.
+
+Status Epochs::take_asked() {
+  SKERRY_INVARIANT(asked_ != nullptr && asked_->hold == Hold::wanted && !multiple_,
+                   "what the job knows to be asked for is wanted");
+  State state;  // below thread level multiple alone
+  return flush_deferred(*asked_, state);
+}
+
+void Epochs::forget_asked(const Target& target) {
+  if (asked_ != &target) return;
+  asked_ = nullptr;
+  job_.asked_lock_ = nullptr;
+}
+
+// Its lock is held on return, or as much as before. It waits outside `state`: other threads go on.
+Status Epochs::take(Target& target, State& state) {
+  const Hold before = target.hold;
+  if (multiple_) {
+    target.hold = Hold::busy;
+    state.unlock();
+  }
+  const Status status = locks_.take(target);
+  settle(target, status.ok() ? Hold::held : before, state);
+  return status;
+}
+
+Status Epochs::issue_deferred(Target& target) {
+  const std::unique_ptr<Deferred> deferred = std::move(target.deferred);
+  return deferred == nullptr ? Status() : job_.engine().issue(deferred->access);
+}
+
+// The epoch goes on: the lock is taken after all.
+Status Epochs::flush_deferred(Target& target, State& state) {
+  forget_asked(target);
+  SKERRY_TRY(take(target, state));
+  return issue_deferred(target);
+}
+
+Status Epochs::release_at_once(Target& target, bool* released) {
+  *released = true;
+  if (target.deferred == nullptr) return {};  // nothing was accessed: the lock was never needed
+  operation::Access access = target.deferred->access;
+  access.guard = locks_.guard(target);
+  Status status = job_.engine().issue(access);
+  *released = status.code() != Code::contended;
+  if (!*released) return {};
+  target.deferred = nullptr;
+  return status;
+}
+
+// ---- lock and unlock --------------------------------------------------------------------------
+
+Status Epochs::end_epoch(Target& target, Hold before) {
+  Status issued;
+  if (before == Hold::wanted && locks_.travels_with_access(target)) {
+    forget_asked(target);
+    bool released = false;
+    const Status status = release_at_once(target, &released);
+    if (released) return status;
+    // Others have the lock: queue up for it.
+    if (Status taken = locks_.take(target); !taken.ok()) {
+      target.deferred = nullptr;
+      return taken;
+    }
+    issued = issue_deferred(target);  // whatever comes of it, the lock is given back
+    before = Hold::held;
+  }
+  SKERRY_INVARIANT(target.deferred == nullptr, "an access is deferred only for a lock");
+  Status ended;
+  if (before == Hold::held) ended = locks_.give_back(target);
+  else if (before == Hold::free) ended = completion_.finish(target);
+  return issued.ok() ? ended : issued;
+}
+
+Status Epochs::release(Target& target, State& state) {
+  const Hold before = std::exchange(target.hold, multiple_ ? Hold::busy : Hold::none);
+  if (!multiple_) return end_epoch(target, before);
+  state.unlock();
+  const Status status = end_epoch(target, before);
+  settle(target, Hold::none, state);
+  return status;
+}
+
+Status Epochs::lock(lock::Holder mode, Rank rank, uint32_t promises) {
+  SKERRY_TRY(context_.check_usable());
+  SKERRY_TRY(check_promises(promises, no_check, "lock"));
+  State state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(this->target(rank, &target));
+  await_settled(*target, state);
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence && epoch_ != Epoch::lock) [[unlikely]]
+    return error(Code::invalid, "rank ", job_.rank(), " locks rank ", rank, " inside ",
+                 to_string(epoch_), " epoch of the same window: end that first");
+  if (target->hold != Hold::none) [[unlikely]]
+    return error(Code::invalid, "rank ", job_.rank(), " locks rank ", rank,
+                 " again: unlock it first (a shared lock cannot become an exclusive one)");
+  target->shared = mode != 0;
+  target->own_epoch = true;
+  epoch_ = Epoch::lock;
+  ++locked_;
+  if (promises != 0) {
+    target->hold = Hold::free;
+    return {};
+  }
+  // Where several threads call, an access must not be the one that waits for the lock.
+  const bool lazily = locks_.travels_with_access(*target) && !multiple_;
+  const Status status = lazily ? job_.take_asked_lock() : take(*target, state);
+  if (!status.ok()) [[unlikely]] {
+    if (--locked_ == 0) epoch_ = Epoch::none;
+    return status;
+  }
+  if (lazily) {
+    target->hold = Hold::wanted;
+    asked_ = target;
+    job_.asked_lock_ = this;
+  }
+  return {};
+}
+
+bool Epochs::lock_quickly(Rank rank) {
+  Target* const target = quick_;
+  if (target == nullptr || target->rank != rank || target->hold != Hold::none ||
+      target->mutex == nullptr || epoch_ > Epoch::fence || job_.asked_lock_ != nullptr ||
+      !job_.is_alive() || !locks_.take_quickly(*target)) [[unlikely]]
+    return false;
+  target->shared = false;
+  target->own_epoch = true;
+  target->hold = Hold::held;
+  epoch_ = Epoch::lock;
+  ++locked_;
+  return true;
+}
+
+bool Epochs::unlock_quickly(Rank rank) {
+  Target* const target = quick_;
+  if (target == nullptr || target->rank != rank || target->hold != Hold::held ||
+      !target->own_epoch || target->shared || target->mutex == nullptr || !job_.is_alive() ||
+      !locks_.give_back_quickly(*target)) [[unlikely]]
+    return false;
+  target->hold = Hold::none;
+  if (--locked_ == 0) epoch_ = Epoch::none;
+  return true;
+}
+
+Status Epochs::unlock(Rank rank) {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(locked_target(rank, "unlock", state, &target));
+  if (--locked_ == 0) epoch_ = Epoch::none;
+  return context_.done_there(rank, release(*target, state));
+}
+
+Status Epochs::lock_all(uint32_t promises) {
+  SKERRY_TRY(context_.check_usable());
+  SKERRY_TRY(check_promises(promises, no_check, "lock_all"));
+  const State state = guard();
+  SKERRY_TRY(check_outside("lock_all"));
+  epoch_ = Epoch::lock_all;
+  all_promises_ = promises;
+  return {};
+}
+
+Status Epochs::unlock_all() {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  if (epoch_ != Epoch::lock_all)
+    return error(Code::invalid, "rank ", job_.rank(), " calls unlock_all without lock_all");
+  epoch_ = Epoch::none;
+  const std::vector<Target*> used = targets_in_use(state);
+  std::vector<Hold> before;
+  for (Target* target : used) before.push_back(std::exchange(target->hold, Hold::busy));
+  if (state.owns_lock()) state.unlock();
+  Status first = completion_.wait_issued();
+  for (size_t i = 0; i < used.size(); ++i)
+    if (Status status = end_epoch(*used[i], before[i]); !status.ok() && first.ok()) first = status;
+  for (Target* target : used) settle(*target, Hold::none, state);
+  return context_.done_there(no_rank, first);
+}
+
+// ---- flush ------------------------------------------------------------------------------------
+// They wait outside `state`, too.
+
+Status Epochs::flush(Rank rank) {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(passive_target(rank, "flush", state, &target));
+  if (target->deferred != nullptr) SKERRY_TRY(flush_deferred(*target, state));
+  if (state.owns_lock()) state.unlock();
+  return context_.done_there(rank, completion_.finish(*target));
+}
+
+Status Epochs::flush_all() {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  SKERRY_TRY(check_passive("flush_all"));
+  Status first;
+  std::vector<Target*> used = targets_in_use(state);
+  for (Target* target : used)
+    if (target->deferred != nullptr)
+      if (Status status = flush_deferred(*target, state); !status.ok() && first.ok())
+        first = status;
+  std::erase_if(used, [](const Target* target) {
+    return target->hold != Hold::held && target->hold != Hold::free;
+  });
+  if (state.owns_lock()) state.unlock();
+  if (Status status = completion_.wait_issued(); !status.ok() && first.ok()) first = status;
+  for (const Target* target : used)
+    if (Status status = completion_.finish(*target); !status.ok() && first.ok()) first = status;
+  return context_.done_there(no_rank, first);
+}
+
+Status Epochs::flush_local(Rank rank) {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(passive_target(rank, "flush_local", state, &target));
+  if (target->has_deferred_answer()) SKERRY_TRY(flush_deferred(*target, state));
+  if (state.owns_lock()) state.unlock();
+  return context_.done_here(rank, target->region != nullptr ? Status() : completion_.wait_issued());
+}
+
+Status Epochs::flush_local_all() {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  SKERRY_TRY(check_passive("flush_local_all"));
+  for (Target* target : targets_in_use(state))
+    if (target->has_deferred_answer()) SKERRY_TRY(flush_deferred(*target, state));
+  if (state.owns_lock()) state.unlock();
+  return context_.done_here(no_rank, completion_.wait_issued());
+}
+
+Status Epochs::sync() const {
+  SKERRY_TRY(context_.check_usable());
+  full_fence();
+  return {};
+}
+
+// ---- the way into an access -------------------------------------------------------------------
+
+// The slow ways into an access: a lock that is taken only now, or an error.
+Status Epochs::check_epoch(const Target& target) const {
+  if (epoch_ == Epoch::fence || epoch_ == Epoch::lock_all) return {};
+  if (epoch_ == Epoch::none)
+    return error(Code::invalid, "rank ", job_.rank(), " accesses rank ", target.rank,
+                 " outside an epoch: call lock, lock_all, start or fence first");
+  return error(Code::invalid, "rank ", job_.rank(), " accesses rank ", target.rank, " in ",
+               to_string(epoch_), " epoch that does not cover it");
+}
+
+Status Epochs::out_of_range(const Target& target, const Place& place) const {
+  const std::string at = target.unit == 1
+                             ? concat("byte ", place.at)
+                             : concat("displacement ", place.at, " (unit ", target.unit, ")");
+  return error(Code::range, place.bytes, " bytes at ", at, " lie outside the ", target.bytes,
+               " bytes of rank ", target.rank, "'s memory");
+}
+
+Status Epochs::begin(const Place& place, bool may_wait, Target** found, uint64_t* offset) {
+  SKERRY_TRY(context_.check_usable());
+  State state = guard();
+  SKERRY_TRY(target(place.rank, found));
+  Target& target = **found;
+  await_settled(target, state);
+  if (target.hold == Hold::none && epoch_ == Epoch::lock_all) {
+    target.own_epoch = false;
+    target.shared = true;
+    target.hold = all_promises_ != 0 ? Hold::free : Hold::wanted;
+  }
+  if (target.hold == Hold::none) SKERRY_TRY(check_epoch(target));
+  if (__builtin_mul_overflow(place.at, target.unit, offset) || *offset > target.bytes ||
+      place.bytes > target.bytes - *offset) [[unlikely]]
+    return out_of_range(target, place);
+  if (target.hold != Hold::wanted) [[likely]]
+    return {};
+  if (may_wait && target.mutex == nullptr && target.own_epoch && !multiple_ &&
+      target.deferred == nullptr)
+    return {};
+  return flush_deferred(target, state);
+}
+
+}  // namespace skerry::window

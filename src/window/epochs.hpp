@@ -1,0 +1,168 @@
+// Access epochs of a window: which members this rank may access now, by lock, lock_all, start or
+// fence, and what ends that. Of each member accessed it keeps a record (target.hpp).
+//
+//   epochs.cpp   lock, unlock, flush, and the way into an access
+//   active.cpp   fence; post, start, complete, wait
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "window/completion.hpp"
+#include "window/context.hpp"
+#include "window/exposure.hpp"
+#include "window/locks.hpp"
+#include "window/memory.hpp"
+#include "window/target.hpp"
+
+namespace skerry::window {
+
+// Which synchronization lets this rank access others now.
+enum class Epoch : uint8_t { none, fence, start, lock, lock_all };
+std::string_view to_string(Epoch epoch);
+
+constexpr uint32_t no_check = 1, no_store = 2, no_put = 4, no_precede = 8, no_succeed = 16;
+constexpr uint32_t all_promises = 31;
+
+// Where an access goes.
+struct Place {
+  Rank rank = no_rank;
+  uint64_t at = 0;  // displacement, in the target's units
+  uint64_t bytes = 0;
+};
+
+class Epochs final : private job::AskedLock {
+ public:
+  Epochs(Context& context, const Memory& memory, Locks& locks, Completion& completion)
+      : job_(context.job),
+        context_(context),
+        memory_(memory),
+        locks_(locks),
+        completion_(completion),
+        multiple_(context.multiple) {}
+
+  void open(const Desk& desk) { exposure_.open(*context_.group, *desk.signals, desk.signals_at); }
+  // Errors: invalid (an epoch is open).
+  Status check_may_free() const;
+  // Everything that this rank issued is done.
+  Status finish_all();
+  void forget_targets();
+
+  // ---- passive target ----
+  Status lock(lock::Holder mode, Rank rank, uint32_t promises);  // mode: 0 or lock::shared_bit
+  Status unlock(Rank rank);
+  Status lock_all(uint32_t promises);
+  Status unlock_all();
+  Status flush(Rank rank);
+  Status flush_all();
+  Status flush_local(Rank rank);
+  Status flush_local_all();
+  Status sync() const;
+
+  // ---- active target (active.cpp) ----
+  Status fence(uint32_t promises);
+  Status post(std::span<const Rank> ranks, uint32_t promises);
+  Status start(std::span<const Rank> ranks, uint32_t promises);
+  Status complete();
+  Status wait();
+  Status test(bool* done);
+
+  // ---- the shortest ways, for one element or block on this node ----
+  // Each is done, or nothing has happened: then the long way does it, or says what is wrong.
+  bool lock_quickly(Rank rank);  // for itself alone
+  bool unlock_quickly(Rank rank);
+  bool flush_quickly(Rank rank) {
+    const Target* const target = quick_;
+    if (target == nullptr || target->rank != rank || target->hold == Hold::none ||
+        (!target->own_epoch && epoch_ != Epoch::lock_all) || !job_.is_alive()) [[unlikely]]
+      return false;
+    completion_.complete_stores();
+    return true;
+  }
+  // Plain memory that the present epoch may access; null: the long way. `offset`: in it. Who puts
+  // there calls will_store().
+  const memory::Region* find_quickly(const Place& place, memory::SpanKind kind,
+                                     uint64_t* offset) const {
+    const Target* const target = quick_;
+    if (target == nullptr || target->rank != place.rank || target->plain == nullptr ||
+        (target->hold < Hold::held && epoch_ != Epoch::fence) || !job_.is_alive()) [[unlikely]]
+      return nullptr;
+    const memory::Region& region = *target->plain;
+    if (__builtin_mul_overflow(place.at, target->unit, offset) || *offset < target->plain_from ||
+        *offset > region.bytes || place.bytes > region.bytes - *offset ||
+        job_.spans().is_due(kind)) [[unlikely]]
+      return nullptr;
+    job_.local_counters().add(place.bytes);
+    return &region;
+  }
+
+  // ---- the long way ----
+  // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:
+  // in bytes.
+  // With `may_wait`, a member elsewhere may still want its lock: then the access is deferred.
+  Status begin(const Place& place, bool may_wait, Target** found, uint64_t* offset);
+
+ private:
+  // State is guarded where threads may call at the same time; never while a call waits.
+  using State = std::unique_lock<std::mutex>;  // owns nothing below thread level multiple
+  State guard() const { return multiple_ ? State(mutex_) : State(); }
+  Status check_group(std::span<const Rank> ranks) const;  // members, and none of them twice
+  Status check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const;
+  Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all
+  Status check_outside(std::string_view call) const;  // in none, or of a fence
+  Status check_epoch(const Target& target) const;
+  Status out_of_range(const Target& target, const Place& place) const;
+  // The record of a member, made at first use. Errors: invalid (no member).
+  Status target(Rank rank, Target** found) {
+    if (recent_ != nullptr && recent_->rank == rank) [[likely]] {
+      *found = recent_;
+      return {};
+    }
+    return find_target(rank, found);
+  }
+  Status find_target(Rank rank, Target** found);
+  Status locked_target(Rank rank, std::string_view call, State& state, Target** found);
+  // In an epoch that `call` may complete something of.
+  Status passive_target(Rank rank, std::string_view call, State& state, Target** found);
+  // `state` is released while they wait and held again on return.
+  void await_settled(const Target& target, State& state) const;
+  void settle(Target& target, Hold hold, State& state) const;
+  std::vector<Target*> targets_in_use(State& state) const;
+  Status take(Target& target, State& state);
+  Status release(Target& target, State& state);
+  Status issue_deferred(Target& target);  // its lock is held
+  Status flush_deferred(Target& target, State& state);
+  void forget_asked(const Target& target);
+  Status take_asked() override;
+  Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
+  // Everything issued is done; its lock, which was held as `before` says, is not held.
+  Status end_epoch(Target& target, Hold before);
+
+  job::Job& job_;
+  Context& context_;
+  const Memory& memory_;
+  Locks& locks_;
+  Completion& completion_;
+  const bool multiple_;
+  Epoch epoch_ = Epoch::none;
+  uint32_t locked_ = 0;        // targets with a lock of this rank, lock_all's not counted
+  uint32_t all_promises_ = 0;  // of lock_all
+  // Below thread level multiple alone:
+  Target* recent_ = nullptr;  // the last one asked for
+  Target* quick_ = nullptr;   // the same, if it is of this node and there is no debug mode
+  Target* asked_ = nullptr;   // its lock is asked for and not taken yet: at most one in all windows
+                              // of the job, which knows it
+  std::unordered_map<Rank, std::unique_ptr<Target>> targets_;
+  std::vector<Rank> started_;  // of the present start
+  Exposure exposure_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable settled_;  // some target's hold is no longer busy
+};
+
+}  // namespace skerry::window

@@ -1,0 +1,81 @@
+#include "window/locks.hpp"
+
+namespace skerry::window {
+
+Status Locks::open(job::Group& group, const Desk& desk, const lock::Choice& choice) {
+  if (choice.machines != nullptr) return MachineLocks::create(group, choice, &machines_);
+  queue_ = desk.locks;
+  index_ = desk.place;
+  return {};
+}
+
+void Locks::close() {
+  queue_ = nullptr;
+  if (machines_ == nullptr) return;
+  job::Segment& segment = machines_->segment();
+  (void)segment.release();
+  job_.discard(&segment, &job_.segments_);
+  machines_.reset();
+}
+
+void Locks::describe(Target& target) const {
+  if (machines_ != nullptr) target.machine = machines_->requester_of(target.rank);
+  else if (const memory::Region* lock = queue_->segment().local(target.rank); lock != nullptr)
+    target.mutex = reinterpret_cast<lock::Mutex*>(lock->base) + index_;
+}
+
+Status Locks::take(Target& target) {
+  SKERRY_TRY(job_.take_asked_lock());
+  SKERRY_TRY(target.machine != nullptr ? target.machine->lock(target.shared) : queue_up(target));
+  count_held(1);
+  return {};
+}
+
+Status Locks::queue_up(Target& target) {
+  lock::Holder holder = holder_of(target);
+  // Ranks that hold some locks and wait for others would wait for each other in a circle.
+  if (target.shared && job_.window_locks_.load(std::memory_order_relaxed) != 0)
+    holder |= lock::joins_bit;
+  const bool here = target.mutex != nullptr &&
+                    (target.shared
+                         ? queue_->share_here(*target.mutex, holder)
+                         : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted);
+  return here ? Status() : queue_->lock_as(target.rank, index_, holder);
+}
+
+Status Locks::give_back(Target& target) {
+  SKERRY_INVARIANT(job_.window_locks_.load(std::memory_order_relaxed) > 0,
+                   "a lock that is given back was counted");
+  count_held(-1);
+  completion_.complete_stores();
+  return target.machine != nullptr ? give_back_machine(target) : give_back_queued(target);
+}
+
+Status Locks::give_back_machine(Target& target) {
+  // What goes to the lock's node behind the accesses takes effect behind them. Only a message to
+  // another rank could come before.
+  const bool tells = target.machine->tells_directly();
+  const Status waited = tells                      ? completion_.finish(target)
+                        : target.region == nullptr ? completion_.wait_issued()
+                                                   : Status();
+  const Status unlocked = target.machine->unlock();
+  const Status fenced = tells ? Status() : completion_.finish(target);
+  return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+}
+
+Status Locks::give_back_queued(Target& target) {
+  const lock::Holder holder = holder_of(target);
+  if (target.mutex != nullptr) {
+    if (target.shared && queue_->unshare_here(*target.mutex)) return {};
+    if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
+      return {};
+    return queue_->unlock_as(target.rank, index_, holder);
+  }
+  // The gets' data must be here, and the rest is applied in order before the unlock.
+  const Status waited = completion_.wait_issued();
+  const Status unlocked = queue_->unlock_as(target.rank, index_, holder);
+  const Status fenced = job_.engine().fence_node(target.node);
+  return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+}
+
+}  // namespace skerry::window

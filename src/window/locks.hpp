@@ -1,0 +1,79 @@
+// The locks of a window, one for each member: the fair queue (job::Mutexes) or, as SKERRY_LOCK
+// says, a protocol's machines. A rank has a member's lock or has it not; its threads share it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "job/mutexes.hpp"
+#include "window/completion.hpp"
+#include "window/context.hpp"
+#include "window/machine_locks.hpp"
+#include "window/reserve.hpp"
+#include "window/target.hpp"
+
+namespace skerry::window {
+
+class Locks {
+ public:
+  Locks(const Context& context, Completion& completion)
+      : job_(context.job), multiple_(context.multiple), completion_(completion) {}
+
+  // Collective; all members have the same choice. The queue is the desk's.
+  Status open(job::Group& group, const Desk& desk, const lock::Choice& choice);
+  // Nobody needs them any more, and all members know that.
+  void close();
+  // This member's lock, as far as this rank reaches it.
+  void describe(Target& target) const;
+  // May it be asked for by the access, in one message? Only the queue's, of a member elsewhere.
+  bool travels_with_access(const Target& target) const {
+    return target.mutex == nullptr && machines_ == nullptr;
+  }
+  operation::Guard guard(const Target& target) const {
+    return {queue_->segment().id(), index_, holder_of(target)};
+  }
+
+  // Blocks until it is held. First the one that this rank has asked for, of whatever window.
+  Status take(Target& target);
+  // Behind everything that was issued under it. Blocks until that is done there.
+  Status give_back(Target& target);
+  // A lock of this node, for itself alone, if it is free; below thread level multiple. False:
+  // nothing has happened.
+  bool take_quickly(Target& target) {
+    if (lock::try_lock(*target.mutex, own_holder()) != lock::LockAnswer::granted) return false;
+    count_held(1);
+    return true;
+  }
+  bool give_back_quickly(Target& target) {
+    if (lock::try_unlock(*target.mutex, own_holder()) != lock::UnlockAnswer::released) return false;
+    completion_.complete_stores_after_rmw();
+    count_held(-1);
+    return true;
+  }
+
+ private:
+  // Locks belong to the rank: any of its threads may unlock.
+  static constexpr uint32_t holder_thread = 1;
+  lock::Holder own_holder() const { return lock::make_holder(job_.rank(), holder_thread); }
+  lock::Holder holder_of(const Target& target) const {
+    return own_holder() | (target.shared ? lock::shared_bit : 0);
+  }
+  void count_held(int32_t more) const {  // locks of this rank, in all windows
+    std::atomic<uint32_t>& held = job_.window_locks_;
+    const auto change = static_cast<uint32_t>(more);
+    if (multiple_) held.fetch_add(change, std::memory_order_relaxed);
+    else held.store(held.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
+  Status queue_up(Target& target);
+  Status give_back_queued(Target& target);
+  Status give_back_machine(Target& target);
+
+  job::Job& job_;
+  const bool multiple_;
+  Completion& completion_;
+  job::Mutexes* queue_ = nullptr;  // the desk's; null: `machines_`
+  uint32_t index_ = 0;             // in `queue_`
+  std::unique_ptr<MachineLocks> machines_;
+};
+
+}  // namespace skerry::window
