@@ -56,10 +56,6 @@ class Batches {
     if (any_corked()) flush_corked();
   }
   bool any_corked() const { return !corked_.empty(); }
-  // This link's batch is put away if it is empty.
-  static void release_unused(Link& link) {
-    if (link.batch && !link.has_batch() && !link.corked) link.batch.reset();
-  }
 
  private:
   void flush_corked();

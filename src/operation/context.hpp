@@ -18,6 +18,7 @@
 #include "memory/spans.hpp"
 #include "operation/trace.hpp"
 #include "placement/node_map.hpp"
+#include "session/backlog.hpp"
 
 namespace skerry::operation {
 
@@ -78,6 +79,9 @@ struct Context {
   Mutex mutex;
   EngineCounters counters;
   std::unique_ptr<RequestTrace> trace;  // null: none is written
+
+  session::Backlog backlog{};       // requests that wait for their link's connection
+  uint64_t requests_sent = 0;      // queued ones included
 
   void assert_held() const { mutex.assert_held(); }
   const fabric::Capabilities& can() const { return fabric->capabilities(); }

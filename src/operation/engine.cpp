@@ -13,20 +13,14 @@ using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
     : context_{std::move(config), std::move(fabric), {}, {}, nullptr},
-      slots_(context_),
-      links_(context_, {slots_, sender_, batches_, rma_, resume_, progress_}),
-      sender_(context_, links_, batches_, slots_, progress_),
-      batches_(context_, links_, sender_, progress_),
-      rma_(context_, {links_, sender_, transfers_, operations_, progress_}),
-      resume_(context_, slots_, sender_, rma_),
-      transfers_(context_, {slots_, operations_, sender_, batches_, links_, progress_}),
-      progress_(context_, *this, {links_, sender_, batches_, slots_, operations_}) {}
+      upcalls_(layers_),
+      layers_(context_, upcalls_) {}
 
 Engine::~Engine() { stop_helper(); }
 
 Link& Engine::link_to(Rank target) {
   const placement::NodeMap& map = *context_.config.map;
-  return links_.to(placement::server_of(map, target, context_.config.rank));
+  return layers_.links.to(placement::server_of(map, target, context_.config.rank));
 }
 
 // ---- issuing ----------------------------------------------------------------------------------
@@ -37,30 +31,32 @@ Status Engine::issue(const Access& access, Handle* handle) {
   Lock lock(context_.mutex);
   Link& link = link_to(access.target.rank);
   count(link.server.node, access.bytes());
-  if (access.guard) return transfers_.ask_guarded(lock, link, access);
-  if (access.returns_data() || rma_.takes(access)) return start(lock, link, access, handle);
+  if (access.guard) return layers_.transfers.ask_guarded(lock, link, access);
+  if (access.returns_data() || layers_.rma.takes(access)) return start(lock, link, access, handle);
   if (handle != nullptr) *handle = 0;
-  const Status status = joins_batch(link, access) ? batches_.add(lock, link, access)
+  const Status status = joins_batch(link, access) ? layers_.batches.add(lock, link, access)
                                                   : send_all(lock, link, access, handle);
   if (access.kind == wire::Kind::accumulate && access.mode == Mode::blocking &&
       access.local.bytes <= Batch::longest_bytes)
-    batches_.note_blocking(monotonic_ns());
+    layers_.batches.note_blocking(monotonic_ns());
   return status;
 }
 
 // What is answered, or the fabric's own: an operation that outlives the call.
 Status Engine::start(Lock& lock, Link& link, const Access& access, Handle* handle) {
-  Op* op = access.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
+  Operations& operations = layers_.operations;
+  Op* op = access.mode == Mode::implicit ? &operations.implicit() : operations.make();
   const bool updates = access.kind == wire::Kind::fetch_update;
-  if (Status status = updates              ? transfers_.fetch(lock, link, access, op)
-                      : rma_.takes(access) ? rma_.issue(lock, link, access, op)
-                                           : transfers_.request(lock, link, access, op);
+  if (Status status = updates ? layers_.transfers.fetch(lock, link, access, op)
+                      : layers_.rma.takes(access)
+                          ? layers_.rma.issue(lock, link, access, op)
+                          : layers_.transfers.request(lock, link, access, op);
       !status.ok()) {
     // Answers may still come for the parts that were sent: then its record stays taken for ever.
-    if (op->waiting_replies == 0 && !operations_.is_implicit(op)) operations_.free(op);
+    if (op->waiting_replies == 0 && !operations.is_implicit(op)) operations.free(op);
     return status;
   }
-  return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
+  return layers_.transfers.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 
 // A small contiguous put or accumulate: may it wait for others to travel with? The first one after
@@ -70,25 +66,26 @@ bool Engine::joins_batch(const Link& link, const Access& access) const {
   const bool may_join = access.local.bytes <= Batch::longest_bytes && access.is_contiguous() &&
                         !access.notify &&
                         context_.can().max_payload_bytes >= sizeof(Batch::payload) &&
-                        links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok();
+                        layers_.links.unacknowledged(link) && link.gets_waiting == 0 &&
+                        link.failure.ok();
   if (!may_join || access.mode != Mode::blocking) return may_join;
-  return access.kind == wire::Kind::accumulate && batches_.in_stream(monotonic_ns());
+  return access.kind == wire::Kind::accumulate && layers_.batches.in_stream(monotonic_ns());
 }
 
 // put and accumulate as messages. Short ones, and those that are packed on the way, are source done
 // when this returns: no operation outlives the call.
 Status Engine::send_all(Lock& lock, Link& link, const Access& access, Handle* handle) {
-  if (access.mode == Mode::implicit) return transfers_.send(lock, link, access, nullptr);
+  if (access.mode == Mode::implicit) return layers_.transfers.send(lock, link, access, nullptr);
   if (access.local.bytes <= fabric::inline_payload_bytes) {
     Op by_value;
-    return transfers_.send(lock, link, access, &by_value);
+    return layers_.transfers.send(lock, link, access, &by_value);
   }
-  Op* op = operations_.make();
-  if (Status status = transfers_.send(lock, link, access, op); !status.ok()) {
-    operations_.free(op);
+  Op* op = layers_.operations.make();
+  if (Status status = layers_.transfers.send(lock, link, access, op); !status.ok()) {
+    layers_.operations.free(op);
     return status;
   }
-  return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
+  return layers_.transfers.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op,
@@ -97,26 +94,26 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, 8);
-  return transfers_.ask(lock, link,
-                        {target,
-                         wire::Kind::read_modify_write,
-                         static_cast<uint8_t>(op),
-                         offset,
-                         {operand, expected},
-                         old},
-                        work_);
+  return layers_.transfers.ask(lock, link,
+                               {target,
+                                wire::Kind::read_modify_write,
+                                static_cast<uint8_t>(op),
+                                offset,
+                                {operand, expected},
+                                old},
+                               work_);
 }
 
 Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  return transfers_.ask(lock, link, {target, wire::Kind::lock, 0, index, {holder, 0}, nullptr},
-                        work_);
+  return layers_.transfers.ask(lock, link,
+                               {target, wire::Kind::lock, 0, index, {holder, 0}, nullptr}, work_);
 }
 
 Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(context_.mutex);
-  return transfers_.unlock(lock, link_to(target.rank), target, index, holder);
+  return layers_.transfers.unlock(lock, link_to(target.rank), target, index, holder);
 }
 
 Status Engine::lock_note(const Target& target, const wire::NoteWord& note, uint64_t value,
@@ -125,7 +122,7 @@ Status Engine::lock_note(const Target& target, const wire::NoteWord& note, uint6
   word.into = reinterpret_cast<std::byte*>(answer);
   word.bytes = sizeof *answer;
   Lock lock(context_.mutex);
-  return transfers_.ask(lock, link_to(target.rank), word, work_);
+  return layers_.transfers.ask(lock, link_to(target.rank), word, work_);
 }
 
 // ---- completion -------------------------------------------------------------------------------
@@ -143,13 +140,13 @@ Status Engine::wait(Handle* handle) {
   if (*handle == 0) return {};
   const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
-  Op* op = operations_.find(*handle);
+  Op* op = layers_.operations.find(*handle);
   if (op == nullptr) return not_outstanding(*handle);
   if (op->link != nullptr && !Operations::is_done(*op))
-    SKERRY_TRY(sender_.wait_connected(lock, *op->link));
-  SKERRY_TRY(progress_.wait_until(lock, [&] { return Operations::is_done(*op); }));
+    SKERRY_TRY(layers_.sender.wait_connected(lock, *op->link));
+  SKERRY_TRY(layers_.progress.wait_until(lock, [&] { return Operations::is_done(*op); }));
   *handle = 0;
-  return operations_.take_back(op);
+  return layers_.operations.take_back(op);
 }
 
 Status Engine::test(Handle* handle, bool* done) {
@@ -158,49 +155,49 @@ Status Engine::test(Handle* handle, bool* done) {
     return {};
   }
   Lock lock(context_.mutex);
-  Op* op = operations_.find(*handle);
+  Op* op = layers_.operations.find(*handle);
   if (op == nullptr) return not_outstanding(*handle);
   if (!Operations::is_done(*op)) {
-    if (op->link != nullptr && op->link->has_queued()) links_.open(*op->link);
-    progress_.look(lock);
+    if (op->link != nullptr && op->link->has_queued()) layers_.links.open(*op->link);
+    layers_.progress.look(lock);
   }
   if (context_.is_ending()) return context_.abort_status();
   *done = Operations::is_done(*op);
   if (!*done) return {};
   *handle = 0;
-  return operations_.take_back(op);
+  return layers_.operations.take_back(op);
 }
 
 Status Engine::wait_named() {
   const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
-  if (operations_.all_named_done()) return {};
-  sender_.open_queued();
-  return progress_.wait_until(lock, [&] { return operations_.all_named_done(); });
+  if (layers_.operations.all_named_done()) return {};
+  layers_.links.open_queued();
+  return layers_.progress.wait_until(lock, [&] { return layers_.operations.all_named_done(); });
 }
 
 bool Engine::is_outstanding(Handle handle) {
   const Lock lock(context_.mutex);
-  return operations_.find(handle) != nullptr;
+  return layers_.operations.find(handle) != nullptr;
 }
 
 Status Engine::wait_implicit() {
   const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
   // Links whose queue holds what this waits for.
-  for (Link* link : std::vector<Link*>(links_.listed()))
+  for (Link* link : std::vector<Link*>(layers_.links.listed()))
     if (link->has_queued() &&
         (link->backlog.replies > 0 || link->implicit_number > link->backlog.sent))
-      links_.open(*link);
-  Op& gets = operations_.implicit();
-  SKERRY_TRY(progress_.wait_until(lock, [&] { return gets.waiting_replies == 0; }));
+      layers_.links.open(*link);
+  Op& gets = layers_.operations.implicit();
+  SKERRY_TRY(layers_.progress.wait_until(lock, [&] { return gets.waiting_replies == 0; }));
   for (;;) {  // the list changes while the mutex is given up
-    const auto& listed = links_.listed();
+    const auto& listed = layers_.links.listed();
     const auto next = std::find_if(listed.begin(), listed.end(),
                                    [](const Link* link) { return link->implicit_number != 0; });
     if (next == listed.end()) return Operations::take_status(gets);
     Link& link = **next;
-    SKERRY_TRY(progress_.wait_until(lock, [&] {
+    SKERRY_TRY(layers_.progress.wait_until(lock, [&] {
       return link.session.applied() >= link.implicit_number || !link.failure.ok();
     }));
     if (link.session.applied() < link.implicit_number) return link.failure;
@@ -211,26 +208,26 @@ Status Engine::wait_implicit() {
 Status Engine::fence(placement::ServerRef server) {
   Lock lock(context_.mutex);
   ++context_.counters.fences;
-  Link* const found = links_.find(server);
+  Link* const found = layers_.links.find(server);
   if (found == nullptr) return {};
   Link& link = *found;
   if (link.has_batch())
-    SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
-  SKERRY_TRY(sender_.wait_connected(lock, link));
+    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
+  SKERRY_TRY(layers_.sender.wait_connected(lock, link));
   const uint64_t newest = link.session.issued();
   if (link.rma_outstanding > 0)
-    SKERRY_TRY(progress_.wait_until(
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
   if (SKERRY_RULE(fence_acknowledged) && link.session.applied() < newest) {
-    const bool alone = context_.config.one_thread_at_a_time && slots_.in_use() == 0;
-    SKERRY_TRY(progress_.wait_until(
+    const bool alone = context_.config.one_thread_at_a_time && layers_.slots.in_use() == 0;
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },
         alone ? &link : nullptr, {no_deadline, wait_slice_ns, server.node}));
     if (link.session.applied() < newest) return link.failure;
   }
   // Every request was dealt with, but some were refused: the server tells which in a moment.
   if (link.session.refusal_due()) {
-    SKERRY_TRY(progress_.wait_until(
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
     if (link.session.refusal_due()) return link.failure;
   }
@@ -247,9 +244,9 @@ Status Engine::fence_all() {
   std::vector<placement::ServerRef> servers;
   {
     const Lock lock(context_.mutex);
-    batches_.flush();
-    sender_.open_queued();
-    for (const Link* link : links_.listed()) servers.push_back(link->server);
+    layers_.batches.flush();
+    layers_.links.open_queued();
+    for (const Link* link : layers_.links.listed()) servers.push_back(link->server);
     ++context_.counters.fences;
   }
   Status first;
@@ -264,9 +261,9 @@ Status Engine::fence_all() {
 
 // Batches go out, or join the queue.
 Status Engine::push_batches(Lock& lock, Progress::Until until) {
-  batches_.flush();
-  for (const Link* link : std::vector<Link*>(links_.listed()))
-    SKERRY_TRY(progress_.wait_until(
+  layers_.batches.flush();
+  for (const Link* link : std::vector<Link*>(layers_.links.listed()))
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return !link->has_batch() || !link->failure.ok(); }, nullptr, until));
   return {};
 }
@@ -277,12 +274,12 @@ Status Engine::push_queued(Lock& lock, Progress::Until until) {
     Link* link;
     uint64_t newest;
   };
-  sender_.open_queued();
+  layers_.links.open_queued();
   std::vector<Mark> marks;
-  for (const session::Backlog::Part* part : sender_.backlog().parts())
-    marks.push_back({&links_.at(part->owner), part->issued});
+  for (const session::Backlog::Part* part : context_.backlog.parts())
+    marks.push_back({&layers_.links.at(part->owner), part->issued});
   for (const Mark& mark : marks)
-    SKERRY_TRY(progress_.wait_until(
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return mark.link->backlog.sent >= mark.newest; },  // also if it failed
         nullptr, until));
   return {};
@@ -293,10 +290,10 @@ Status Engine::push_unsent(Lock& lock, Progress::Until until) {
   auto is_unsent = [&](const Link& link) {
     return link.endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(link.endpoint) > 0;
   };
-  for (const Link* link : std::vector<Link*>(links_.listed()))
+  for (const Link* link : std::vector<Link*>(layers_.links.listed()))
     if (is_unsent(*link))
-      SKERRY_TRY(progress_.wait_until(
-          lock, [&] { return !is_unsent(*link); }, nullptr, until));
+      SKERRY_TRY(
+          layers_.progress.wait_until(lock, [&] { return !is_unsent(*link); }, nullptr, until));
   return {};
 }
 
@@ -307,37 +304,40 @@ Status Engine::push_unsent(Lock& lock, Progress::Until until) {
 Status Engine::push_out(int64_t deadline_ns) {
   Lock lock(context_.mutex);
   const Progress::Until until{deadline_ns, wait_slice_ns};
-  if (batches_.any_corked()) SKERRY_TRY(push_batches(lock, until));
-  if (!sender_.backlog().empty()) SKERRY_TRY(push_queued(lock, until));
+  if (layers_.batches.any_corked()) SKERRY_TRY(push_batches(lock, until));
+  if (!context_.backlog.empty()) SKERRY_TRY(push_queued(lock, until));
   SKERRY_TRY(push_unsent(lock, until));
   if (context_.has_helper()) return {};
-  return progress_.wait_until(
-      lock, [&] { return !links_.any_unacknowledged() && operations_.all_named_answered(); },
+  return layers_.progress.wait_until(
+      lock,
+      [&] {
+        return !layers_.links.any_unacknowledged() && layers_.operations.all_named_answered();
+      },
       nullptr, until);
 }
 
 bool Engine::needs_looks() {
   if (context_.has_helper()) return false;
   const Lock lock(context_.mutex);
-  return !links_.listed().empty();
+  return !layers_.links.listed().empty();
 }
 
 void Engine::look() {
   Lock lock(context_.mutex);
-  progress_.look(lock);
+  layers_.progress.look(lock);
 }
 
 Status Engine::borrow_slot(uint32_t* slot) {
   Lock lock(context_.mutex);
   for (bool taken = false; !taken;)
-    SKERRY_TRY(sender_.take_slot(lock, Slots::Wait::for_ever, slot, &taken));
+    SKERRY_TRY(layers_.sender.take_slot(lock, Slots::Wait::for_ever, slot, &taken));
   return {};
 }
 
 void Engine::return_slot(uint32_t slot) {
   const Lock lock(context_.mutex);
-  slots_.give_back(slot);
-  if (slots_.may_be_awaited()) progress_.wake_waiters();
+  layers_.slots.give_back(slot);
+  if (layers_.slots.may_be_awaited()) layers_.progress.wake_waiters();
 }
 
 // ---- the end, and accounts --------------------------------------------------------------------
@@ -347,13 +347,13 @@ Status Engine::close_all() {
   Status first = wait_implicit();
   if (Status fenced = fence_all(); first.ok()) first = std::move(fenced);
   Lock lock(context_.mutex);
-  Status closed = progress_.wait_until(lock, [&] { return links_.close_idle(); });
+  Status closed = layers_.progress.wait_until(lock, [&] { return layers_.links.close_idle(); });
   return first.ok() ? closed : first;
 }
 
 Status Engine::limit_connections(uint32_t max_connections) {
   const Lock lock(context_.mutex);
-  SKERRY_TRY(links_.limit(max_connections));
+  SKERRY_TRY(layers_.links.limit(max_connections));
   // As if a server needed the slot.
   if (max_connections != 0 && context_.fabric->limits_connections())
     context_.config.servers_drop = true;
@@ -363,9 +363,9 @@ Status Engine::limit_connections(uint32_t max_connections) {
 EngineCounters Engine::counters() {
   const Lock lock(context_.mutex);
   EngineCounters out = context_.counters;
-  links_.count(&out);
+  layers_.links.count(&out);
   const EngineMemory taken = account();
-  out.link_bytes = taken.connection_bytes + taken.known_bytes + links_.policy_bytes();
+  out.link_bytes = taken.connection_bytes + taken.known_bytes + layers_.links.policy_bytes();
   return out;
 }
 
@@ -390,12 +390,12 @@ EngineMemory Engine::account() const {
   context_.assert_held();
   EngineMemory out;
   const fabric::Fabric::Memory fabric = context_.fabric->memory();
-  out.connections = links_.connections();
-  out.connection_bytes = fabric.endpoint_bytes + links_.connection_bytes();
-  out.servers_known = links_.all().size();
-  out.known_bytes = links_.known_bytes();
-  out.fixed_bytes = fabric.fixed_bytes + sizeof *this + slots_.memory_bytes() +
-                    operations_.memory_bytes() + links_.policy_bytes();
+  out.connections = layers_.links.connections();
+  out.connection_bytes = fabric.endpoint_bytes + layers_.links.connection_bytes();
+  out.servers_known = layers_.links.all().size();
+  out.known_bytes = layers_.links.known_bytes();
+  out.fixed_bytes = fabric.fixed_bytes + sizeof *this + layers_.slots.memory_bytes() +
+                    layers_.operations.memory_bytes() + layers_.links.policy_bytes();
   return out;
 }
 

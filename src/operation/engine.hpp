@@ -1,11 +1,6 @@
-// The engine of a process: everything that leaves the node starts here and completes here. It is
-// composed of parts, a class in a file of its own each:
-//
-//   Transfers    transfers, cut into requests        Slots        answers that are waited for
-//   Rma          the fabric's own puts and gets      Operations   outstanding ones, and handles
-//   Batches      puts held back to be sent together  Links        connections to data servers
-//   Sender       requests on their way out           Resume       after a break
-//   Progress     the thread that sends and receives: a waiting one, or the helper
+// The engine of a process: everything that leaves the node starts here and completes here. Its
+// parts are layers, a class in a file of its own each: upward.hpp lists them. What servers answer
+// comes back through upcalls.hpp.
 //
 // Threads. One mutex guards all state (context.hpp); public calls take it, from any thread. Upcalls
 // of the fabric come in dispatch, with it held.
@@ -16,17 +11,10 @@
 #include <span>
 #include <string>
 
-#include "operation/batches.hpp"
 #include "operation/context.hpp"
 #include "operation/description.hpp"
-#include "operation/links.hpp"
-#include "operation/operations.hpp"
-#include "operation/progress.hpp"
-#include "operation/resume.hpp"
-#include "operation/rma.hpp"
-#include "operation/sender.hpp"
-#include "operation/slots.hpp"
-#include "operation/transfers.hpp"
+#include "operation/layers.hpp"
+#include "operation/upcalls.hpp"
 
 namespace skerry::operation {
 
@@ -40,10 +28,10 @@ struct EngineMemory {
                              // policy's tables
 };
 
-class Engine final : private fabric::Sink {
+class Engine final {
  public:
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
-  ~Engine() override;
+  ~Engine();
 
   // `handle`: of mode handle, otherwise null; 0 on return: nothing is outstanding. With a guard:
   // blocks until it is answered, that is remote done. Errors: contended (by the guard).
@@ -53,14 +41,14 @@ class Engine final : private fabric::Sink {
   bool join_batch(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
                   uint64_t bytes, Mode mode) {
     const Lock lock(context_.mutex);
-    if (!batches_.any_open()) return false;
+    if (!layers_.batches.any_open()) return false;
     if (mode == Mode::blocking) {
       const int64_t now_ns = monotonic_ns();
-      if (!batches_.in_stream(now_ns)) return false;
-      batches_.note_blocking(now_ns);
+      if (!layers_.batches.in_stream(now_ns)) return false;
+      layers_.batches.note_blocking(now_ns);
     }
-    if (!batches_.join(target, what, offset, from, bytes)) return false;
-    count(batches_.open_node(), bytes);
+    if (!layers_.batches.join(target, what, offset, from, bytes)) return false;
+    count(layers_.batches.open_node(), bytes);
     return true;
   }
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand,
@@ -96,7 +84,7 @@ class Engine final : private fabric::Sink {
   void look();  // without sleeping
   // The helper thread looks at the control segment: it must have ended before that is unmapped. For
   // good.
-  void stop_helper() { progress_.stop_helper(); }
+  void stop_helper() { layers_.progress.stop_helper(); }
   // All connections closed in order. Nothing may be issued afterwards.
   Status close_all();
 
@@ -133,39 +121,10 @@ class Engine final : private fabric::Sink {
   Status push_unsent(Lock& lock, Progress::Until until);
   EngineMemory account() const;
 
-  // fabric::Sink (upcalls.cpp)
-  void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
-  void on_held(fabric::EndpointId endpoint) override;
-  void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
-  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
-                             fabric::Bytes payload) override;
-  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
-                            uint64_t payload_bytes) override;
-  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
-                            uint64_t payload_bytes) override;
-  void on_writable(fabric::EndpointId endpoint) override;
-  void on_sent(fabric::EndpointId, uint64_t) override {}
-  void on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) override;
-  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
-                 std::string_view detail) override;
-  void on_watched(int, uint64_t) override {}
-  void done_at_the_door(Link& link, Status status);
-  Status take(Link& link, fabric::Bytes header, fabric::Bytes payload);
-  Status take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload);
-  void take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text);
-
   Context context_;
   WaitingWork work_;
-  // The parts refer to each other; what one needs of another it gets at the start.
-  Slots slots_;
-  Operations operations_;
-  Links links_;
-  Sender sender_;
-  Batches batches_;
-  Rma rma_;
-  Resume resume_;
-  Transfers transfers_;
-  Progress progress_;  // last: its thread uses all others
+  Upcalls upcalls_;
+  Layers layers_;
 };
 
 }  // namespace skerry::operation

@@ -5,12 +5,9 @@
 #include <utility>
 
 #include "core/pure/container_bytes.hpp"
-#include "operation/batches.hpp"
 #include "operation/progress.hpp"
-#include "operation/resume.hpp"
-#include "operation/rma.hpp"
-#include "operation/sender.hpp"
 #include "operation/slots.hpp"
+#include "operation/upward.hpp"
 
 namespace skerry::operation {
 
@@ -81,12 +78,12 @@ connection::Outstanding Links::outstanding(const Link& link) const {
   out.queued = link.backlog.issued - link.backlog.sent;
   out.answers = link.waiting_replies;
   out.queued_answers = link.backlog.replies;
-  out.parked_locks = parts_.slots.parked_locks(link);
+  out.parked_locks = slots_.parked_locks(link);
   out.locks = link.lock_waits;
   out.rma = link.rma_outstanding;
   out.refusals = link.session.refusal_due();
   out.batch = link.has_batch();
-  out.batch_queues = parts_.sender.queues();
+  out.batch_queues = queues();
   SKERRY_INVARIANT(out.answers >= out.queued_answers + out.parked_locks && out.locks <= out.answers,
                    "queued requests and parked locks are among those that are waited for");
   return out;
@@ -129,7 +126,7 @@ Status Links::limit(uint32_t connections) {
   if (context_.fabric->limits_connections()) {
     SKERRY_TRY(context_.fabric->limit_connections(connections));
     fabric_limits_ = connections != 0;
-    parts_.sender.open_queued();
+    open_queued();
     return {};
   }
   uint32_t servers = 0;
@@ -137,8 +134,19 @@ Status Links::limit(uint32_t connections) {
     servers += context_.config.map->servers(node);
   SKERRY_TRY(cap_.set_limit(connections, context_.config.victim, std::max(servers, 1u)));
   for (const Link* link : all_) cap_.readmit(link->claim);
-  parts_.sender.open_queued();
+  open_queued();
   return {};
+}
+
+bool Links::queues() const { return is_limited() && context_.config.helper && !context_.can().rma; }
+
+void Links::open_queued() {
+  context_.assert_held();
+  const auto parts = context_.backlog.parts();
+  // A copy: opening a link may send all that it has queued.
+  for (session::Backlog::Part* part :
+       std::vector<session::Backlog::Part*>(parts.begin(), parts.end()))
+    if (!part->empty()) open(at(part->owner));
 }
 
 // Feeds the machine and keeps count of slots.
@@ -210,7 +218,7 @@ bool Links::has_room_for(const Link& link) const {
 // A connection that several links share is being opened for one of them. The others that have
 // something queued go along.
 void Links::invite() {
-  for (const session::Backlog::Part* part : parts_.sender.backlog().parts()) {
+  for (const session::Backlog::Part* part : context_.backlog.parts()) {
     Link& link = *all_[part->owner];
     if (part->empty() || link.claim.waits || link.machine.state() != State::idle ||
         !has_room_for(link))
@@ -260,7 +268,7 @@ Cap::Standing Links::standing(const Link& link) const {
 // and the server remembers the session either way. So when its slot is wanted it closes without
 // the answer. Returns false if the link still drains or another thread is in the fabric.
 bool Links::close_leavers() {
-  if (!parts_.progress.role_is_free()) return false;
+  if (!progress_.role_is_free()) return false;
   for (size_t i = cap_.leavers().size(); i > 0; --i) {  // it shrinks
     Link& link = *all_[cap_.leavers()[i - 1]->partner];
     if (link.machine.state() != State::closing || link.lock_waits > 0)
@@ -272,7 +280,7 @@ bool Links::close_leavers() {
 }
 
 void Links::evict(Link& link) {
-  if (link.has_batch() && link.may_send_batch()) (void)parts_.batches.send(link);
+  if (link.has_batch() && link.may_send_batch()) (void)upward_.send_batch(link);
   evicting_ = true;
   drive(link, Event::evict);
   evicting_ = false;
@@ -290,7 +298,7 @@ void Links::drive(Link& link, Event event) {
   switch (step(link, event)) {
     case Action::send_queued:  // threads that wait for the link look again
       if (event == Event::want && link.has_queued() && !link.replay.running())
-        parts_.resume.queued(link);  // otherwise it is on its way there
+        upward_.resume_queued(link);  // otherwise it is on its way there
       return;
     case Action::none:
     case Action::start_drain:  // maybe_drained reports the end of it
@@ -342,7 +350,7 @@ void Links::connect(Link& link) {
   // What is queued goes right behind the hello, unless the server must first say how far it came.
   if (context_.can().early_messages && outstanding(link).may_go_early()) {
     link.trust = Link::Trust::early_requests;
-    (void)parts_.sender.send_queued(link);
+    (void)upward_.send_queued(link);
   }
   (void)context_.fabric->flush(link.endpoint);
 }
@@ -371,7 +379,7 @@ void Links::send_bye(Link& link, bool more) {
 // Its server remembers the session with or without its answer. Somebody may wait for the
 // connection that this one shares.
 void Links::close_behind_bye(Link& link) {
-  if (link.room != Link::Room::free || link.lock_waits > 0 || !parts_.progress.may_close()) return;
+  if (link.room != Link::Room::free || link.lock_waits > 0 || !progress_.may_close()) return;
   disconnect(link, true);
   (void)step(link, Event::closed);
 }
@@ -421,7 +429,7 @@ void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause
   if (!unacknowledged(link) && link.lock_waits == 0 && link.waiters == 0)
     return link.dialer.nobody_waits();
   open(link);
-  parts_.progress.call_helper(false);  // should the program be computing
+  progress_.call_helper(false);  // should the program be computing
 }
 
 // Nobody gives up a server whose process lives. Its death is told by other means.
@@ -442,9 +450,9 @@ void Links::fail(Link& link, Status why) {
   link.failure = std::move(why);
   link.is_invited = false;
   cap_.withdraw(link.claim);
-  parts_.sender.drop_queued(link);
-  parts_.slots.abandon(link, link.failure);
-  parts_.rma.abandon(link, link.failure);
+  context_.backlog.drop(link.backlog);
+  slots_.abandon(link, link.failure);
+  upward_.abandon(link, link.failure);
   link.log.reset();  // nothing is sent again
   link.replay.stop();
 }
@@ -457,7 +465,7 @@ void Links::fail_and_close(Link& link, Status why) {
 
 void Links::release_unused(Link& link) {
   if (link.log && link.log->empty()) link.log.reset();
-  Batches::release_unused(link);
+  if (link.batch && !link.has_batch() && !link.corked) link.batch.reset();
   if (link.session.drained()) std::unordered_map<Rank, uint64_t>().swap(link.last_message);
 }
 
@@ -473,7 +481,7 @@ Status Links::wait_open(Lock& lock, Link& link) {
   // A server that needs the slot may have closed an idle connection. What is sent then is lost, and
   // the origin notices only later.
   if (context_.config.servers_drop && link.is_ready() && !unacknowledged(link))
-    parts_.progress.look(lock);
+    progress_.look(lock);
   if (link.is_ready()) [[likely]]
     return {};
   const bool was_open = link.machine.state() == State::open;
@@ -491,8 +499,8 @@ Status Links::wait_open(Lock& lock, Link& link) {
              (connection::hold_of(link.machine.state()) != Cap::Hold::occupied &&
               !link.claim.waits);
     };
-    status = parts_.progress.wait_until(lock, opened, nullptr,
-                                        {no_deadline, wait_slice_ns, link.server.node});
+    status = progress_.wait_until(lock, opened, nullptr,
+                                  {no_deadline, wait_slice_ns, link.server.node});
   }
   --link.waiters;
   if (!was_open)
@@ -544,8 +552,8 @@ void Links::opened(Link& link, bool must_resume) {
   if (must_resume && context_.config.servers_drop && link.waiters == 0 && link.lock_waits == 0 &&
       !unacknowledged(link))
     return drive(link, Event::please_close);
-  if (must_resume) parts_.resume.all(link);
-  else if (link.has_queued()) parts_.resume.queued(link);
+  if (must_resume) upward_.resume_all(link);
+  else if (link.has_queued()) upward_.resume_queued(link);
 }
 
 void Links::on_writable(fabric::EndpointId endpoint) {
@@ -556,8 +564,8 @@ void Links::on_writable(fabric::EndpointId endpoint) {
   if (bye_waits) send_bye(*link, false);
   // It waited for a slot of a shared connection, and has one: its requests go behind the hello.
   if (link->machine.state() == State::opening && link->trust == Link::Trust::early_requests)
-    (void)parts_.sender.send_queued(*link);
-  parts_.resume.go_on(*link);
+    (void)upward_.send_queued(*link);
+  upward_.go_on(*link);
   maybe_drained(*link);
 }
 

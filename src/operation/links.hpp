@@ -20,24 +20,14 @@
 
 namespace skerry::operation {
 
-class Batches;
 class Progress;
-class Resume;
-class Rma;
-class Sender;
 class Slots;
+class Upward;
 
 class Links {
  public:
-  struct Parts {
-    Slots& slots;
-    Sender& sender;
-    Batches& batches;
-    Rma& rma;
-    Resume& resume;
-    Progress& progress;
-  };
-  Links(Context& context, Parts parts) : context_(context), parts_(parts) {}
+  Links(Context& context, Upward& upward, Slots& slots, Progress& progress)
+      : context_(context), upward_(upward), slots_(slots), progress_(progress) {}
 
   // ---- the table -------------------------------------------------------------------------------
   Link& to(placement::ServerRef server);
@@ -78,6 +68,12 @@ class Links {
   Status limit(uint32_t connections);
   // It is opened as soon as it gets a slot.
   void open(Link& link);
+  // Do requests that nobody waits for queue while their server has no connection? Only under a cap:
+  // otherwise opening early costs nothing. Without the helper nobody would see to those of a
+  // program that stops calling us; and the fabric's own transfers take no number in the log.
+  bool queues() const;
+  // Asks for every link that has something queued.
+  void open_queued();
   // Gives slots to those that wait for one.
   void advance();
   bool anyone_waits() const { return cap_.anyone_waits(); }
@@ -136,7 +132,9 @@ class Links {
   Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);
 
   Context& context_;
-  const Parts parts_;
+  Upward& upward_;
+  Slots& slots_;
+  Progress& progress_;
   std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index
   std::vector<Link*> all_;                                         // by index
   std::vector<Link*> listed_;

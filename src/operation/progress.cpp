@@ -4,17 +4,15 @@
 #include <cstdio>
 #include <system_error>
 
-#include "operation/batches.hpp"
-#include "operation/links.hpp"
 #include "operation/operations.hpp"
-#include "operation/sender.hpp"
 #include "operation/slots.hpp"
+#include "operation/upward.hpp"
 
 namespace skerry::operation {
 
 bool Progress::advance_links() {
-  if (role_ != Role::free || !parts_.links.anyone_waits()) return false;
-  parts_.links.advance();
+  if (role_ != Role::free || !upward_.anyone_waits()) return false;
+  upward_.advance();
   return true;
 }
 
@@ -35,7 +33,7 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
     slice_ns = std::clamp<int64_t>(until.deadline_ns - monotonic_ns(), 0, slice_ns);
   if (role_ != Role::free) {
     // What we wait for may be held back itself, and the holder of the role sleeps in the fabric.
-    parts_.batches.flush();
+    upward_.flush();
     // A thread that waits is closer to its data than the helper: it takes over.
     if (role_ == Role::helper) context_.fabric->wake();
     ++sleepers_;
@@ -44,7 +42,7 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
     return;
   }
   ++user_rounds_;
-  const bool alone = only != nullptr && !parts_.links.anyone_waits();
+  const bool alone = only != nullptr && !upward_.anyone_waits();
   take_role(lock, Role::program, slice_ns, alone ? only->endpoint : fabric::no_endpoint);
 }
 
@@ -63,8 +61,8 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
       if (self.sleepers_ > 0) self.changed_.notify_all();
     }
   } const give_back{*this, lock, role};
-  parts_.batches.flush();
-  timeout_ns = std::min(timeout_ns, parts_.links.patience_ns());
+  upward_.flush();
+  timeout_ns = std::min(timeout_ns, upward_.patience_ns());
   lock.unlock();
   context_.fabric->poll(timeout_ns, only);
   lock.lock();
@@ -73,8 +71,8 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
 }
 
 void Progress::look(Lock& lock) {
-  if (parts_.links.anyone_waits()) parts_.links.advance();
-  parts_.batches.flush();
+  if (upward_.anyone_waits()) upward_.advance();
+  upward_.flush();
   if (role_ == Role::free && !context_.is_ending())
     take_role(lock, Role::program, 0, fabric::no_endpoint);
 }
@@ -88,13 +86,12 @@ void Progress::wake_waiters() {
 // ---- the helper -------------------------------------------------------------------------------
 
 bool Progress::answers_come() const {
-  const session::Backlog& backlog = parts_.sender.backlog();
-  return parts_.operations.any_unwaited() &&
-         (backlog.empty() || parts_.slots.in_use() > backlog.replies());
+  const session::Backlog& backlog = context_.backlog;
+  return operations_.any_unwaited() && (backlog.empty() || slots_.in_use() > backlog.replies());
 }
 
 bool Progress::help_is_needed() const {
-  return answers_come() || parts_.batches.any_corked() || parts_.links.anyone_waits();
+  return answers_come() || upward_.is_held_back() || upward_.anyone_waits();
 }
 
 void Progress::call_helper(bool eager) {
@@ -143,28 +140,28 @@ void Progress::keep_watch(Lock& lock) {
   const int64_t look_every_ns = context_.config.servers_drop ? 2'000'000 : 100'000'000;
   constexpr int quiet_looks = 20;
   constexpr int64_t longest_queued_ns = 2'000'000'000;
-  session::Backlog& backlog = parts_.sender.backlog();
+  session::Backlog& backlog = context_.backlog;
   int stale = 0;  // looks in a row that found requests queued and no new ones
   helper_ = Helper::watching;
   for (int quiet = 0; helper_ == Helper::watching && quiet < quiet_looks;) {
-    const uint64_t sent = parts_.sender.requests_sent(), rounds = user_rounds_;
+    const uint64_t sent = context_.requests_sent, rounds = user_rounds_;
     const bool called = helper_call_.wait_for(lock, look_every_ns,
                                               [&] { return helper_ != Helper::watching; });
     if (called || context_.is_ending()) break;
-    const bool waiting = parts_.links.any_unacknowledged();
+    const bool waiting = upward_.any_unacknowledged();
     // A program that issues more opens connections when it needs them, so the helper leaves it
     // alone for a while. One that has stopped may be waiting for what it queued.
-    stale = backlog.empty() || sent != parts_.sender.requests_sent() ? 0 : stale + 1;
+    stale = backlog.empty() || sent != context_.requests_sent ? 0 : stale + 1;
     if (!backlog.empty() &&
         (stale >= 2 || monotonic_ns() - backlog.since_ns() > longest_queued_ns)) {
-      parts_.sender.open_queued();
+      upward_.open_queued();
       backlog.restart_clock(monotonic_ns());
     }
     if (waiting) look(lock);
-    quiet = waiting || sent != parts_.sender.requests_sent() ? 0 : quiet + 1;
-    if (quiet == quiet_looks) parts_.links.release_unused();
-    const bool left_to_the_program = parts_.sender.queues() && program_is_at_it(rounds) &&
-                                     !parts_.batches.any_corked();
+    quiet = waiting || sent != context_.requests_sent ? 0 : quiet + 1;
+    if (quiet == quiet_looks) upward_.release_unused();
+    const bool left_to_the_program = upward_.queues() && program_is_at_it(rounds) &&
+                                     !upward_.is_held_back();
     if (help_is_needed() && !left_to_the_program && helper_ == Helper::watching)
       helper_ = Helper::awake;
   }
@@ -194,29 +191,29 @@ void Progress::help_once(Lock& lock, uint64_t* seen_rounds, int* idle) {
   constexpr int idle_rounds = 20;
   const bool at_it = program_is_at_it(*seen_rounds);
   // Under a cap a program's own waits open nearly all connections.
-  const bool left_to_the_program = parts_.sender.queues() && !parts_.batches.any_corked() && at_it;
+  const bool left_to_the_program = upward_.queues() && !upward_.is_held_back() && at_it;
   if ((!help_is_needed() || left_to_the_program) && ++*idle > idle_rounds) {
     keep_watch(lock);
     *idle = 0;
     *seen_rounds = user_rounds_;
     return;
   }
-  const bool receive = answers_come() || parts_.links.anyone_waits();
+  const bool receive = answers_come() || upward_.anyone_waits();
   *seen_rounds = user_rounds_;
   if (!receive || role_ != Role::free || sleepers_ > 0 || (at_it && !eager_)) {
     eager_ = false;
     helper_call_.wait_for(lock, hold_ns);
-    if (parts_.batches.any_corked()) {
-      parts_.batches.flush();
+    if (upward_.is_held_back()) {
+      upward_.flush();
       // Its connection broke, or it has no credit: what changes that has to be received.
-      if (parts_.batches.any_corked()) look(lock);
+      if (upward_.is_held_back()) look(lock);
       *idle = 0;
     }
     return;
   }
   eager_ = false;
   *idle = 0;
-  if (parts_.links.anyone_waits()) parts_.links.advance();
+  if (upward_.anyone_waits()) upward_.advance();
   take_role(lock, Role::helper, wait_slice_ns, fabric::no_endpoint);
 }
 

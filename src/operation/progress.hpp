@@ -22,24 +22,15 @@
 
 namespace skerry::operation {
 
-class Batches;
-class Links;
 class Operations;
-class Sender;
 class Slots;
+class Upward;
 
 class Progress {
  public:
-  // The parts whose work it does.
-  struct Parts {
-    Links& links;
-    Sender& sender;
-    Batches& batches;
-    Slots& slots;
-    Operations& operations;
-  };
-  Progress(Context& context, fabric::Sink& sink, Parts parts)
-      : context_(context), sink_(sink), parts_(parts) {}
+  Progress(Context& context, fabric::Sink& sink, Upward& upward, const Slots& slots,
+           const Operations& operations)
+      : context_(context), sink_(sink), upward_(upward), slots_(slots), operations_(operations) {}
   ~Progress() { stop_helper(); }
 
   // How long a wait goes on at most, how often it asks, and which node it is about (no_node: none
@@ -112,7 +103,9 @@ class Progress {
 
   Context& context_;
   fabric::Sink& sink_;  // receives the upcalls of dispatch
-  const Parts parts_;
+  Upward& upward_;
+  const Slots& slots_;
+  const Operations& operations_;
   Condition changed_;
   Condition helper_call_;
   Role role_ = Role::free;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operation/batches.hpp"
 #include "operation/links.hpp"
 #include "operation/progress.hpp"
+#include "operation/upward.hpp"
 
 namespace skerry::operation {
 
@@ -47,13 +47,13 @@ Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room
   for (;;) {
     if (room == Room::or_queue && may_queue(link, copied_bytes)) {
       if (!link.has_batch()) return {};
-      (void)batches_.send(link);
+      (void)upward_.send_batch(link);
       continue;
     }
     SKERRY_TRY(links_.wait_open(lock, link));
     if (may_issue()) {
       if (!link.has_batch()) return {};
-      (void)batches_.send(link);  // what was issued before goes before
+      (void)upward_.send_batch(link);  // what was issued before goes before
       continue;
     }
     SKERRY_TRY(progress_.wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
@@ -118,13 +118,13 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
     }
   *number = link.session.issue(message.credit_bytes);
   note_in_log(link, message, room, length, *number);
-  ++requests_sent_;
+  ++context_.requests_sent;
   links_.list(link);
   if (context_.trace) [[unlikely]]
     trace(link, message);
   if (queued) {
-    backlog_.add(link.backlog, message.where == Payload::referenced ? 0 : message.payload.size(),
-                 message.awaits_reply, monotonic_ns());
+    const uint64_t copied = message.where == Payload::referenced ? 0 : message.payload.size();
+    context_.backlog.add(link.backlog, copied, message.awaits_reply, monotonic_ns());
     progress_.watch_over();
   } else {
     session::Backlog::passed(link.backlog, *number);
@@ -132,7 +132,7 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
     links_.used(link);
     if (context_.can().rma)
       link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
-    if (message.more) batches_.cork(link);
+    if (message.more) upward_.cork(link);
   }
   SKERRY_INVARIANT(link.backlog.issued == link.session.issued() &&
                        link.log->last_number() == link.session.issued(),
@@ -142,30 +142,31 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
 
 // ---- the queue --------------------------------------------------------------------------------
 
-bool Sender::queues() const {
-  return links_.is_limited() && context_.config.helper && !context_.can().rma;
+bool Sender::queues_now(const Link& link) const {
+  return link.has_queued() || (links_.queues() && !link.is_ready());
 }
 
 bool Sender::may_queue(const Link& link, uint64_t copied_bytes) const {
-  return queues() && link.machine.state() != connection::State::open && link.failure.ok() &&
-         link.session.may_issue(copied_bytes) && backlog_.takes(copied_bytes);
+  return links_.queues() && link.machine.state() != connection::State::open && link.failure.ok() &&
+         link.session.may_issue(copied_bytes) && context_.backlog.takes(copied_bytes);
 }
 
 void Sender::push(Link& link) {
   if (!link.has_queued() || link.claim.waits) return;
-  if (backlog_.is_urgent(link.backlog) ||
+  if (context_.backlog.is_urgent(link.backlog) ||
       (link.machine.state() == connection::State::idle && links_.has_room_for(link)))
     links_.open(link);
 }
 
 void Sender::push_oldest() {
-  if (backlog_.empty()) return;
-  Link& oldest = links_.at(backlog_.parts().front()->owner);
+  if (context_.backlog.empty()) return;
+  Link& oldest = links_.at(context_.backlog.parts().front()->owner);
   if (links_.has_room_for(oldest)) push(oldest);
 }
 
 void Sender::note_sent(Link& link, uint64_t number) {
-  if (backlog_.sent(link.backlog, number, link.log->awaits_reply(number))) links_.used(link);
+  const bool awaits_reply = link.log->awaits_reply(number);
+  if (context_.backlog.sent(link.backlog, number, awaits_reply)) links_.used(link);
 }
 
 bool Sender::send_queued(Link& link) {
@@ -178,15 +179,6 @@ bool Sender::send_queued(Link& link) {
     note_sent(link, request.number);
   }
   return true;
-}
-
-void Sender::open_queued() {
-  context_.assert_held();
-  const auto parts = backlog_.parts();
-  // A copy: opening a link may send all that it has queued.
-  for (session::Backlog::Part* part :
-       std::vector<session::Backlog::Part*>(parts.begin(), parts.end()))
-    if (!part->empty()) links_.open(links_.at(part->owner));
 }
 
 Status Sender::wait_connected(Lock& lock, Link& link) {
@@ -207,7 +199,7 @@ Status Sender::wait_connected(Lock& lock, Link& link) {
 Status Sender::take_slot(Lock& lock, Slots::Wait wait, uint32_t* index, bool* taken) {
   *taken = slots_.take(index, wait);
   if (*taken) return {};
-  open_queued();  // their answers may be what has them all
+  links_.open_queued();  // their answers may be what has them all
   return progress_.wait_until(lock, [&] { return slots_.has(wait); });
 }
 

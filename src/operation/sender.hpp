@@ -18,14 +18,14 @@
 
 namespace skerry::operation {
 
-class Batches;
 class Links;
 class Progress;
+class Upward;
 
 class Sender {
  public:
-  Sender(Context& context, Links& links, Batches& batches, Slots& slots, Progress& progress)
-      : context_(context), links_(links), batches_(batches), slots_(slots), progress_(progress) {}
+  Sender(Context& context, Upward& upward, Slots& slots, Links& links, Progress& progress)
+      : context_(context), upward_(upward), slots_(slots), links_(links), progress_(progress) {}
 
   // Where the payload lies until the request is acknowledged, should it have to be sent again.
   enum class Payload : uint8_t {
@@ -60,17 +60,11 @@ class Sender {
   }
 
   // ---- the queue -------------------------------------------------------------------------------
-  // Do requests that nobody waits for queue while their server has no connection? Only under a cap:
-  // otherwise opening early costs nothing. Without the helper nobody would see to those of a
-  // program that stops calling us; and the fabric's own transfers take no number in the log.
-  bool queues() const;
   bool may_queue(const Link& link, uint64_t copied_bytes) const;
   // Opens what need not wait: there is a slot, or the queue grows long and this link has more than
   // its share of it.
   void push(Link& link);
   void push_oldest();
-  // Asks for every link that has something queued.
-  void open_queued();
   // Sends what is queued on a connection that takes it, in order. False: it took not all;
   // on_writable or the opening's end goes on.
   bool send_queued(Link& link);
@@ -78,20 +72,13 @@ class Sender {
   void note_sent(Link& link, uint64_t number);
   // Before waiting for a request of this link: it is sent now, if it was queued.
   Status wait_connected(Lock& lock, Link& link);
-  // Its server is lost.
-  void drop_queued(Link& link) { backlog_.drop(link.backlog); }
   // Takes a completion slot; false in *taken: the mutex was given up to wait for one, so that
   // whatever the caller knew of its link may have changed.
   Status take_slot(Lock& lock, Slots::Wait wait, uint32_t* index, bool* taken);
 
-  session::Backlog& backlog() { return backlog_; }
-  uint64_t requests_sent() const { return requests_sent_; }  // queued ones included
-
  private:
   // A caller that sends nevertheless has made sure that the link is ready.
-  bool queues_now(const Link& link) const {
-    return link.has_queued() || (queues() && !link.is_ready());
-  }
+  bool queues_now(const Link& link) const;
   static uint64_t results_received(const Link& link);
   std::byte* reserve(Link& link, const Message& message);
   void note_in_log(Link& link, const Message& message, std::byte* room, uint32_t header_bytes,
@@ -99,12 +86,10 @@ class Sender {
   void trace(const Link& link, const Message& message);
 
   Context& context_;
-  Links& links_;
-  Batches& batches_;
+  Upward& upward_;
   Slots& slots_;
+  Links& links_;
   Progress& progress_;
-  session::Backlog backlog_;
-  uint64_t requests_sent_ = 0;
   wire::Request request_;  // the one being built
 };
 

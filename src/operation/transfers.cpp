@@ -524,7 +524,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   };
   // An unlock of ours that is not sent yet must go out while we wait: we may be waiting for its
   // next holder.
-  parts_.sender.open_queued();
+  parts_.links.open_queued();
   const auto& listed = parts_.links.listed();
   const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {
     return other != &link &&

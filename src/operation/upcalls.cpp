@@ -4,31 +4,34 @@
 // Whatever every message must do is done once, at the door (on_message, on_placed): what it
 // acknowledges counts before anything else looks at it, and when all is done the link is looked at,
 // whether that was the last thing that kept it. No branch in between returns past these.
-#include "operation/engine.hpp"
+#include "operation/upcalls.hpp"
+
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
-fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
-                                   fabric::Bytes payload) {
-  Link* link = links_.of(endpoint);
+fabric::Verdict Upcalls::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                                    fabric::Bytes payload) {
+  Link* link = layers_.links.of(endpoint);
   if (link == nullptr) return fabric::Verdict::taken;  // late: closed meanwhile
   done_at_the_door(*link, take(*link, header, payload));
   return fabric::Verdict::taken;
 }
 
-void Engine::done_at_the_door(Link& link, Status status) {
+void Upcalls::done_at_the_door(Link& link, Status status) {
   if (!status.ok())
-    return links_.fail_and_close(link, error(Code::internal, "node ", link.server.node,
-                                             " does not speak our protocol: ", status.message()));
-  links_.maybe_drained(link);
+    return layers_.links.fail_and_close(link,
+                                        error(Code::internal, "node ", link.server.node,
+                                              " does not speak our protocol: ", status.message()));
+  layers_.links.maybe_drained(link);
 }
 
-Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
+Status Upcalls::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
   if (wire::AnswerKind kind; wire::peek(header, &kind)) {
     wire::ReplyHeader answer;
     SKERRY_TRY(wire::decode(header, &answer));
     if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
-    SKERRY_TRY(links_.acknowledge(link, answer));
+    SKERRY_TRY(layers_.links.acknowledge(link, answer));
     if (kind == wire::AnswerKind::failure) take_failure(link, answer, payload);
     return kind == wire::AnswerKind::reply ? take_reply(answer, payload) : Status();
   }
@@ -37,35 +40,36 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
   wire::CloseHeader close;
   SKERRY_TRY(wire::decode(header, &close));
   switch (kind) {
-    case wire::CloseKind::please_close: links_.please_close(link); return {};
+    case wire::CloseKind::please_close: layers_.links.please_close(link); return {};
     case wire::CloseKind::farewell:  // the end of the connection follows; what crosses it is sent
                                      // again
       link.trust = Link::Trust::farewell;
       if (close.asked_again == link.asked_again) link.asked_again = 0;
       return {};
-    case wire::CloseKind::bye_answer: links_.bye_answered(link); return {};
+    case wire::CloseKind::bye_answer: layers_.links.bye_answered(link); return {};
     case wire::CloseKind::bye: break;
   }
   return wire::unexpected(header);
 }
 
-Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload) {
+Status Upcalls::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload) {
   Pending* pending = nullptr;
-  SKERRY_TRY(slots_.find(answer.slot, answer.tag, &pending));
+  SKERRY_TRY(layers_.slots.find(answer.slot, answer.tag, &pending));
   // Late, or a duplicate: a mutex whose grant came into the slot by another way first.
   if (pending == nullptr) return {};
   if (answer.code == 0 && pending->result == nullptr && payload.size() != pending->bytes)
     return error(Code::internal, "reply of ", payload.size(), " bytes to a get of ",
                  pending->bytes);
   // Gets that a break made us ask for again bring answers and acknowledge nothing new.
-  links_.got_through(*pending->link);
-  slots_.complete(slots_.index_of(*pending), answer.code, payload, false, answer.result);
+  layers_.links.got_through(*pending->link);
+  layers_.slots.complete(layers_.slots.index_of(*pending), answer.code, payload, false,
+                         answer.result);
   return {};
 }
 
 // A one-way request that the server refused. It is told again after a break: then we may have heard
 // of it already.
-void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text) {
+void Upcalls::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text) {
   link.session.result_received(answer.number);
   if (answer.number <= link.failure_number) return;
   link.failure_number = answer.number;
@@ -73,34 +77,34 @@ void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::B
   link.request_failure = Status(
       static_cast<Code>(answer.code),
       std::string(reinterpret_cast<const char*>(text.data()), text.size()));
-  links_.list(link);  // until somebody has heard of it
+  layers_.links.list(link);  // until somebody has heard of it
 }
 
-std::byte* Engine::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
-                                  uint64_t payload_bytes) {
-  const Link* link = links_.of(endpoint);
+std::byte* Upcalls::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                                   uint64_t payload_bytes) {
+  const Link* link = layers_.links.of(endpoint);
   wire::AnswerKind kind;
   wire::ReplyHeader answer;
   Pending* pending = nullptr;
   const bool is_awaited = link != nullptr && wire::peek(header, &kind) &&
                           kind == wire::AnswerKind::reply && wire::decode(header, &answer).ok() &&
-                          slots_.find(answer.slot, answer.tag, &pending).ok() &&
+                          layers_.slots.find(answer.slot, answer.tag, &pending).ok() &&
                           pending != nullptr && pending->bytes == payload_bytes;
   return is_awaited ? pending->direct : nullptr;
 }
 
-fabric::Verdict Engine::on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
-  Link* link = links_.of(endpoint);
+fabric::Verdict Upcalls::on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
+  Link* link = layers_.links.of(endpoint);
   if (link == nullptr) return fabric::Verdict::taken;
   const auto take_placed = [&]() -> Status {
     wire::ReplyHeader answer;
     SKERRY_TRY(wire::decode(header, &answer));
-    SKERRY_TRY(links_.acknowledge(*link, answer));
+    SKERRY_TRY(layers_.links.acknowledge(*link, answer));
     Pending* pending = nullptr;
-    SKERRY_TRY(slots_.find(answer.slot, answer.tag, &pending));
+    SKERRY_TRY(layers_.slots.find(answer.slot, answer.tag, &pending));
     if (pending == nullptr) return {};
-    links_.got_through(*link);
-    slots_.complete(slots_.index_of(*pending), answer.code, {}, true, 0);
+    layers_.links.got_through(*link);
+    layers_.slots.complete(layers_.slots.index_of(*pending), answer.code, {}, true, 0);
     return {};
   };
   done_at_the_door(*link, take_placed());
@@ -108,24 +112,24 @@ fabric::Verdict Engine::on_placed(fabric::EndpointId endpoint, fabric::Bytes hea
 }
 
 // A put or get of the fabric's own finished.
-void Engine::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
-  Link* link = rma_.done(cookie, ok);
+void Upcalls::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
+  Link* link = layers_.rma.done(cookie, ok);
   if (link == nullptr) return;
-  if (ok) links_.got_through(*link);
-  links_.maybe_drained(*link);
+  if (ok) layers_.links.got_through(*link);
+  layers_.links.maybe_drained(*link);
 }
 
-void Engine::on_held(fabric::EndpointId endpoint) { links_.on_held(endpoint); }
+void Upcalls::on_held(fabric::EndpointId endpoint) { layers_.links.on_held(endpoint); }
 
-void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
-  links_.on_connected(endpoint, reply);
+void Upcalls::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
+  layers_.links.on_connected(endpoint, reply);
 }
 
-void Engine::on_writable(fabric::EndpointId endpoint) { links_.on_writable(endpoint); }
+void Upcalls::on_writable(fabric::EndpointId endpoint) { layers_.links.on_writable(endpoint); }
 
-void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
-                       std::string_view detail) {
-  links_.on_closed(endpoint, reason, detail);
+void Upcalls::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
+                        std::string_view detail) {
+  layers_.links.on_closed(endpoint, reason, detail);
 }
 
 }  // namespace skerry::operation
