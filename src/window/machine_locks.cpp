@@ -15,7 +15,6 @@ using lock::machine::Domain;
 using lock::machine::Home;
 using lock::machine::Mail;
 using lock::machine::Note;
-using lock::machine::Place;
 using lock::machine::Rest;
 using lock::machine::Tell;
 using lock::machine::Unit;
@@ -136,7 +135,7 @@ Status MachineLock::drive(Event event) {
 }
 
 Status MachineLock::perform(const Action& action, uint64_t* before) {
-  if (action.place == Place::node) {
+  if (action.place == lock::machine::Place::node) {
     *before = lock::machine::perform(locks_.on_node_.tail(index_), action);
     return {};
   }
