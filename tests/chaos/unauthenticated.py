@@ -58,8 +58,9 @@ class Ear(threading.Thread):
                 continue
             at = packet.find(b"SKRY\x01\x00")
             to_victim = packet[30:34] == bytes((10, 77, 0, VICTIM))
-            if at >= 0 and to_victim and len(packet) >= at + 8 + 36:
-                self.hellos.append(packet[at : at + 44])
+            hello_bytes = int.from_bytes(packet[at + 6 : at + 8], "little")
+            if at >= 0 and to_victim and len(packet) >= at + 8 + hello_bytes:
+                self.hellos.append(packet[at : at + 8 + hello_bytes])
 
 
 def rate(storm, seconds):
