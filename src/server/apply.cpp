@@ -26,6 +26,11 @@ std::string_view rmw_name(wire::Rmw op) {
   return "unknown";
 }
 
+// Where a shape begins that was checked. One without bytes may be said to lie anywhere.
+std::byte* target_of(const memory::Region& region, uint64_t offset, uint64_t shape_bytes) {
+  return shape_bytes == 0 ? region.base : region.base + offset;
+}
+
 }  // namespace
 
 Status Server::check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const {
@@ -102,7 +107,7 @@ Server::Outcome Server::apply_put(Client& client, const memory::Region& region,
       if (!failure->ok()) return Outcome::failed;
       memory::Cursor cursor(shape);
       cursor.seek(request_.shape.skip_bytes);
-      cursor.unpack(region.base + h.offset, payload);
+      cursor.unpack(target_of(region, h.offset, stream), payload);
     } else if (request_.has(wire::flag_vector)) {
       // Batched puts come here by the hundred thousand: one pass over the table, and nothing but
       // the bytes is touched. In order: puts of one origin may overlap, and the later one wins. A
@@ -221,7 +226,7 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
       cursor.seek(request_.shape.skip_bytes);
       if (gathers) {
         parts_.clear();
-        if (!cursor.gather(region.base + h.offset, bytes, most_parts, &parts_)) {
+        if (!cursor.gather(target_of(region, h.offset, stream), bytes, most_parts, &parts_)) {
           *failure = error(Code::invalid, "a strided get of ", bytes, " bytes in more than ",
                            most_parts, " places in one request");
           return Outcome::failed;
@@ -230,7 +235,7 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
         reply_gathered(client, parts_);
         return Outcome::answered;
       }
-      cursor.pack(room, region.base + h.offset);
+      cursor.pack(room, target_of(region, h.offset, stream));
     } else {
       fabric::Bytes rest;
       if (*failure = read_pieces(region, payload, &rest); !failure->ok()) return Outcome::failed;
