@@ -84,14 +84,14 @@ def end(process, grace_s=5):
 
 
 @contextlib.contextmanager
-def started(command, environment=None, **more):
+def started(command, environment=None, grace_s=0, **more):
     """A process of start() that ends with the block."""
     process = start(command, environment, **more)
     try:
         yield process
     finally:
         if process.poll() is None:
-            end(process, 0)
+            end(process, grace_s)
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe:
@@ -141,6 +141,16 @@ def run(command, limit_s, environment=None, on_line=None, before_end=None, **mor
     killer.join()
     seconds = time.monotonic() - began
     return Ended(None if late.is_set() else status, "".join(lines), seconds)
+
+
+def until(looks, condition, limit_s=60):
+    """What `looks` said when `condition` liked it. AssertionError if it never does."""
+    end_at = time.monotonic() + limit_s
+    while not condition(seen := looks()):
+        if time.monotonic() > end_at:
+            raise AssertionError(f"after {limit_s} s: {seen}")
+        time.sleep(0.1)
+    return seen
 
 
 def end_all():

@@ -12,8 +12,12 @@ import subprocess
 import sys
 import time
 import unittest
-from contextlib import contextmanager
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import running  # noqa: E402
+from running import until  # noqa: E402
 
 HOSTS = Path(__file__).resolve().parents[2] / "testbed/hosts.sh"
 LIMIT_S = 60
@@ -27,33 +31,11 @@ def on(host, *words, **options):
     )  # fmt: skip
 
 
-@contextmanager
 def job(what):
-    words = ["run", "-n", "6", "--hosts", "sk1:2,sk2:2,sk3:2"]
+    words = ["run", "-n", 6, "--hosts", "sk1:2,sk2:2,sk3:2"]
     words += ["--agent", os.environ["TESTBED_AGENT"], build / "bin/tests/looked_at", what]
-    process = subprocess.Popen(
-        [HOSTS, "exec", "sk0", build / "bin/skerry", *map(str, words)], start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def until(looks, condition):
-    end = time.monotonic() + LIMIT_S
-    while True:
-        seen = looks()
-        if condition(seen):
-            return seen
-        if time.monotonic() > end:
-            raise AssertionError(f"after {LIMIT_S} s: {seen}")
-        time.sleep(0.1)
+    shown = {"stdout": None, "stderr": None}
+    return running.started([HOSTS, "exec", "sk0", build / "bin/skerry", *words], grace_s=10, **shown)
 
 
 class Hosts(unittest.TestCase):

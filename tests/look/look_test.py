@@ -26,6 +26,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import running  # noqa: E402
+from running import until  # noqa: E402
 
 build = None
 LIMIT_S = 60
@@ -45,18 +46,6 @@ def job(what, ranks=2, nodes=1, environment=None, **options):
     shown = {"stdout": None, "stderr": None, **options}
     with running.started([build / "bin/skerry", *words], environment, **shown) as process:
         yield process
-
-
-def until(looks, condition):
-    """What `looks` said when `condition` liked it."""
-    end = time.monotonic() + LIMIT_S
-    while True:
-        seen = looks()
-        if condition(seen):
-            return seen
-        if time.monotonic() > end:
-            raise AssertionError(f"after {LIMIT_S} s: {seen}")
-        time.sleep(0.1)
 
 
 class Stacks(unittest.TestCase):
