@@ -152,7 +152,7 @@ class Segment {
   uint64_t offset_of(Rank rank, int32_t member) const;
   void index_local(const Layout& layout);
   void forget_local();
-  const memory::Region* find_sparse(Rank rank) const;
+  [[gnu::noinline]] const memory::Region* find_sparse(Rank rank) const;
   // Of an element of a local slice, for the fast paths; null if anything about it is not plain.
   const memory::Region* plain_element(Rank rank, uint64_t offset, ElementType type) const {
     const memory::Region* region = local(rank);
