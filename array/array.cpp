@@ -166,9 +166,8 @@ std::vector<PatchHolder> AnyArray::locate(const Patch& patch) const {
   const Impl& a = impl();
   a.check_patch(patch);
   std::vector<PatchHolder> holders;
-  a.layout.for_each_block(patch, [&](int b, const Patch& part) {
-    holders.push_back({a.rank_of_block(b), part});
-  });
+  a.layout.for_each_block(
+      patch, [&](int b, const Patch& part) { holders.push_back({a.rank_of_block(b), part}); });
   return holders;
 }
 

@@ -91,10 +91,10 @@ struct Mirror::Impl {
   explicit Impl(std::shared_ptr<const AnyArray::Impl> of)
       : array(std::move(of)),
         tiles(array->layout, detail::mirror_tile_edge(array->element_bytes)),
-        slot_bytes(round_up(
-            most_bytes(array->layout, detail::mirror_tile_edge(array->element_bytes),
-                       array->element_bytes),
-            page_bytes)) {
+        slot_bytes(
+            round_up(most_bytes(array->layout, detail::mirror_tile_edge(array->element_bytes),
+                                array->element_bytes),
+                     page_bytes)) {
     const auto& nodes = *array->nodes;
     const bool hosts = nodes.own_index() == 0;
     const auto count = static_cast<std::uint64_t>(tiles.tiles());

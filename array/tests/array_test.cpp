@@ -308,14 +308,9 @@ TEST(Types, TruthValuesAreStoredAndNotSummed) {
   a.get({5, 6, 0, 1}, one);
   a.get({5, 6, 1, 2}, one + 1);
   EXPECT_TRUE(!one[0] && one[1]);
-  for (const auto& call :
-       std::vector<std::function<void()>>{[&] {
-                                            a.acc({0, 9, 0, 40}, row);
-                                          },
-                                          [&] { a.scale(true); }, [&] { a.merge(); },
-                                          [&] {
-                                            a.read_inc({0, 0});
-                                          }}) {
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { a.acc({0, 9, 0, 40}, row); }, [&] { a.scale(true); }, [&] { a.merge(); },
+           [&] { a.read_inc({0, 0}); }}) {
     try {
       call();
       ADD_FAILURE() << "no error";
@@ -469,18 +464,16 @@ TEST(Errors, NameTheValueAndTheRemedy) {
 }
 
 TEST(Errors, TooMuchMemoryIsTheSameErrorEverywhere) {
-  expect_error(SKERRY_ERR_NO_MEMORY, "", [&] {
-    sk::Array<double>(world(), {std::int64_t{1} << 25, std::int64_t{1} << 25});
-  });
+  expect_error(SKERRY_ERR_NO_MEMORY, "",
+               [&] { sk::Array<double>(world(), {std::int64_t{1} << 25, std::int64_t{1} << 25}); });
   sk::Array<double> still_works(world(), {10, 10});
   still_works.fill(1);
 }
 
 TEST(Errors, MembersThatDisagreeAllLearnOfIt) {
   if (job->size() == 1) return;  // one rank agrees with itself
-  expect_error(SKERRY_ERR_INVALID, "different arrays", [&] {
-    sk::Array<double>(world(), {10, 10 + job->rank()});
-  });
+  expect_error(SKERRY_ERR_INVALID, "different arrays",
+               [&] { sk::Array<double>(world(), {10, 10 + job->rank()}); });
   try {
     sk::Array<double> refused(world(), {10, job->rank() ? 10 : -1});
     ADD_FAILURE() << "one member's shape is negative";
@@ -573,8 +566,7 @@ TEST(Tasks, BadInputIsAnErrorOnAll) {
   expect_error(SKERRY_ERR_INVALID, "edge", [&] { sk::Tasks refused(a, edges); });
   expect_error(SKERRY_ERR_INVALID, "negative", [&] { sk::Tasks refused(world(), -1); });
   if (job->size() > 1)
-    expect_error(SKERRY_ERR_INVALID, "different",
-                 [&] { sk::Tasks refused(world(), job->rank()); });
+    expect_error(SKERRY_ERR_INVALID, "different", [&] { sk::Tasks refused(world(), job->rank()); });
 }
 
 TEST(Groups, ArraysOfASubgroupLeaveOthersAlone) {

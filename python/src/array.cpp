@@ -370,8 +370,7 @@ void bind_parts(nb::module_& m) {
       .def(nb::init<std::vector<std::vector<std::int64_t>>>())
       .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
 
-  m.def(
-      "mirror", [](const PyArray& a) { return make_mirror(a.array); }, nb::arg("array"));
+  m.def("mirror", [](const PyArray& a) { return make_mirror(a.array); }, nb::arg("array"));
 
   nb::class_<Request>(m, "Request")
       .def("wait",

@@ -129,8 +129,8 @@ struct Quick {
     if (window == nullptr || origin == nullptr || bytes == 0) [[unlikely]]
       return;
     uint64_t offset = 0;
-    const memory::Region* const region =
-        of(window).epochs().find_quickly({rank, at, bytes}, kind, &offset);
+    const memory::Region* const region = of(window).epochs().find_quickly({rank, at, bytes}, kind,
+                                                                          &offset);
     if (region != nullptr) [[likely]]
       memory = region->base + offset;
   }

@@ -79,9 +79,9 @@ int skerry_window_update_vector(skerry_window* window, int rank, int type, int o
                                 const skerry_piece* pieces, uint64_t count) try {
   memory::Update what;
   if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
-  return with_pieces(
-      __builtin_return_address(0), window, pieces, count,
-      [&](auto read) { return of(window).accesses().update_vector(rank, what, read); });
+  return with_pieces(__builtin_return_address(0), window, pieces, count, [&](auto read) {
+    return of(window).accesses().update_vector(rank, what, read);
+  });
 }
 CAUGHT
 

@@ -91,8 +91,7 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   memory::NoteWait note(&control.member(job_->member_index()).waits);
   const memory::LockName name{segment_->id(), rank, index};
   note.tell(monotonic_ns(), name);
-  const memory::WaitSpan span(
-      &job_->spans(), [&] { return memory::text_of(name); }, name);
+  const memory::WaitSpan span(&job_->spans(), [&] { return memory::text_of(name); }, name);
   const lock::LockWait answer = lock::wait_for_lock(
       *mutex, holder, job_->rank(), slot, mine, control, caller,
       [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });

@@ -80,8 +80,8 @@ struct Context {
   EngineCounters counters;
   std::unique_ptr<RequestTrace> trace;  // null: none is written
 
-  session::Backlog backlog{};       // requests that wait for their link's connection
-  uint64_t requests_sent = 0;      // queued ones included
+  session::Backlog backlog{};  // requests that wait for their link's connection
+  uint64_t requests_sent = 0;  // queued ones included
 
   void assert_held() const { mutex.assert_held(); }
   const fabric::Capabilities& can() const { return fabric->capabilities(); }

@@ -104,9 +104,7 @@ struct Access {
     return remote.form == Side::Form::contiguous && local.form == Side::Form::contiguous;
   }
   // At the target.
-  uint64_t bytes() const {
-    return kind == wire::Kind::fetch_update ? result.bytes : local.bytes;
-  }
+  uint64_t bytes() const { return kind == wire::Kind::fetch_update ? result.bytes : local.bytes; }
   // As what it is recorded.
   memory::SpanKind span_kind() const {
     return kind == wire::Kind::put          ? memory::SpanKind::put

@@ -14,8 +14,8 @@ bool Rma::takes(const Access& access) const {
   // Without the second a late write of a broken connection might be placed after somebody else's:
   // such a fabric gets messages only.
   return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
-         access.local.bytes >= can.rma_from_bytes && !access.notify &&
-         !access.updates() && !access.target.by_message && access.is_contiguous();
+         access.local.bytes >= can.rma_from_bytes && !access.notify && !access.updates() &&
+         !access.target.by_message && access.is_contiguous();
 }
 
 Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key) {

@@ -253,8 +253,8 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
     SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0, Sender::Room::or_queue));
     wire::Request* r = nullptr;
     uint32_t index = 0;
-    SKERRY_TRY(arm(lock, link, wire::Kind::get, s.access.target, s.op, Slots::Wait::answered, &r,
-                   &index));
+    SKERRY_TRY(
+        arm(lock, link, wire::Kind::get, s.access.target, s.op, Slots::Wait::answered, &r, &index));
     if (r == nullptr) continue;
     r->extent_bytes = s.part;
     describe(*r, s.access, s.done, s.table.size());
@@ -533,8 +533,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   });
   const bool alone = only_this_matters(link) && !holds_back;
   memory::NoteWait note(context_.wait_note());
-  const memory::WaitSpan span(
-      context_.config.spans, [&] { return memory::text_of(name); }, name);
+  const memory::WaitSpan span(context_.config.spans, [&] { return memory::text_of(name); }, name);
   int64_t slice_ns = work.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
   while (!Operations::is_done(*op)) {
     const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;

@@ -57,7 +57,7 @@ class Transfers {
     uint8_t type = 0;
     uint64_t offset = 0;
     wire::Operands operands{};
-    uint64_t* result = nullptr;  // null: not wanted
+    uint64_t* result = nullptr;      // null: not wanted
     const Access* access = nullptr;  // with a guard, to be applied under a lock; null: none
     std::byte* into = nullptr;       // the answer's data goes here ...
     uint64_t bytes = 0;              // ... and is so long

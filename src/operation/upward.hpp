@@ -23,22 +23,22 @@ namespace skerry::operation {
 class Upward {
  public:
   // ---- what a thread that makes progress has to move ----
-  virtual bool is_held_back() const = 0;  // something, to be sent together
-  virtual void flush() = 0;               // it goes out, as far as that goes at once
-  virtual bool anyone_waits() const = 0;  // links want a connection
-  virtual void advance() = 0;             // gives them slots, as far as there are any
+  virtual bool is_held_back() const = 0;    // something, to be sent together
+  virtual void flush() = 0;                 // it goes out, as far as that goes at once
+  virtual bool anyone_waits() const = 0;    // links want a connection
+  virtual void advance() = 0;               // gives them slots, as far as there are any
   virtual int64_t patience_ns() const = 0;  // how long to sleep at most
   virtual bool any_unacknowledged() = 0;
   virtual void open_queued() = 0;
-  virtual bool queues() const = 0;     // as Links says
+  virtual bool queues() const = 0;    // as Links says
   virtual void release_unused() = 0;  // all has been quiet
 
   // ---- what a connection's life means for its requests ----
-  virtual bool send_batch(Link& link) = 0;       // as Batches::send
-  virtual bool send_queued(Link& link) = 0;      // as Sender::send_queued
-  virtual void resume_all(Link& link) = 0;       // it opened again: a break may have lost all
-  virtual void resume_queued(Link& link) = 0;    // it opened: nothing was lost
-  virtual void go_on(Link& link) = 0;            // it takes messages again
+  virtual bool send_batch(Link& link) = 0;     // as Batches::send
+  virtual bool send_queued(Link& link) = 0;    // as Sender::send_queued
+  virtual void resume_all(Link& link) = 0;     // it opened again: a break may have lost all
+  virtual void resume_queued(Link& link) = 0;  // it opened: nothing was lost
+  virtual void go_on(Link& link) = 0;          // it takes messages again
   virtual void abandon(Link& link, const Status& why) = 0;  // its server is lost
 
   // ---- requests on their way out ----

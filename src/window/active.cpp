@@ -39,8 +39,7 @@ Status Epochs::post(std::span<const Rank> ranks, uint32_t promises) {
   SKERRY_TRY(check_promises(promises, no_check | no_store | no_put, "post"));
   SKERRY_TRY(check_group(ranks));
   if (exposure_.is_open())
-    return error(Code::invalid, "rank ", job_.rank(),
-                 " posts again: wait for the last post first");
+    return error(Code::invalid, "rank ", job_.rank(), " posts again: wait for the last post first");
   return exposure_.post(ranks);
 }
 

@@ -73,9 +73,7 @@ void Epochs::forget_targets() {
   targets_.clear();
 }
 
-Status Epochs::finish_all() {
-  return context_.done_there(no_rank, completion_.wait_issued());
-}
+Status Epochs::finish_all() { return context_.done_there(no_rank, completion_.wait_issued()); }
 
 // Where several threads call: a thread takes or gives back this lock right now, outside `state`.
 void Epochs::await_settled(const Target& target, State& state) const {

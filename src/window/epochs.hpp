@@ -95,8 +95,8 @@ class Epochs final : private job::AskedLock {
       return nullptr;
     const memory::Region& region = *target->plain;
     if (__builtin_mul_overflow(place.at, target->unit, offset) || *offset < target->plain_from ||
-        *offset > region.bytes || place.bytes > region.bytes - *offset ||
-        job_.spans().is_due(kind)) [[unlikely]]
+        *offset > region.bytes || place.bytes > region.bytes - *offset || job_.spans().is_due(kind))
+        [[unlikely]]
       return nullptr;
     job_.local_counters().add(place.bytes);
     return &region;

@@ -88,7 +88,7 @@ class Memory {
   memory::Moved moved_;           // of created: its own pages that are shared now
   uint64_t most_bytes_ = 0;       // of a member's memory
   PerMember bytes_, unit_;
-  std::mutex areas_mutex_;  // threads may attach and detach at the same time
+  std::mutex areas_mutex_;                // threads may attach and detach at the same time
   std::vector<const void*> empty_areas_;  // of dynamic: attached with no bytes
 };
 

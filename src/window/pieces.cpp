@@ -120,7 +120,7 @@ Status Accesses::move_pieces(const Target& target, std::span<const VectorPiece> 
 // costs a lock and, in memory that the program gave, two system calls. A stripe, and no more, so
 // that all of it changes as a whole, as short pieces do that go alone.
 Status Accesses::update_pieces(const Target& target, const memory::Update& what,
-                             std::span<const VectorPiece> pieces) const {
+                               std::span<const VectorPiece> pieces) const {
   alignas(64) std::array<std::byte, memory::stripe_bytes> gathered;
   uint64_t begin = 0, bytes = 0;
   const auto flush = [&] {
@@ -193,9 +193,8 @@ Status Accesses::run_strided(Rank rank, wire::Kind kind, uint64_t offset, const 
   if (!stream_bytes(there, &bytes) || bytes == 0) return {};
   const bool is_put = kind == wire::Kind::put;
   if (target->plain != nullptr && target->plain == target->region && context_.check == nullptr) {
-    const memory::CallSpan call(&context_.job.spans(),
-                                is_put ? memory::SpanKind::put : memory::SpanKind::get, rank,
-                                bytes);
+    const memory::CallSpan call(
+        &context_.job.spans(), is_put ? memory::SpanKind::put : memory::SpanKind::get, rank, bytes);
     context_.job.local_counters().add(bytes);
     std::byte* const memory = target->plain->base + offset;
     if (is_put) completion_.will_store();

@@ -35,7 +35,8 @@ def job(what):
     words = ["run", "-n", 6, "--hosts", "sk1:2,sk2:2,sk3:2"]
     words += ["--agent", os.environ["TESTBED_AGENT"], build / "bin/tests/looked_at", what]
     shown = {"stdout": None, "stderr": None}
-    return running.started([HOSTS, "exec", "sk0", build / "bin/skerry", *words], grace_s=10, **shown)
+    command = [HOSTS, "exec", "sk0", build / "bin/skerry", *words]
+    return running.started(command, grace_s=10, **shown)
 
 
 class Hosts(unittest.TestCase):

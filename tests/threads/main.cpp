@@ -62,8 +62,8 @@ int put_freed(skerry_job* job, int target, const void* origin, uint64_t bytes) {
   from.base = static_cast<std::byte*>(const_cast<void*>(origin));
   from.bytes = to.bytes = bytes;
   const SegmentId never_allocated{0, 0x7fff'ffff};
-  return capi::done(capi::of(job)->engine().issue(operation::Access::put(
-      {target, never_allocated}, to, from, operation::Mode::blocking)));
+  return capi::done(capi::of(job)->engine().issue(
+      operation::Access::put({target, never_allocated}, to, from, operation::Mode::blocking)));
 }
 
 void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,

@@ -106,8 +106,7 @@ TEST(Spans, AWaitIsRecordedWithItsTextAndLockIfItIsLong) {
   const std::string text(100, 'x');
   const LockName lock{{5, 6}, 7, 8};
   {
-    const WaitSpan span(
-        &spans, [&] { return text; }, lock);
+    const WaitSpan span(&spans, [&] { return text; }, lock);
     pass(2 * Spans::shortest_wait_ns);
   }
   ASSERT_EQ(recorded(spans), 1);

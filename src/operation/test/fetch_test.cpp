@@ -125,8 +125,8 @@ TEST_F(FetchTest, AnAnswerOfTheWrongLengthIsNoAnswer) {
     there.bytes = from.bytes = to.bytes = 8;
     from.base = reinterpret_cast<std::byte*>(operands.data());
     to.base = reinterpret_cast<std::byte*>(result.data());
-    const Status status = engine_->issue(Access::fetch_update(
-        {1, segment}, there, from, to, {ElementType::uint64}, Mode::blocking));
+    const Status status = engine_->issue(
+        Access::fetch_update({1, segment}, there, from, to, {ElementType::uint64}, Mode::blocking));
     EXPECT_NE(status.message().find("does not speak our protocol"), std::string::npos);
   });
   ASSERT_TRUE(until([&] { return !one().got.empty(); }));
