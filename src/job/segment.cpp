@@ -562,7 +562,8 @@ bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, cons
 bool Segment::update_here(Rank rank, uint64_t offset, ElementType type, Operation operation,
                           const void* origin, void* old) {
   const memory::Region* region = plain_element(rank, offset, type);
-  if (region == nullptr || job_->spans().is_due(SpanKind::fetch_update) ||
+  const SpanKind kind = old == nullptr ? SpanKind::accumulate : SpanKind::fetch_update;
+  if (region == nullptr || job_->spans().is_due(kind) ||
       memory::update_one(*region, offset, origin, type, operation, old, job_->stripes()) !=
           LockResult::locked) [[unlikely]]
     return false;
