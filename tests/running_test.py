@@ -2,8 +2,8 @@
 """How running.py ends programs that take too long, and what it says of others."""
 
 import sys
-import time
 import unittest
+import uuid
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent))
@@ -33,13 +33,13 @@ class Run(unittest.TestCase):
         def look(process):
             seen.extend(running.descendants(process.pid))
 
-        ended = running.run(["sh", "-c", DEAF], 2, before_end=look)
+        def is_there(_, line):
+            return 0 if line.startswith("deaf") else None
+
+        ended = running.run(["sh", "-c", DEAF], 60, on_line=is_there, before_end=look)
         self.assertIsNone(ended.status)
         self.assertGreaterEqual(len(seen), 2)
-        deadline = time.monotonic() + 60
-        while any(map(lives, seen)):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        running.until(lambda: list(filter(lives, seen)), lambda left: not left)
 
     def test_a_line_may_leave_less_time(self):
         def watch(_, line):
@@ -50,11 +50,10 @@ class Run(unittest.TestCase):
         self.assertEqual(ended.output, "done\n")
 
     def test_marked_processes(self):
-        with running.started(["sleep", "1000"], {"SKERRY_USER_MARK": "only-this-test"}) as one:
-            while not running.marked("SKERRY_USER_MARK=only-this-test"):
-                time.sleep(0.01)
-            self.assertEqual(running.marked("SKERRY_USER_MARK=only-this-test"), [one.pid])
-        self.assertEqual(running.marked("SKERRY_USER_MARK=only-this-test"), [])
+        name, value = "SKERRY_USER_MARK", uuid.uuid4().hex  # other builds run this test, too
+        with running.started(["sleep", "1000"], {name: value}) as one:
+            running.until(lambda: running.marked(f"{name}={value}"), [one.pid].__eq__)
+        self.assertEqual(running.marked(f"{name}={value}"), [])
 
 
 if __name__ == "__main__":

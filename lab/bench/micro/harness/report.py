@@ -102,15 +102,14 @@ def targets_met(records: list[dict]) -> str:
     return f"{sum(record['met'] for record in judged)} of {len(judged)} targets met"
 
 
-def save(path: Path, records: list[dict], machine: dict, notes: list[str]) -> None:
+def save(path: Path, records: list[dict], machine: dict, notes: list[str], **facts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps({"machine": machine, "notes": notes, "rows": records}, indent=1) + "\n"
-    )
+    described = {"machine": machine, "notes": notes, **facts, "rows": records}
+    path.write_text(json.dumps(described, indent=1) + "\n")
 
 
 # What a record may lack.
-BLANK = {"unit": "", "limit": None, "ratio": None, "limit_name": ""}
+BLANK = {"value": None, "unit": "", "limit": None, "ratio": None, "limit_name": ""}
 BLANK |= {"peers": {}, "target": "", "met": None}
 
 
@@ -119,14 +118,12 @@ def publish(
 ) -> None:
     """Writes records, each with a name and a value at least, beside what machine they are of, and
     prints them as a table. columns: what else it shows of each."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    described = {"machine": {**machine.describe(), "load": round(machine.load(), 2)}}
-    described |= {"notes": notes, **facts, "rows": records}
-    path.write_text(json.dumps(described, indent=1) + "\n")
+    where = {**machine.describe(), "load": round(machine.load(), 2)}
+    save(path, records, where, notes, **facts)
     shown = []
     for record in records:
         known = {name: value for name, value in record.items() if value is not None}
         more = {name: record[name] for name in columns if name in record}
-        shown.append({**BLANK, "value": None, **known, **({"peers": more} if columns else {})})
+        shown.append({**BLANK, **known, **({"peers": more} if columns else {})})
     print(table(shown))
     print(f"\n{targets_met(records)}; {path}")
