@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include "launcher/child.hpp"
 #include "launcher/helper_program.hpp"
+#include "launcher/lookout_name.hpp"
 
 namespace skerry::launcher {
 
@@ -35,11 +34,8 @@ Lookout::~Lookout() {
 }
 
 void Lookout::open() {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = lookout_name(getpid());
-  std::memcpy(address.sun_path, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  sockaddr_un address;
+  const socklen_t length = lookout_address(getpid(), &address);
   UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(made.get(), 8) != 0)
@@ -63,7 +59,7 @@ void Lookout::accept_one() {
   visitor.link = std::make_unique<Link>(
       loop_, std::move(socket), job::max_control_payload, [](const Frame&) {},
       [](const std::string&) {});
-  visitor.deadline = loop_.after(patience, [this, request] { dismiss(request); });
+  (void)loop_.after(patience, [this, request] { dismiss(request); });
   launcher_.send(FrameWriter(FrameType::look_wanted).u32(request).finish());
 }
 

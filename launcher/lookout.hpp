@@ -11,15 +11,12 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <list>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "launcher/event_loop.hpp"
 #include "launcher/link.hpp"
-#include "launcher/lookout_name.hpp"
 
 namespace skerry::launcher {
 
@@ -40,7 +37,6 @@ class Lookout {
   struct Visitor {
     uint32_t request = 0;
     std::unique_ptr<Link> link;  // ended: to be removed
-    EventLoop::TimerId deadline = 0;
   };
   // skerry-look at work.
   struct Report {

@@ -27,11 +27,8 @@ launcher::UniqueFd agent_of(const RankView& rank) {
   pid_t pid = rank.process->pid();
   if (stat(concat("/proc/", pid).c_str(), &owner) != 0) return {};
   for (pid = parent_of(pid); pid > 1; pid = parent_of(pid)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string name = launcher::lookout_name(pid);
-    std::memcpy(address.sun_path, name.data(), name.size());
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    sockaddr_un address;
+    const socklen_t length = launcher::lookout_address(pid, &address);
     launcher::UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ucred peer{};
     socklen_t bytes = sizeof peer;

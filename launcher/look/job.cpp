@@ -183,9 +183,7 @@ std::optional<Wait> wait_of(const RankView& rank) {
     wait.since_ns = note.since_ns;
     wait.text.assign(note.text, strnlen(note.text, sizeof note.text));
     if (note.lock_segment != 0)
-      wait.lock = {SegmentId{static_cast<uint32_t>(note.lock_segment >> 32),
-                             static_cast<uint32_t>(note.lock_segment)},
-                   static_cast<Rank>(note.lock_place >> 32),
+      wait.lock = {SegmentId::unpacked(note.lock_segment), static_cast<Rank>(note.lock_place >> 32),
                    static_cast<uint32_t>(note.lock_place)};
     return wait;
   }
@@ -227,17 +225,14 @@ std::optional<Slice> slice_of(const JobView& job, uint64_t segment, Rank rank) {
   return std::nullopt;
 }
 
-Holders holders_of(const JobView& job, const memory::LockName& lock) {
+namespace {
+
+// Of a lock on the node of `home`, from what its Mutex says.
+Holders holders_from(const RankView& home, uint64_t lock_word, uint64_t name) {
   Holders out;
-  const auto slice = slice_of(job, lock.segment.packed(), lock.rank);
-  if (!slice || lock.index >= slice->bytes / sizeof(lock::Mutex)) return out;
-  const uint64_t at = slice->address + uint64_t{lock.index} * sizeof(lock::Mutex);
-  const Process& process = *slice->home->process;
-  uint64_t name = 0;
-  if (!process.read(at + offsetof(lock::Mutex, word), &out.word) ||
-      !process.read(at + offsetof(lock::Mutex, name), &name))
-    return out;
   out.is_known = true;
+  out.word = lock_word;
+  const Process& process = *home.process;
   const uint64_t word = out.word & ~lock::open_word;
   if (word == 0) return out;
   if (!lock::shares(word)) {
@@ -246,11 +241,11 @@ Holders holders_of(const JobView& job, const memory::LockName& lock) {
   }
   out.unnamed = out.word & ~(lock::open_word | lock::shared_bit | lock::biased_bit);
   if (!lock::is_biased(out.word)) return out;
-  const memory::ControlLayout layout = layout_of(*slice->home);
+  const memory::ControlLayout layout = layout_of(home);
   for (uint32_t k = 0; k < layout.members; ++k) {
-    const uint64_t line = slice->home->control + layout.reader_lines_offset +
-                          k * sizeof(lock::ReaderLine) + name % lock::ReaderLine::flags * 8;
-    const uint64_t member = member_at(layout, slice->home->control, k);
+    const uint64_t line = home.control + layout.reader_lines_offset + k * sizeof(lock::ReaderLine) +
+                          name % lock::ReaderLine::flags * 8;
+    const uint64_t member = member_at(layout, home.control, k);
     uint64_t flag = 0;
     Rank rank = no_rank;
     if (process.read(line, &flag) && flag == name &&
@@ -260,9 +255,22 @@ Holders holders_of(const JobView& job, const memory::LockName& lock) {
   return out;
 }
 
-std::vector<HeldLock> locks_held(const JobView& job) {
+}  // namespace
+
+Holders holders_of(const JobView& job, const memory::LockName& lock) {
+  const auto slice = slice_of(job, lock.segment.packed(), lock.rank);
+  if (!slice || lock.index >= slice->bytes / sizeof(lock::Mutex)) return {};
+  const uint64_t at = slice->address + uint64_t{lock.index} * sizeof(lock::Mutex);
+  uint64_t word = 0, name = 0;
+  if (!slice->home->process->read(at + offsetof(lock::Mutex, word), &word) ||
+      !slice->home->process->read(at + offsetof(lock::Mutex, name), &name))
+    return {};
+  return holders_from(*slice->home, word, name);
+}
+
+std::vector<LockSample> locks_held(const JobView& job) {
   constexpr uint64_t most_locks = 1 << 14;  // of a slice: whoever looks is not to read for seconds
-  std::vector<HeldLock> held;
+  std::vector<LockSample> held;
   for (const RankView& rank : job.ranks) {
     if (rank.member != 0) continue;  // once a node
     for (const auto& [id, segment] : rank.segments) {
@@ -275,12 +283,13 @@ std::vector<HeldLock> locks_held(const JobView& job) {
         if (!rank.process->read(segment.address + slice.offset, locks.data(), locks.size()))
           continue;
         for (uint32_t k = 0; (k + 1) * sizeof(lock::Mutex) <= locks.size(); ++k) {
-          uint64_t word = 0;
-          std::memcpy(&word, locks.data() + k * sizeof(lock::Mutex), sizeof word);
+          const std::byte* const at = locks.data() + k * sizeof(lock::Mutex);
+          uint64_t word = 0, name = 0;
+          std::memcpy(&word, at + offsetof(lock::Mutex, word), sizeof word);
+          std::memcpy(&name, at + offsetof(lock::Mutex, name), sizeof name);
           if ((word & ~lock::open_word) != 0)
-            held.push_back({{SegmentId{static_cast<uint32_t>(id >> 32), static_cast<uint32_t>(id)},
-                             slice.rank, k},
-                            word & ~lock::open_word});
+            held.push_back(
+                {{SegmentId::unpacked(id), slice.rank, k}, holders_from(rank, word, name)});
         }
       }
     }

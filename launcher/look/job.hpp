@@ -63,12 +63,13 @@ struct Holders {
 };
 Holders holders_of(const JobView& job, const memory::LockName& lock);
 
-// Locks of the fair queue that somebody holds, of homes on this machine.
-struct HeldLock {
+// Locks of the fair queue that somebody holds, of homes on this machine; of each slice the first
+// ones.
+struct LockSample {
   memory::LockName lock;
-  uint64_t word = 0;
+  Holders holders;
 };
-std::vector<HeldLock> locks_held(const JobView& job);
+std::vector<LockSample> locks_held(const JobView& job);
 
 // The slice of `rank` of a segment. None: it is on another machine, or was freed.
 struct Slice {

@@ -55,7 +55,7 @@ std::vector<operation::NodeTraffic> traffic_of(const RankView& rank,
   return to;
 }
 
-RankSample sample_rank(const RankView& rank, uint64_t held) {
+RankSample sample_rank(const RankView& rank) {
   RankSample out;
   out.time_ns = monotonic_ns();
   out.rank = rank.rank;
@@ -73,7 +73,6 @@ RankSample sample_rank(const RankView& rank, uint64_t held) {
   out.values[fences] = engine.fences;
   out.values[collectives] = local.collectives;
   out.values[queued] = count_queued(rank, layout_of(rank));
-  out.values[locks_taken] = held;
   const Resident memory = resident(out.pid);
   out.values[own_bytes] = memory.own_bytes;
   out.values[shared_bytes] = memory.shared_bytes;
@@ -102,6 +101,14 @@ NodeSample sample_node(const RankView& leader) {
   return out;
 }
 
+void count_locks(Sample* sample) {
+  std::map<Rank, uint64_t> held;
+  for (const LockSample& each : sample->locks)
+    if (!lock::shares(each.holders.word) && each.holders.ranks.size() == 1)
+      ++held[each.holders.ranks.front()];
+  for (RankSample& rank : sample->ranks) rank.values[locks_taken] = held[rank.rank];
+}
+
 }  // namespace
 
 const RankSample* Sample::find(Rank rank) const {
@@ -109,11 +116,13 @@ const RankSample* Sample::find(Rank rank) const {
   return found != ranks.end() && found->rank == rank ? &*found : nullptr;
 }
 
+const LockSample* Sample::find(const memory::LockName& lock) const {
+  const auto found = std::ranges::find(locks, lock, &LockSample::lock);
+  return found != locks.end() ? &*found : nullptr;
+}
+
 Holders Sample::holders_of(const memory::LockName& lock) const {
-  for (const LockSample& each : locks)
-    if (each.lock.segment == lock.segment && each.lock.rank == lock.rank &&
-        each.lock.index == lock.index)
-      return each.holders;
+  if (const LockSample* const seen = find(lock); seen != nullptr) return seen->holders;
   Holders none;
   none.is_known = find(lock.rank) != nullptr;
   return none;
@@ -126,16 +135,18 @@ Sample take_sample(const JobView& job) {
   out.all_ranks = job.all_ranks();
   out.all_nodes = job.nodes();
   out.age_ns = monotonic_ns() - job.ranks.front().panel.started_ns;
-  std::map<Rank, uint64_t> held;
-  for (const HeldLock& each : locks_held(job)) {
-    out.locks.push_back({each.lock, holders_of(job, each.lock)});
-    if (!lock::shares(each.word)) ++held[lock::rank_of(each.word)];
-  }
+  out.locks = locks_held(job);
   for (const RankView& rank : job.ranks) {
-    const auto own = held.find(rank.rank);
-    out.ranks.push_back(sample_rank(rank, own == held.end() ? 0 : own->second));
+    out.ranks.push_back(sample_rank(rank));
     if (rank.member == 0) out.nodes.push_back(sample_node(rank));
   }
+  // What somebody waits for is asked for by name: locks_held knows the first of a slice.
+  for (const RankSample& rank : out.ranks) {
+    if (!rank.wait || !rank.wait->lock || out.find(rank.wait->lock) != nullptr) continue;
+    Holders holders = holders_of(job, rank.wait->lock);
+    if (holders.is_known) out.locks.push_back({rank.wait->lock, std::move(holders)});
+  }
+  count_locks(&out);
   return out;
 }
 
@@ -145,20 +156,11 @@ void merge(Sample&& other, Sample* one) {
       if (std::ranges::find(*to, each.*key, key) == to->end()) to->push_back(std::move(each));
     std::ranges::sort(*to, {}, key);
   };
-  // A rank holds locks of homes on several machines.
-  for (RankSample& each : one->ranks)
-    if (const RankSample* const theirs = other.find(each.rank); theirs == nullptr)
-      for (const LockSample& lock : other.locks)
-        each.values[locks_taken] += !lock::shares(lock.holders.word) &&
-                                    lock.holders.ranks == std::vector<Rank>{each.rank};
-  for (RankSample& each : other.ranks)
-    for (const LockSample& lock : one->locks)
-      each.values[locks_taken] += !lock::shares(lock.holders.word) &&
-                                  lock.holders.ranks == std::vector<Rank>{each.rank};
   for (LockSample& each : other.locks)
     if (one->find(each.lock.rank) == nullptr) one->locks.push_back(std::move(each));
   add(other.ranks, &one->ranks, &RankSample::rank);
   add(other.nodes, &one->nodes, &NodeSample::node);
+  count_locks(one);  // a rank holds locks of homes on several machines
 }
 
 }  // namespace skerry::look

@@ -54,19 +54,16 @@ struct NodeSample {
   int64_t time_ns = 0;
   uint64_t values[node_values] = {};
 };
-struct LockSample {
-  memory::LockName lock;
-  Holders holders;
-};
 struct Sample {
   std::string job, program;
   int32_t all_ranks = 0, all_nodes = 0;  // of the job
   int64_t age_ns = 0;
   std::vector<RankSample> ranks;            // ascending; those that are seen
   std::vector<NodeSample> nodes;            // ascending; those whose data server is seen
-  std::vector<LockSample> locks;            // of seen homes, those that somebody holds
+  std::vector<LockSample> locks;            // of seen homes, those held or waited for
   std::vector<std::string> remarks;         // a line for each host that did not answer
   const RankSample* find(Rank rank) const;  // null: it is not seen
+  const LockSample* find(const memory::LockName& lock) const;  // the same
   Holders holders_of(const memory::LockName& lock) const;
 };
 Sample take_sample(const JobView& job);  // of this machine

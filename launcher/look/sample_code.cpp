@@ -9,7 +9,7 @@ using job::FrameReader;
 using job::FrameWriter;
 
 constexpr uint32_t version = 1;
-constexpr uint32_t most_entries = 10'000'000;  // of a list
+constexpr uint32_t most_nodes = 10'000'000;
 
 void write(const memory::LockName& lock, FrameWriter* to) {
   to->u64(lock.segment.packed()).u32(static_cast<uint32_t>(lock.rank)).u32(lock.index);
@@ -17,8 +17,7 @@ void write(const memory::LockName& lock, FrameWriter* to) {
 memory::LockName read_lock(FrameReader* from) {
   const uint64_t segment = from->u64();
   const auto rank = static_cast<Rank>(from->u32());
-  return {
-      {static_cast<uint32_t>(segment >> 32), static_cast<uint32_t>(segment)}, rank, from->u32()};
+  return {SegmentId::unpacked(segment), rank, from->u32()};
 }
 
 void write(const RankSample& rank, FrameWriter* to) {
@@ -107,7 +106,7 @@ Status decode(std::span<const std::byte> bytes, Sample* sample) {
   sample->all_nodes = static_cast<int32_t>(from.u32());
   sample->age_ns = static_cast<int64_t>(from.u64());
   const auto nodes = static_cast<uint32_t>(sample->all_nodes);
-  if (nodes > most_entries) return error(Code::invalid, "its report is damaged");
+  if (nodes > most_nodes) return error(Code::invalid, "its report is damaged");
   for (uint32_t count = from.u32(); count > 0 && from.ok(); --count)
     sample->ranks.push_back(read_rank(&from, sample->all_nodes));
   for (uint32_t count = from.u32(); count > 0 && from.ok(); --count) {

@@ -223,8 +223,7 @@ class Trace {
     std::string text;
     for (const Rank holder : holders_of(job_, lock).ranks)
       text += concat(text.empty() ? "rank " : ", rank ", holder);
-    holders_[{lock.segment.packed(), uint64_t{static_cast<uint32_t>(lock.rank)} << 32 |
-                                         lock.index}] = {monotonic_ns(), text};
+    holders_[{lock.segment.packed(), lock.place()}] = {monotonic_ns(), text};
     return text;
   }
   // A row of the viewer for each thread; the rank's first one, and no_thread, have its number.
@@ -314,35 +313,29 @@ int trace_main(const std::vector<std::string>& words) {
   }
   for (const int signal : {SIGINT, SIGTERM})
     (void)std::signal(signal, [](int) { is_told_to_end = 1; });
-  uint64_t recorded = 0, lost = 0;
-  bool is_refused = false;
-  {
-    Trace trace(file, job);
-    const int64_t end_ns = monotonic_ns() + static_cast<int64_t>(seconds * 1e9);
-    int64_t count_ns = monotonic_ns();
-    constexpr int64_t count_every_ns = 20'000'000;
-    for (bool lives = true; lives && is_told_to_end == 0 && monotonic_ns() < end_ns;) {
-      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(every_ms));
-      trace.look();
-      if (monotonic_ns() - count_ns < count_every_ns) continue;
-      count_ns = monotonic_ns();
-      lives = trace.look_at_counters();
-    }
-    is_refused = trace.is_refused();
-    trace.finish();
-    recorded = trace.recorded();
-    lost = trace.lost();
+  Trace trace(file, job);
+  const int64_t end_ns = monotonic_ns() + static_cast<int64_t>(seconds * 1e9);
+  int64_t count_ns = monotonic_ns();
+  constexpr int64_t count_every_ns = 20'000'000;
+  for (bool lives = true; lives && is_told_to_end == 0 && monotonic_ns() < end_ns;) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(every_ms));
+    trace.look();
+    if (monotonic_ns() - count_ns < count_every_ns) continue;
+    count_ns = monotonic_ns();
+    lives = trace.look_at_counters();
   }
+  const bool is_refused = trace.is_refused();
+  trace.finish();
   if (std::fclose(file) != 0) {
     std::fprintf(stderr, "skerry trace: %s is not complete: %s\n", path.c_str(),
                  std::strerror(errno));
     return 1;
   }
   std::printf("%s: %llu spans of %zu ranks\n", path.c_str(),
-              static_cast<unsigned long long>(recorded), job.ranks.size());
-  if (lost > 0)
+              static_cast<unsigned long long>(trace.recorded()), job.ranks.size());
+  if (trace.lost() > 0)
     std::printf("%llu more were written over before they were read: give a smaller --every-ms\n",
-                static_cast<unsigned long long>(lost));
+                static_cast<unsigned long long>(trace.lost()));
   if (is_refused)
     std::printf("some ranks have ended, or the kernel forbids to switch their recording on\n");
   if (static_cast<int32_t>(job.ranks.size()) < job.all_ranks())

@@ -269,9 +269,7 @@ Status Broker::detach(const Request& request) {
       segments_.erase(found);
     }
     releases_.fetch_add(1, std::memory_order_release);
-    if (on_release_)
-      on_release_(
-          SegmentId{static_cast<uint32_t>(request.id >> 32), static_cast<uint32_t>(request.id)});
+    if (on_release_) on_release_(SegmentId::unpacked(request.id));
     release(&gone);
   }
   return {};

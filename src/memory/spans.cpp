@@ -33,12 +33,13 @@ std::string_view to_string(SpanKind kind) {
 
 Spans::~Spans() { delete ring.load(std::memory_order_relaxed); }
 
-// Null: recording is over, or there is no memory for it.
-Span* Spans::next(int64_t now_ns, uint64_t* number) {
-  int64_t end_ns = until_ns.load(std::memory_order_relaxed);
-  if (now_ns >= end_ns) {
+// A record that says of nothing but time; its number is still to be stored. Null: recording is
+// over, or there is no memory for it.
+Span* Spans::next(SpanKind kind, int64_t begin_ns, int64_t end_ns, uint64_t* number) {
+  int64_t last_ns = until_ns.load(std::memory_order_relaxed);
+  if (end_ns >= last_ns) {
     // A reader that goes on sets it anew.
-    until_ns.compare_exchange_strong(end_ns, 0, std::memory_order_relaxed);
+    until_ns.compare_exchange_strong(last_ns, 0, std::memory_order_relaxed);
     return nullptr;
   }
   SpanRing* to = ring.load(std::memory_order_acquire);
@@ -52,6 +53,15 @@ Span* Spans::next(int64_t now_ns, uint64_t* number) {
   Span& span = to->spans[*number % SpanRing::size];
   span.number.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
+  span.begin_ns = begin_ns;
+  span.end_ns = end_ns;
+  span.bytes = 0;
+  span.target = no_rank;
+  span.kind = kind;
+  span.thread = this_thread();
+  span.of = 1;
+  span.lock_segment = 0;
+  span.text[0] = 0;
   return &span;
 }
 
@@ -68,34 +78,21 @@ void Spans::record(SpanKind kind, int64_t begin_ns, Rank target, uint64_t bytes)
   pace.left.store(left_out, std::memory_order_relaxed);
   pace.of.store(left_out + 1, std::memory_order_relaxed);
   uint64_t number = 0;
-  Span* const span = next(end_ns, &number);
+  Span* const span = next(kind, begin_ns, end_ns, &number);
   if (span == nullptr) return;
-  span->begin_ns = begin_ns;
-  span->end_ns = end_ns;
   span->bytes = bytes;
   span->target = target;
-  span->kind = kind;
-  span->thread = this_thread();
   span->of = of;
-  span->lock_segment = 0;
-  span->text[0] = 0;
   span->number.store(number, std::memory_order_release);
 }
 
 void Spans::record_wait(int64_t begin_ns, int64_t end_ns, std::string_view text,
                         const LockName& lock) {
   uint64_t number = 0;
-  Span* const span = next(end_ns, &number);
+  Span* const span = next(SpanKind::waited, begin_ns, end_ns, &number);
   if (span == nullptr) return;
-  span->begin_ns = begin_ns;
-  span->end_ns = end_ns;
-  span->bytes = 0;
-  span->target = no_rank;
-  span->kind = SpanKind::waited;
-  span->thread = this_thread();
-  span->of = 1;
   span->lock_segment = lock ? lock.segment.packed() : 0;
-  span->lock_place = uint64_t{static_cast<uint32_t>(lock.rank)} << 32 | lock.index;
+  span->lock_place = lock.place();
   const size_t length = std::min<size_t>(text.size(), Span::text_bytes - 1);
   std::memcpy(span->text, text.data(), length);
   span->text[length] = 0;

@@ -49,7 +49,7 @@ struct alignas(64) Span {
   uint32_t thread;        // of the process, from 0, in the order of their first records
   uint32_t of;            // calls of its kind that it stands for, this one among them
   uint64_t lock_segment;  // waited: SegmentId::packed of a lock; 0: none
-  uint64_t lock_place;    // of that: rank << 32 | index
+  uint64_t lock_place;    // LockName::place
   char text[text_bytes];  // waited: zero-terminated, cut
 };
 static_assert(sizeof(Span) == 128 && offsetof(Span, lock_segment) == 48);
@@ -99,7 +99,7 @@ class Spans : public SpanSwitch {
     std::atomic<uint32_t> of{1};    // calls that the next record stands for
     std::atomic<int64_t> last_ns{0};
   };
-  Span* next(int64_t now_ns, uint64_t* number);
+  Span* next(SpanKind kind, int64_t begin_ns, int64_t end_ns, uint64_t* number);
 
   std::array<Pace, span_kinds> pace_;
 };

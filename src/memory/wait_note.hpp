@@ -26,6 +26,8 @@ struct LockName {
   Rank rank = no_rank;
   uint32_t index = 0;
   explicit operator bool() const { return rank != no_rank; }
+  uint64_t place() const { return uint64_t{static_cast<uint32_t>(rank)} << 32 | index; }
+  friend bool operator==(const LockName&, const LockName&) = default;
 };
 inline std::string text_of(const LockName& lock) {
   return concat("lock ", lock.index, " of rank ", lock.rank);
@@ -35,7 +37,7 @@ struct alignas(64) WaitNote {
   static constexpr uint32_t text_bytes = 96;
   std::atomic<int64_t> since_ns;       // monotonic clock; 0: no wait
   std::atomic<uint64_t> lock_segment;  // SegmentId::packed; 0: it waits for no lock
-  std::atomic<uint64_t> lock_place;    // of that: rank << 32 | index
+  std::atomic<uint64_t> lock_place;    // LockName::place
   uint64_t reserved;                   // 0
   // In words, so that threads may race for it; zeros behind it, unless it fills them.
   std::array<std::atomic<uint64_t>, text_bytes / 8> text;
@@ -64,8 +66,7 @@ class NoteWait {
     for (size_t i = 0; i < words.size(); ++i)
       note_->text[i].store(words[i], std::memory_order_relaxed);
     note_->lock_segment.store(lock ? lock.segment.packed() : 0, std::memory_order_relaxed);
-    note_->lock_place.store(uint64_t{static_cast<uint32_t>(lock.rank)} << 32 | lock.index,
-                            std::memory_order_relaxed);
+    note_->lock_place.store(lock.place(), std::memory_order_relaxed);
     note_->since_ns.store(now_ns, std::memory_order_release);
     told_ns_ = now_ns;
   }

@@ -19,6 +19,9 @@ struct SegmentId {
       generation = 0;  // 0: a node's control segment (memory/control.hpp), never a user's segment
 
   constexpr uint64_t packed() const { return (uint64_t{owner} << 32) | generation; }
+  static constexpr SegmentId unpacked(uint64_t id) {
+    return {static_cast<uint32_t>(id >> 32), static_cast<uint32_t>(id)};
+  }
   friend constexpr bool operator==(const SegmentId&, const SegmentId&) = default;
 };
 static_assert(sizeof(SegmentId) == 8, "travels in every request header");
