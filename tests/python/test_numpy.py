@@ -98,10 +98,17 @@ def test_norms_and_closeness(matrix):
     near(snp.linalg.norm(matrix), np.linalg.norm(a))
     near(snp.linalg.norm(matrix, ord=2, axis=1), np.linalg.norm(a, 2, 1))
     near(snp.linalg.norm(matrix, 1), np.linalg.norm(a, 1))
+    near(snp.linalg.norm(matrix, 1, axis=(1, 0)), np.linalg.norm(a, 1, axis=(1, 0)))
     assert snp.allclose(matrix, matrix + 1e-12) and not snp.allclose(matrix, matrix + 1)
     assert snp.array_equal(matrix, a) and not snp.array_equal(matrix, matrix.T)
     odd = snp.array([np.inf, -np.inf, np.nan, 1])
     assert snp.isclose(odd, odd).numpy().tolist() == [True, True, False, True]
+    ones = snp.ones(50)
+    assert snp.allclose(ones, 1.0) and snp.array_equal(ones, [1.0] * 50)
+    near_or_far = [np.array([1, 100], "int8"), np.array([2, -100], "int8")]
+    ours = snp.isclose(*map(snp.array, near_or_far), atol=60, rtol=0).numpy()
+    assert (ours == np.isclose(*near_or_far, atol=60, rtol=0)).all() and not ours[1]
+    assert snp.allclose(ones > 0, ones > 0)
 
 
 def test_methods_and_stacking(matrix):

@@ -53,7 +53,7 @@ def _converted(self, dtype, copy=True):
 
 def _numbers(self):
     """Of arrays that every rank has, the values; of others, what they are."""
-    if self.layout.whole and (not self.ndim or self.size <= 1000):
+    if self.layout.whole and self.size <= 1000:
         return str(self._evaluate()[()])
     return repr(self)
 
@@ -64,8 +64,7 @@ def _formatted(self, specification):
 
 def _svg(self):
     """Who holds what."""
-    node_of = sk._arrays._node_of()
-    boxes = [(rank, node_of[rank], box) for rank, box in enumerate(self.layout.boxes)]
+    boxes = [(rank, sk.node(rank), box) for rank, box in enumerate(self.layout.boxes)]
     return _picture.picture(self.shape, boxes[:1] if self.layout.whole else boxes)
 
 

@@ -5,10 +5,13 @@ import numpy as np
 
 from . import _exchange, _layout
 from . import _reductions
-from ._array import Array, as_array, empty_block, in_layout, made, new_layout, redistributed
-from ._elementwise import apply, functions
-from ._manipulation import concat, reshape
-from .linalg import diagonal, matmul, matrix_norm, tensordot, vector_norm
+from ._array import (
+    Array, as_array, axis_of, empty_block, in_layout, made, new_layout, redistributed,
+)  # fmt: skip
+from ._creation import asarray
+from ._elementwise import apply, astype, functions
+from ._manipulation import concat, permute_dims, reshape
+from .linalg import diagonal, matmul, matrix_norm, rows_only, tensordot, vector_norm
 
 
 def ndim(a):
@@ -78,7 +81,7 @@ def _matrix_diagonal(x, k):
     """Each rank takes what its rows have of it."""
     rows, columns = x.shape
     n = max(0, min(rows + min(k, 0), columns - max(k, 0)))
-    if x.layout.whole or _layout.divided(x.layout, (1,)) or not n:
+    if not rows_only(x.layout) or not n:
         return diagonal(x, offset=k)
     boxes = []
     for (low, high), _ in x.layout.boxes:
@@ -123,12 +126,15 @@ def norm(x, ord=None, axis=None, keepdims=False):
         return vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
     if x.ndim != 2 or keepdims:
         raise ValueError("norm of stacks of matrices: use xp.linalg.matrix_norm")
-    return matrix_norm(x, ord=ord)
+    swapped = tuple(axis_of(d, 2) for d in axes) == (1, 0)
+    return matrix_norm(permute_dims(x, (1, 0)) if swapped else x, ord=ord)
 
 
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Where |a - b| <= atol + rtol |b|, or both are the same infinity."""
-    a, b = as_array(a), as_array(b)
+    a, b = asarray(a), asarray(b)
+    if b.dtype.kind in "biu":
+        b = astype(b, np.dtype("float64"))  # as NumPy: differences of integers would wrap around
     near = functions["abs"](a - b) <= atol + rtol * functions["abs"](b)
     near = (near & functions["isfinite"](b)) | (a == b)
     return near | (functions["isnan"](a) & functions["isnan"](b)) if equal_nan else near
@@ -141,7 +147,7 @@ def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 def array_equal(a, b):
     """Whether shapes and elements are equal."""
-    a, b = as_array(a), as_array(b)
+    a, b = asarray(a), asarray(b)
     return a.shape == b.shape and bool(_reductions.all(a == b))
 
 
@@ -194,7 +200,8 @@ def convolve(a, v, mode="full", method="auto"):
         else ((0, 0),) * a.ndim
         for span in spans
     )
-    same = all(box == spans_of(a.shape) for box in inside)
+    everything = tuple((0, n) for n in a.shape)
+    same = all(box == everything for box in inside)
     part = in_layout(a, _layout.Layout(a.shape, inside, same))
     span = spans[_exchange.job().rank]
     if span is None:
@@ -203,10 +210,6 @@ def convolve(a, v, mode="full", method="auto"):
     direct = method == "direct" or (method == "auto" and kernel.size <= _MOST_SHIFTS)
     block = (_shifted if direct else _transformed)(np.pad(part, pad), kernel, dtype)
     return Array(block, layout)
-
-
-def spans_of(shape):
-    return tuple((0, n) for n in shape)
 
 
 def _span(box, skip, sizes):

@@ -15,12 +15,12 @@ from ._array import (
     empty_block,
     gathered,
     in_layout,
-    made,
     new_layout,
     of_numpy,
     redistributed,
     undivided,
 )
+from ._creation import zeros
 from ._elementwise import apply, astype, functions
 from ._manipulation import (
     broadcast_to,
@@ -82,17 +82,15 @@ def _product(a, b):
     (m, k), n = a.shape, b.shape[1]
     dtype = np.result_type(a.dtype, b.dtype)
     if 0 in (m, k, n):
-        return made(new_layout((m, n), dtype), dtype, _zeroed)
+        return zeros((m, n), dtype=dtype)
     if a.layout.whole and b.layout.whole:
         return _whole_product(a, b, dtype)
     if m < _exchange.ranks() <= k or (m == 1 and not a.layout.whole) or _along_inner(a, b):
         return _inner_product(a, b, m, n, dtype)
     # Own rows of a times b, one rank's rows of b at a time: a row of blocks of the result.
-    layout = a.layout if _rows_only(a.layout) else _layout.slabs((m, k), 0, _exchange.ranks())
+    layout = a.layout if rows_only(a.layout) else _layout.slabs((m, k), 0, _exchange.ranks())
     mine = redistributed(a, layout)._evaluate()
-    boxes = tuple((box[0], (0, n)) if _layout.volume(box) else ((0, 0), (0, 0))
-                  for box in layout.boxes)  # fmt: skip
-    out_layout = _layout.Layout((m, n), boxes)
+    out_layout = _wide(layout, n)
     out = empty_block(out_layout, dtype)
     if b.nbytes <= _PIECE_BYTES or b.layout.whole:
         np.matmul(mine, gathered(b, "matmul"), out=out) if out.size else gathered(b, "matmul")
@@ -100,10 +98,6 @@ def _product(a, b):
     out[...] = 0
     _add_pieces(out, mine, b)
     return Array(out, out_layout)
-
-
-def _zeroed(block, box):
-    block[...] = 0
 
 
 _PIECE_BYTES = 64 << 20  # of the second factor that every rank holds at a time
@@ -120,7 +114,7 @@ def _add_pieces(out, mine, b):
 
 def _along_inner(a, b):
     """Whether both factors lie in the same parts of a summed axis that is long: X^T Y."""
-    if a.layout.whole or not _rows_only(b.layout) or a.shape[0] > b.shape[0]:
+    if a.layout.whole or not rows_only(b.layout) or a.shape[0] > b.shape[0]:
         return False
     return a.layout == _layout.permuted(_wide(b.layout, a.shape[0]), (1, 0))
 
@@ -132,7 +126,7 @@ def _wide(layout, n):
     return _layout.Layout((layout.shape[0], n), boxes)
 
 
-def _rows_only(layout):
+def rows_only(layout):
     return not layout.whole and not _layout.divided(layout, (1,))
 
 
@@ -147,10 +141,8 @@ def _whole_product(a, b, dtype):
 def _inner_product(a, b, m, n, dtype):
     """A short result: each rank multiplies along its part of the summed axis."""
     ranks = _exchange.ranks()
-    b = b if _rows_only(b.layout) else redistributed(b, _layout.slabs(b.shape, 0, ranks))
-    boxes = tuple(((0, m), box[0]) if _layout.volume(box) else ((0, 0), (0, 0))
-                  for box in b.layout.boxes)  # fmt: skip
-    mine = redistributed(a, _layout.Layout(a.shape, boxes))._evaluate()
+    b = b if rows_only(b.layout) else redistributed(b, _layout.slabs(b.shape, 0, ranks))
+    mine = redistributed(a, _layout.permuted(_wide(b.layout, m), (1, 0)))._evaluate()
     partial = np.matmul(mine, b._evaluate()).astype(dtype, copy=False)
     stacked = _layout.along((ranks, m, n), 0, list(range(ranks + 1)))
     if mine.size == 0:
@@ -423,7 +415,7 @@ def qr(x, /, *, mode="reduced"):
 
 def _is_tall(x):
     """Whether ranks hold whole rows of one matrix, each at least as many as there are columns."""
-    if x.ndim != 2 or x.layout.whole or _layout.divided(x.layout, (1,)):
+    if x.ndim != 2 or not rows_only(x.layout):
         return False
     return all(box[0][1] - box[0][0] >= x.shape[1] for box in x.layout.boxes if _layout.volume(box))
 
@@ -435,8 +427,6 @@ def _tall_qr(x):
     q, r = np.linalg.qr(x._evaluate())
     cuts = np.cumsum([0] + [n if _layout.volume(box) else 0 for box in boxes]).tolist()
     mine = cuts[_exchange.job().rank]
-    if not x._evaluate().size:
-        r = np.empty((0, 0), r.dtype)
     triangles = Array(r, _layout.along((cuts[-1], n), 0, cuts))
     q2, r = np.linalg.qr(in_layout(triangles, _layout.whole(triangles.shape, len(boxes))))
     q = q @ q2[mine : mine + n] if q.size else empty_block(x.layout, q.dtype)

@@ -36,8 +36,8 @@ def values(key, method, low, high):
     parts = []
     for run in range(low // _RUN, -(-high // _RUN)):
         stream = np.random.Philox(counter=[0, 0, run, 0], key=np.array(key, np.uint64))
-        drawn = method(np.random.Generator(stream), _RUN)
         begin = run * _RUN
+        drawn = method(np.random.Generator(stream), min(_RUN, high - begin))
         parts.append(drawn[max(low - begin, 0) : high - begin])
     return np.concatenate(parts) if parts else method(np.random.default_rng(0), 0)
 
