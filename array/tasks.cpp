@@ -221,12 +221,13 @@ std::int64_t Tasks::size() const {
 }
 
 std::int64_t Tasks::drawn() const {
-  std::int64_t n = 0;
-  for (int i = 0; i < impl_->group.size(); ++i) {
-    const std::int64_t taken = impl_->taken({i})[0];
-    n += std::min(taken, impl_->queue(i).count);
+  std::int64_t left = 0;  // of members that are not known to have nothing left
+  for (const auto& members : impl_->nodes) {
+    const auto counts = impl_->taken(members);
+    for (std::size_t i = 0; i < members.size(); ++i)
+      left += std::max<std::int64_t>(0, impl_->queue(members[i]).count - counts[i]);
   }
-  return n;
+  return size() - left;
 }
 
 }  // namespace v0

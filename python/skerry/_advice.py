@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
+from ._together import gathered
 from .errors import InvalidError
 
 _LOCAL_SECONDS = 1e-6  # of a get from shared memory
@@ -56,7 +57,7 @@ def advise(a, *, refreshes=1, clear=False):
     mine_now = np.array(
         [*_waited(mine, rate), *mine[:2], mine.accs, mine.acc_bytes, mine.tile_bytes]
     )
-    all_now = _gathered(mine_now, group)
+    all_now = gathered(mine_now, group)
     tiles_by_node = _tiles_by_node(mine.tiles, group)
     if clear:
         _core.barrier(group)
@@ -76,27 +77,16 @@ def _waited(mine, rate):
     return gets, mine.acc_ns / 1e9 + mine.acc_nb_bytes / rate
 
 
-def _gathered(values, group):
-    out = np.empty((len(group), len(values)))
-    _core._allgather(np.ascontiguousarray(values), out, group)
-    return out
-
-
-def _node_of_each(group):
-    """The node of each member, by position in the group."""
-    return _gathered(np.array([float(_core.node())]), group)[:, 0].astype(int)
-
-
 def _tiles_by_node(mine, group):
     """How many tiles of other nodes the ranks of each node have read together; none on one node."""
-    nodes = _node_of_each(group)
-    if len(set(nodes)) == 1:
+    nodes = {_core.node(rank) for rank in group.ranks}
+    if len(nodes) == 1:
         return {}
-    length = int(_gathered(np.array([float(len(mine))]), group).max())
+    length = int(gathered(np.array([len(mine)]), group).max())
     flags = np.zeros((max(length, 1),), np.uint8)
     flags[: len(mine)] = np.frombuffer(mine, np.uint8)
     read = {}
-    for node in sorted(set(nodes)):
+    for node in sorted(nodes):
         part = flags.astype(np.int32) if node == _core.node() else np.zeros(len(flags), np.int32)
         _core._reduce(part, "max", -1, group)
         read[node] = int(np.count_nonzero(part))
@@ -115,7 +105,7 @@ def _measure_link(group):
         short = min(_seconds(lambda: segment.get(rank, 0, out[:8])) for _ in range(_PROBES))
         long = min(_seconds(lambda: segment.get(rank, 0, out)) for _ in range(_PROBES))
         found = [short, max(long - short, 1e-9) / out.nbytes]
-    short, per_byte = _gathered(np.array(found), group).max(axis=0)
+    short, per_byte = gathered(np.array(found), group).max(axis=0)
     segment.free()
     return max(short, 1e-9), 1 / max(per_byte, 1e-12)
 
@@ -142,10 +132,10 @@ def _distributed(now):
 
 def _with_mirror(a, now, tiles, tile, latency, rate, refreshes):
     """Each node fetches a tile once after every refresh; then gets are local. Accumulates stay."""
-    most = max(tiles.values()) * tile
+    runs = max(tiles.values())
+    most = runs * tile
     moved = int(sum(tiles.values()) * tile * refreshes)
     own = a.nbytes / len(a.group)
-    runs = max(tiles.values()) if most else 0
     fetching = refreshes * (most / rate + min(runs, now[:, 2].max()) * latency)
     comparing = (refreshes + 1) * own / _MEMORY_RATE
     reading = now[:, 2].max() * _LOCAL_SECONDS + now[:, 3].max() / _MEMORY_RATE

@@ -147,16 +147,10 @@ def _repr(self):
     return f"<skerry.Array {self.shape} {self.dtype}, {kind} on a grid of {self.grid}>"
 
 
-def _node_of():
-    """The node of each rank."""
-    return {rank: node for node in range(_core.nodes()) for rank in _core.node_ranks(node)}
-
-
 def _svg(self):
     """Who holds what; of a mirrored array, on the own node."""
-    node_of = _node_of()
-    here = [r for r in self.group.ranks if not self.mirrored or node_of[r] == _core.node()]
-    boxes = [(rank, node_of[rank], self.distribution(rank)) for rank in here]
+    here = [r for r in self.group.ranks if not self.mirrored or _core.node(r) == _core.node()]
+    boxes = [(rank, _core.node(rank), self.distribution(rank)) for rank in here]
     return _picture.picture(self.shape, boxes)
 
 

@@ -5,14 +5,15 @@ in which the tiles of a coordinate follow one another; so the own block is what 
 local matrix, row-major.
 """
 
+from itertools import product
 from math import prod
 
-from . import _picture
-from ._arrays import Irregular, _node_of, empty, zeros
+from . import _core, _picture
+from ._arrays import Irregular, empty, zeros
 from ._ghosts import _per_dimension
 from ._together import agree
 from ._translated import Translated
-from .errors import Error, InvalidError, RangeError
+from .errors import DtypeError, Error, InvalidError, RangeError
 
 
 class CyclicArray(Translated):
@@ -76,7 +77,7 @@ class CyclicArray(Translated):
 
     def tiles(self, rank=None):
         """The tiles that a rank holds, by default the own: tuples of slices, in C order."""
-        bounds = self._storage.distribution() if rank is None else self._storage.distribution(rank)
+        bounds = self._storage.distribution(rank)
         if any(high <= low for low, high in bounds):
             return []
         place = [bases.index(low) for bases, (low, _) in zip(self._bases, bounds, strict=True)]
@@ -84,10 +85,7 @@ class CyclicArray(Translated):
             [slice(i * t, min((i + 1) * t, n)) for i in range(c, -(-n // t), p)]
             for c, p, t, n in zip(place, self.grid, self.tile, self.shape, strict=True)
         ]
-        out = [()]
-        for each in lists:
-            out = [(*before, one) for before in out for one in each]
-        return out
+        return list(product(*lists))
 
     @property
     def local(self):
@@ -109,6 +107,8 @@ class CyclicArray(Translated):
     def copy_from(self, source):
         """Takes the values of an Array of the same shape; collective."""
         self._check(source)
+        if source.dtype != self.dtype:  # by all: not every rank has tiles
+            raise DtypeError(f"types {self.dtype} and {source.dtype} differ")
         source.sync()
         for tile in self.tiles():
             self.put(tile, source.get(tile))
@@ -127,12 +127,11 @@ class CyclicArray(Translated):
         )
 
     def _repr_svg_(self):
-        node_of = _node_of()
         return _picture.picture(
             self.shape,
             [
-                (rank, node_of[rank], tuple((s.start, s.stop) for s in tile))
-                for rank in self.group.ranks[: prod(self.grid)]
+                (rank, _core.node(rank), tuple((s.start, s.stop) for s in tile))
+                for rank in self.group.ranks
                 for tile in self.tiles(rank)
             ],
         )

@@ -9,7 +9,7 @@ from . import _core
 from ._arrays import empty, empty_like
 from ._convert import conform
 from ._core import Array
-from ._together import agree
+from ._together import agree, gathered
 from .errors import DtypeError, InvalidError, RangeError
 
 # ---- scattered elements --------------------------------------------------------------------------
@@ -260,8 +260,8 @@ def select(array, what="max"):
         at = np.unravel_index(int(getattr(np, f"arg{what}")(key)), local.shape)
         found[0] = local[at]
         index[:] = [i + low for i, (low, _) in zip(at, array.distribution(), strict=True)]
-    indices = _core_allgather(index, array.group)
-    values = _core_allgather(found.view(np.uint8), array.group).view(array.dtype)[:, 0]
+    indices = gathered(index, array.group)
+    values = gathered(found.view(np.uint8), array.group).view(array.dtype)[:, 0]
     keys = np.abs(values) if values.dtype.kind == "c" else values
     candidates = [m for m in range(len(values)) if indices[m, 0] >= 0]
     best = keys[candidates][int(getattr(np, f"arg{what}")(keys[candidates]))]
@@ -272,12 +272,6 @@ def select(array, what="max"):
     )
     array.sync()
     return values[first], tuple(int(i) for i in indices[first])
-
-
-def _core_allgather(values, group):
-    out = np.empty((len(group), *values.shape), values.dtype)
-    _core._allgather(values, out, group)
-    return out
 
 
 Array.gather, Array.scatter, Array.scatter_acc, Array.copy = gather, scatter, scatter_acc, copy

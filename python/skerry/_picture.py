@@ -1,6 +1,5 @@
 """Small pictures of who holds what, for notebooks and documents: SVG."""
 
-from html import escape
 from math import prod
 
 _SIDE = 220  # pixels of the longer side
@@ -57,6 +56,8 @@ def _bounds(box):
 
 def table(kind, shape, dtype, distribution, svg):
     """HTML: what the array is, and the picture beside it."""
+    from html import escape  # most programs show no table
+
     lines = {
         "shape": str(tuple(shape)), "type": str(dtype), "distribution": distribution,
         "bytes": f"{prod(shape) * dtype.itemsize:,}",

@@ -21,3 +21,10 @@ def agree(what, refused=None, group=None, *, differ, error=InvalidError):
         raise error(f"rank {members[int(marks.argmin())]} refused its part: see its message")
     if (marks != mark).any():
         raise error(differ)
+
+
+def gathered(values, group):
+    """The array `values` of every member, along a new first axis; collective."""
+    out = np.empty((len(group), *values.shape), values.dtype)
+    _core._allgather(values, out, group)
+    return out

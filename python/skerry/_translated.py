@@ -4,6 +4,8 @@ A subclass has shape, dtype, block_starts, _storage, and _there(), which transla
 one dimension. Patches are split where translated indices do not follow one another.
 """
 
+from bisect import bisect_left, bisect_right
+
 import numpy as np
 
 from ._convert import conform
@@ -21,7 +23,10 @@ class Translated:
         return len(self.shape)
 
     def _pieces(self, d, low, high, wraps=False):
-        found = segments(low, high, self.shape[d], wraps, self.block_starts[d])
+        starts = self.block_starts[d]
+        if not wraps:
+            starts = starts[bisect_right(starts, low) : bisect_left(starts, high)]
+        found = segments(low, high, self.shape[d], wraps, starts)
         return [(at, *self._there(d, begin, end)) for at, begin, end in found]
 
     def _patch(self, patch):

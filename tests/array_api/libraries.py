@@ -133,7 +133,8 @@ def _killed_saving(python, path):
     while running.poll() is None and not chunks:
         chunks = sum(p.is_file() and p.name != "zarr.json" for p in saving.rglob("*"))
         time.sleep(0.001)
-    os.killpg(running.pid, signal.SIGKILL)
+    if running.poll() is None:
+        os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     chunks = sum(p.is_file() and p.name != "zarr.json" for p in saving.rglob("*"))
     if not chunks:

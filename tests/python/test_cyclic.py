@@ -77,6 +77,8 @@ def test_bad_input():
         c.locate(4, 0)
     with pytest.raises(sk.InvalidError, match="differ"):
         c.copy_to(sk.zeros(3))
+    with pytest.raises(sk.DtypeError, match="differ"):  # on all, also on those without tiles
+        c.copy_from(sk.zeros((4, 4), "int32"))
     if sk.size() > 1:
         with pytest.raises(sk.InvalidError, match="different"):
             sk.cyclic((8, 8), tile=1 + sk.rank())
