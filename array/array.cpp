@@ -1,6 +1,5 @@
 // Patch access and queries: everything one-sided.
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "impl.hpp"
@@ -156,9 +155,7 @@ Patch AnyArray::distribution(int rank) const {
 
 int AnyArray::locate(std::span<const std::int64_t> index) const {
   const Impl& a = impl();
-  Patch element(index, index);
-  for (int d = 0; d < element.dims; ++d) ++element.hi[static_cast<std::size_t>(d)];
-  a.check_patch(element);
+  a.check_patch(detail::element_at(index));
   return a.rank_of_block(a.layout.block_of(index));
 }
 
@@ -227,14 +224,7 @@ const Impl::LocalBlock* whole_in_local(const Impl& a, const Patch& patch) {
   return block;
 }
 
-void count_part(const Impl& a, detail::TrafficCount::Kind kind, const Patch& part) {
-  auto& tallies = a.traffic[kind];
-  tallies.parts.add(1);
-  tallies.bytes.add(static_cast<std::uint64_t>(part.elements()) * a.element_bytes);
-  if (kind == detail::TrafficCount::get) a.traffic.mark(a.layout, part, a.element_bytes);
-}
-
-enum class Kind { get, put };
+using detail::Kind;
 
 bool copy_if_local(const Impl& a, Kind kind, const Patch& patch, void* buffer,
                    std::span<const std::int64_t> given) {
@@ -260,6 +250,7 @@ void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer,
   const Strides origin = detail::origin_strides(patch, a.element_bytes, given);
   auto* base = static_cast<std::byte*>(buffer);
   if (!a.all_local) {
+    std::vector<std::int64_t> tiles;  // that a mirror would need
     a.layout.for_each_block(patch, [&](int b, const Patch& part) {
       if (a.local_block(b)) return;
       const Patch block = a.layout.block(b);
@@ -268,11 +259,16 @@ void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer,
       const auto offset = static_cast<std::uint64_t>(detail::offset_in(block, part, target));
       std::byte* at = base + detail::offset_in(patch, part, origin);
       const int rank = a.rank_of_block(b);
-      if (kind == Kind::get) count_part(a, detail::TrafficCount::get, part);
+      a.traffic.count(kind, static_cast<std::uint64_t>(part.elements()) * a.element_bytes);
+      if (kind == Kind::get)
+        a.traffic.tiles(a).map.for_each(part, [&](const auto& tile) {
+          if (!a.traffic.is_marked(tile.number)) tiles.push_back(tile.number);
+        });
       check(kind == Kind::get
                 ? skerry_get_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add())
                 : skerry_put_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add()));
     });
+    if (!tiles.empty()) a.traffic.mark(a, std::move(tiles));
   }
   a.layout.for_each_block(patch, [&](int b, const Patch& part) {
     const auto* block = a.local_block(b);
@@ -303,7 +299,8 @@ void acc_parts(const Impl& a, const Patch& patch, const void* values, const void
       const auto offset = static_cast<std::uint64_t>(detail::offset_in(block, part, target));
       const std::byte* at = base + detail::offset_in(patch, part, origin);
       const int rank = a.rank_of_block(b), type = static_cast<int>(a.type);
-      if (!local) count_part(a, detail::TrafficCount::acc, part);
+      if (!local)
+        a.traffic.count(Kind::acc, static_cast<std::uint64_t>(part.elements()) * a.element_bytes);
       check(local ? skerry_acc_strided(a.segment->get(), rank, offset, type, alpha, at, &shape)
                   : skerry_acc_strided_nb(a.segment->get(), rank, offset, type, alpha, at, &shape,
                                           batch.add()));
@@ -311,22 +308,9 @@ void acc_parts(const Impl& a, const Patch& patch, const void* values, const void
   }
 }
 
-// Runs a blocking transfer, and counts how long it took if some of it crossed nodes.
-template <class Fn>
-void watched(const Impl& a, detail::TrafficCount::Kind kind, Fn&& transfer) {
-  if (a.all_local) return transfer();
-  auto& tallies = a.traffic[kind];
-  const std::uint64_t before = tallies.bytes.value;
-  const auto begin = std::chrono::steady_clock::now();
-  transfer();
-  if (tallies.bytes.value != before)
-    tallies.ns.add(static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count()));
-}
-
 // Starts a non-blocking transfer, and counts what of it crosses nodes.
 template <class Fn>
-void begun(const Impl& a, detail::TrafficCount::Kind kind, Fn&& transfer) {
+void begun(const Impl& a, Kind kind, Fn&& transfer) {
   auto& tallies = a.traffic[kind];
   const std::uint64_t before = tallies.bytes.value;
   transfer();
@@ -355,7 +339,7 @@ void AnyArray::get(const Patch& patch, void* out, std::span<const std::int64_t> 
   if (get_if_local(patch, out, strides)) return;
   const Impl& a = impl();
   Batch batch(a.group.job());
-  watched(a, detail::TrafficCount::get, [&] {
+  a.watched(Kind::get, [&] {
     copy_parts(a, Kind::get, patch, out, strides, batch);
     batch.wait();
   });
@@ -367,8 +351,10 @@ void AnyArray::put(const Patch& patch, const void* values,
   if (put_if_local(patch, values, strides)) return;
   const Impl& a = impl();
   Batch batch(a.group.job());
-  copy_parts(a, Kind::put, patch, const_cast<void*>(values), strides, batch);
-  batch.wait();
+  a.watched(Kind::put, [&] {
+    copy_parts(a, Kind::put, patch, const_cast<void*>(values), strides, batch);
+    batch.wait();
+  });
   a.context->puts.add(1);
 }
 
@@ -376,7 +362,7 @@ void AnyArray::acc(const Patch& patch, const void* values, const void* alpha,
                    std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  watched(a, detail::TrafficCount::acc, [&] {
+  a.watched(Kind::acc, [&] {
     acc_parts(a, patch, values, alpha, strides, batch);
     batch.wait();
   });
@@ -387,8 +373,7 @@ Transfer AnyArray::get_nb(const Patch& patch, void* out,
                           std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  begun(a, detail::TrafficCount::get,
-        [&] { copy_parts(a, Kind::get, patch, out, strides, batch); });
+  begun(a, Kind::get, [&] { copy_parts(a, Kind::get, patch, out, strides, batch); });
   a.context->gets.add(1);
   Transfer transfer(a.group.job_ref());
   transfer.handles_ = batch.take();
@@ -399,7 +384,8 @@ Transfer AnyArray::put_nb(const Patch& patch, const void* values,
                           std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  copy_parts(a, Kind::put, patch, const_cast<void*>(values), strides, batch);
+  begun(a, Kind::put,
+        [&] { copy_parts(a, Kind::put, patch, const_cast<void*>(values), strides, batch); });
   a.context->puts.add(1);
   Transfer transfer(a.group.job_ref());
   transfer.handles_ = batch.take();
@@ -410,7 +396,7 @@ Transfer AnyArray::acc_nb(const Patch& patch, const void* values, const void* al
                           std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
-  begun(a, detail::TrafficCount::acc, [&] { acc_parts(a, patch, values, alpha, strides, batch); });
+  begun(a, Kind::acc, [&] { acc_parts(a, patch, values, alpha, strides, batch); });
   a.context->accs.add(1);
   Transfer transfer(a.group.job_ref());
   transfer.handles_ = batch.take();
@@ -419,8 +405,7 @@ Transfer AnyArray::acc_nb(const Patch& patch, const void* values, const void* al
 
 std::int64_t AnyArray::read_inc(std::span<const std::int64_t> index, std::int64_t n) const {
   const Impl& a = impl();
-  Patch element(index, index);
-  for (int d = 0; d < element.dims; ++d) ++element.hi[static_cast<std::size_t>(d)];
+  const Patch element = detail::element_at(index);
   a.check_patch(element);
   const int b = a.layout.block_of(index);
   const Patch block = a.layout.block(b);
@@ -439,11 +424,7 @@ std::int64_t AnyArray::read_inc(std::span<const std::int64_t> index, std::int64_
                                       ": it needs int32 or int64");
 }
 
-Traffic AnyArray::traffic() const {
-  Traffic all;
-  impl().traffic.read(all);
-  return all;
-}
+Traffic AnyArray::traffic() const { return impl().traffic.read(impl()); }
 
 void AnyArray::clear_traffic() const { impl().traffic.clear(); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 namespace sk {
 inline namespace v0 {
@@ -51,6 +52,19 @@ std::pair<int, int> NodeMap::find(int rank) const {
 
 bool NodeMap::equal_sizes() const {
   return std::all_of(counts_.begin(), counts_.end(), [&](int n) { return n == counts_[0]; });
+}
+
+void agree(const Group& group, std::span<const std::int64_t> what, const std::string& refused,
+           const char* differ) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const std::int64_t number : what)
+    for (int i = 0; i < 8; ++i)
+      hash = (hash ^ ((static_cast<std::uint64_t>(number) >> (8 * i)) & 0xff)) * 0x100000001b3u;
+  const auto mine = static_cast<std::int64_t>(hash >> 1);  // so that its negative is in range
+  std::int64_t most[3] = {refused.empty() ? 0 : 1, mine, -mine};
+  group.allreduce(std::span<std::int64_t>(most), Reduction::max);
+  if (!refused.empty()) throw Error(SKERRY_ERR_INVALID, refused);
+  if (most[0] != 0 || most[1] != -most[2]) throw Error(SKERRY_ERR_INVALID, differ);
 }
 
 ArrayContext& array_context(const JobRef& job) {
@@ -203,23 +217,18 @@ std::string invalid_arguments(Type type, std::span<const std::int64_t> shape,
   return why;
 }
 
-// FNV-1a, so that members can compare their arguments by one number.
-std::uint64_t digest(Type type, std::span<const std::int64_t> shape, const ArrayOptions& options) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  auto mix = [&](std::uint64_t value) {
-    for (int i = 0; i < 8; ++i) hash = (hash ^ ((value >> (8 * i)) & 0xff)) * 0x100000001b3u;
+std::vector<std::int64_t> numbers_of(Type type, std::span<const std::int64_t> shape,
+                                     const ArrayOptions& options) {
+  std::vector<std::int64_t> all{static_cast<std::int64_t>(type),
+                                static_cast<std::int64_t>(options.placement)};
+  const auto add = [&](const auto& list) {
+    all.push_back(static_cast<std::int64_t>(list.size()));
+    all.insert(all.end(), list.begin(), list.end());
   };
-  mix(static_cast<std::uint64_t>(type));
-  mix(static_cast<std::uint64_t>(options.placement));
-  mix(shape.size());
-  for (auto n : shape) mix(static_cast<std::uint64_t>(n));
-  mix(options.grid.size());
-  for (auto n : options.grid) mix(static_cast<std::uint64_t>(n));
-  for (const auto& list : options.starts) {
-    mix(list.size());
-    for (auto n : list) mix(static_cast<std::uint64_t>(n));
-  }
-  return hash >> 1;  // stays positive, and so does its negative stay in range
+  add(shape);
+  add(options.grid);
+  for (const auto& list : options.starts) add(list);
+  return all;
 }
 
 }  // namespace
@@ -236,25 +245,16 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
   nodes = shared.nodes;
   node_group = shared.node_group;
 
-  // All members learn of any member's error, and whether they agree. A member that threw alone
-  // would leave the others waiting.
   int most_members = group.size();
   if (placement == Placement::mirrored) {
     most_members = 0;
     for (int node = 0; node < nodes->nodes(); ++node)
       most_members = std::max(most_members, nodes->node_size(node));
   }
-  const std::string why = invalid_arguments(type, shape, options, most_members);
-  const auto hash = static_cast<std::int64_t>(digest(type, shape, options));
-  std::int64_t agreed[3] = {why.empty() ? 0 : 1, hash, -hash};
-  group.allreduce(std::span<std::int64_t>(agreed), Reduction::max);
-  if (!why.empty()) throw Error(SKERRY_ERR_INVALID, why);
-  if (agreed[1] != -agreed[2])
-    throw Error(SKERRY_ERR_INVALID,
+  detail::agree(group, numbers_of(type, shape, options),
+                invalid_arguments(type, shape, options, most_members),
                 "the members of the group asked for different arrays: give all the same type, "
                 "shape, placement and distribution");
-  if (agreed[0] != 0)
-    throw Error(SKERRY_ERR_INTERNAL, "members with equal arguments disagree about their validity");
 
   layout = layout::Distribution(shape, options,
                                 mirrored() ? nodes->node_size(nodes->own_node()) : group.size());
@@ -270,6 +270,7 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
   segment.emplace(group, bytes);
 
   // Blocks of this node, in ascending order of their number.
+  std::vector<std::pair<int, LocalBlock>> found;
   const int count = nodes->node_size(nodes->own_node());
   for (int i = 0; i < count; ++i) {
     const int rank = nodes->rank(nodes->own_node(), i);
@@ -279,19 +280,12 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
     if (block.patch.empty()) continue;
     block.data = segment->pointer(rank);
     block.strides = detail::dense_strides(block.patch, element_bytes).bytes;
-    local_index.push_back(b);
-    locals.push_back(block);
+    found.emplace_back(b, std::move(block));
   }
-  if (!std::is_sorted(local_index.begin(),
-                      local_index.end())) {  // a group may order its ranks differently
-    std::vector<std::size_t> order(locals.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return local_index[a] < local_index[b]; });
-    std::vector<int> index;
-    std::vector<LocalBlock> blocks;
-    for (std::size_t i : order) index.push_back(local_index[i]), blocks.push_back(locals[i]);
-    local_index = std::move(index), locals = std::move(blocks);
+  std::ranges::sort(found, {}, [](const auto& one) { return one.first; });
+  for (auto& [b, block] : found) {  // a group may order its ranks differently than their node
+    local_index.push_back(b);
+    locals.push_back(std::move(block));
   }
   all_local = mirrored() || nodes->nodes() == 1;
 }

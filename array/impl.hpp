@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 
@@ -50,30 +51,60 @@ class NodeMap {
   int own_node_ = 0, own_index_ = 0;
 };
 
-// Of a mirror's tiles: those of a matrix are whole pages.
-inline std::int64_t mirror_tile_edge(std::uint64_t element_bytes) {
-  return element_bytes < 4 ? 64 : 32;
-}
+// Collective. Throws INVALID on every member if one has `refused`, or if `what` differs between
+// members. A member that threw alone would leave the others waiting.
+void agree(const Group& group, std::span<const std::int64_t> what, const std::string& refused,
+           const char* differ);
+
+// The tiles of a distributed array as its mirrors fetch them. Each has a slot of whole pages.
+struct MirrorTiles {
+  explicit MirrorTiles(const AnyArray::Impl& of);
+  layout::TileMap map;
+  std::uint64_t slot_bytes;
+
+  // One get of slots `first` to `end` of the tiles named, from the slice of rank `host`.
+  struct Fetch {
+    std::size_t first, end;
+    int host;
+    std::uint64_t bytes;
+  };
+  // The fewest for tiles of ascending numbers: neighbours come together that fill their slots, and
+  // whose owners share a node.
+  std::vector<Fetch> fetches(const AnyArray::Impl& of, std::span<const std::int64_t> wanted) const;
+};
+
+enum class Kind { get, put, acc };
 
 // What Traffic counts, and which tiles were got. Only operations between nodes come here.
 class TrafficCount {
  public:
-  enum Kind { get, acc };
   struct Tallies {
     Tally parts, bytes, ns, nb_bytes;
   };
-  Tallies& operator[](Kind kind) { return kind == get ? gets_ : accs_; }
-  void mark(const layout::Distribution& layout, const Patch& part, std::uint64_t element_bytes);
-  void read(Traffic& into);
+  Tallies& operator[](Kind kind) { return tallies_[static_cast<std::size_t>(kind)]; }
+  void count(Kind kind, std::uint64_t bytes) {
+    (*this)[kind].parts.add(1);
+    (*this)[kind].bytes.add(bytes);
+  }
+  const MirrorTiles& tiles(const AnyArray::Impl& of);
+  // For a tile that a call got something of, once tiles() was asked for: a mirror would have it
+  // already.
+  bool is_marked(std::int64_t tile) {
+    return std::atomic_ref(marks_[static_cast<std::size_t>(tile)]).load(std::memory_order_relaxed);
+  }
+  // One call got something of these tiles, which were not marked.
+  void mark(const AnyArray::Impl& of, std::vector<std::int64_t> numbers);
+  Traffic read(const AnyArray::Impl& of);
   void clear();
 
  private:
-  Tallies gets_, accs_;
-  std::once_flag once_;  // of the following two, made when the first tile is marked
-  std::optional<layout::TileMap> map_;
-  std::vector<std::uint8_t> tiles_;  // by any thread, through atomic_ref
-  std::atomic<std::uint64_t> tile_bytes_{0};
+  std::array<Tallies, 3> tallies_;
+  std::once_flag once_;  // of the following two, made when a tile is marked or all are read
+  std::optional<MirrorTiles> tiles_;
+  // By tile, by any thread, through atomic_ref. 1: got; 2: and a mirror's fetch would begin here.
+  std::vector<std::uint8_t> marks_;
 };
+
 // A group's nodes, and the group of its members on the own node (on one node: the group itself).
 struct NodeGroups {
   std::shared_ptr<const NodeMap> nodes;
@@ -132,9 +163,28 @@ struct AnyArray::Impl {
   const LocalBlock* local_block(int b) const;
   const LocalBlock* own() const { return local_block(own_block); }
   void check_patch(const Patch& patch) const;  // throws RANGE
+  // Runs a blocking transfer, and counts how long it took if some of it crossed nodes.
+  template <class Fn>
+  void watched(detail::Kind kind, Fn&& transfer) const;
 };
 
+template <class Fn>
+void AnyArray::Impl::watched(detail::Kind kind, Fn&& transfer) const {
+  if (all_local) return transfer();
+  auto& tallies = traffic[kind];
+  const std::uint64_t before = tallies.bytes.value;
+  const auto begin = std::chrono::steady_clock::now();
+  transfer();
+  if (tallies.bytes.value != before)
+    tallies.ns.add(static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count()));
+}
+
 namespace detail {
+
+Patch element_at(std::span<const std::int64_t> index);
+// How many elements these name. Throws INVALID, RANGE.
+std::size_t check_indices(const AnyArray::Impl& a, std::span<const std::int64_t> indices);
 
 struct Strides {
   std::array<std::int64_t, max_dims> bytes{};

@@ -36,9 +36,12 @@ constexpr std::int64_t patience_ns = 100'000'000;  // for another process's fetc
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
+// Of a mirror's tiles: those of a matrix are whole pages.
+std::int64_t tile_edge(std::uint64_t element_bytes) { return element_bytes < 4 ? 64 : 32; }
+
 // The most bytes that a tile has.
-std::uint64_t most_bytes(const layout::Distribution& layout, std::int64_t edge,
-                         std::uint64_t element_bytes) {
+std::uint64_t most_bytes(const layout::Distribution& layout, std::uint64_t element_bytes) {
+  const std::int64_t edge = tile_edge(element_bytes);
   std::uint64_t bytes = element_bytes;
   const int last = layout.dims() - 1;
   for (int d = 0; d <= last; ++d) {
@@ -79,25 +82,41 @@ bool renew(const Patch& box, std::uint64_t element_bytes, const std::byte* from,
 
 }  // namespace
 
-struct Mirror::Impl {
+namespace detail {
+
+MirrorTiles::MirrorTiles(const AnyArray::Impl& of)
+    : map(of.layout, tile_edge(of.element_bytes)),
+      slot_bytes(round_up(most_bytes(of.layout, of.element_bytes), page_bytes)) {}
+
+std::vector<MirrorTiles::Fetch> MirrorTiles::fetches(const AnyArray::Impl& of,
+                                                     std::span<const std::int64_t> wanted) const {
+  std::vector<Fetch> all;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto [block, box] = map.place(wanted[i]);
+    // In the slice of the first member of its owner's node.
+    const int host = of.nodes->rank(of.nodes->find(of.rank_of_block(block)).first, 0);
+    if (i == 0 || wanted[i] != wanted[i - 1] + 1 || all.back().bytes % slot_bytes != 0 ||
+        host != all.back().host)
+      all.push_back({i, i, host, 0});
+    all.back().end = i + 1;
+    all.back().bytes += static_cast<std::uint64_t>(box.elements()) * of.element_bytes;
+  }
+  return all;
+}
+
+}  // namespace detail
+
+struct Mirror::Impl : detail::MirrorTiles {
   std::shared_ptr<const AnyArray::Impl> array;  // its segment may have been freed
-  layout::TileMap tiles;
-  std::uint64_t slot_bytes;
   Segment slots;   // sparse; all in the slice of each node's first member
   Segment states;  // of a first member: the tiles' states; of all members: see marks_at
   std::byte* first_slot = nullptr;  // of the own node
   std::uint8_t* first_state = nullptr;
 
-  explicit Impl(std::shared_ptr<const AnyArray::Impl> of)
-      : array(std::move(of)),
-        tiles(array->layout, detail::mirror_tile_edge(array->element_bytes)),
-        slot_bytes(
-            round_up(most_bytes(array->layout, detail::mirror_tile_edge(array->element_bytes),
-                                array->element_bytes),
-                     page_bytes)) {
+  explicit Impl(const std::shared_ptr<const AnyArray::Impl>& of) : MirrorTiles(*of), array(of) {
     const auto& nodes = *array->nodes;
     const bool hosts = nodes.own_index() == 0;
-    const auto count = static_cast<std::uint64_t>(tiles.tiles());
+    const auto count = static_cast<std::uint64_t>(map.tiles());
     slots = Segment::sparse(array->group, hosts ? count * slot_bytes : 0);
     states = Segment(array->group, marks_at(nodes.own_index()) + marks_bytes(array->own_block));
     const int host = nodes.rank(nodes.own_node(), 0);
@@ -111,32 +130,23 @@ struct Mirror::Impl {
   std::byte* slot(std::int64_t tile) const {
     return first_slot + static_cast<std::uint64_t>(tile) * slot_bytes;
   }
-  std::uint64_t bytes_in(const Patch& box) const {
-    return static_cast<std::uint64_t>(box.elements()) * array->element_bytes;
-  }
   // Marks: one bit for each tile of a member's block, set if it changed.
   std::uint64_t marks_at(int index) const {
-    return index == 0 ? round_up(static_cast<std::uint64_t>(tiles.tiles()), 64) : 0;
+    return index == 0 ? round_up(static_cast<std::uint64_t>(map.tiles()), 64) : 0;
   }
   std::uint64_t marks_bytes(int block) const {
     const Patch patch = array->layout.block(block);
     if (patch.empty()) return 0;
-    const auto [low, high] = tiles.range(patch);
+    const auto [low, high] = map.range(patch);
     return static_cast<std::uint64_t>(high - low + 7) / 8;
   }
-  int host_of(const Patch& tile) const;
   bool wait_for(std::int64_t tile) const;
   std::int64_t update_own() const;
-  void fetch(const std::vector<Tile>& wanted) const;
+  void claim(const Patch& box, std::vector<std::int64_t>& wanted) const;
+  void fetch(const std::vector<std::int64_t>& wanted) const;
+  void copy(const Patch& box, std::byte* out, const Strides& origin) const;
   void forget_changed() const;
 };
-
-// The rank in whose slice the owner's node keeps a tile.
-int Mirror::Impl::host_of(const Patch& tile) const {
-  const auto corner = std::span(tile.lo.data(), static_cast<std::size_t>(tile.dims));
-  const int owner = array->rank_of_block(array->layout.block_of(corner));
-  return array->nodes->rank(array->nodes->find(owner).first, 0);
-}
 
 // Brings the slots of the own block up to date and marks those that changed; returns how many.
 std::int64_t Mirror::Impl::update_own() const {
@@ -146,7 +156,7 @@ std::int64_t Mirror::Impl::update_own() const {
   std::memset(marks, 0, marks_bytes(array->own_block));
   const Strides strides{own->strides};
   std::int64_t changed = 0;
-  tiles.for_each(own->patch, [&](const Tile& tile) {
+  map.for_each(own->patch, [&](const Tile& tile) {
     if (renew(tile.whole, array->element_bytes,
               own->data + detail::offset_in(own->patch, tile.whole, strides), strides,
               slot(tile.number), detail::dense_strides(tile.whole, array->element_bytes))) {
@@ -158,32 +168,33 @@ std::int64_t Mirror::Impl::update_own() const {
   return changed;
 }
 
-// The caller has turned them from absent to coming, or takes them over. Neighbours that fill their
-// slots come together.
-void Mirror::Impl::fetch(const std::vector<Tile>& wanted) const {
+// Turns absent tiles of a box to coming; the caller fetches them.
+void Mirror::Impl::claim(const Patch& box, std::vector<std::int64_t>& wanted) const {
+  map.for_each(box, [&](const Tile& tile) {
+    std::uint8_t seen = state(tile.number).load(std::memory_order_acquire);
+    if (seen == absent && state(tile.number).compare_exchange_strong(seen, coming))
+      wanted.push_back(tile.number);
+  });
+}
+
+// The caller has claimed them, or takes them over.
+void Mirror::Impl::fetch(const std::vector<std::int64_t>& wanted) const {
   if (wanted.empty()) return;
   std::uint64_t moved = 0;
   try {
     Batch batch(array->group.job());
-    for (std::size_t first = 0, next; first < wanted.size(); first = next) {
-      const int host = host_of(wanted[first].whole);
-      std::uint64_t bytes = bytes_in(wanted[first].whole);
-      for (next = first + 1; next < wanted.size(); ++next) {
-        if (wanted[next].number != wanted[next - 1].number + 1 || bytes % slot_bytes != 0 ||
-            host_of(wanted[next].whole) != host)
-          break;
-        bytes += bytes_in(wanted[next].whole);
-      }
-      const auto offset = static_cast<std::uint64_t>(wanted[first].number) * slot_bytes;
-      check(skerry_get_nb(slots.get(), host, offset, first_slot + offset, bytes, batch.add()));
-      moved += bytes;
+    for (const Fetch& each : fetches(*array, wanted)) {
+      const auto offset = static_cast<std::uint64_t>(wanted[each.first]) * slot_bytes;
+      check(skerry_get_nb(slots.get(), each.host, offset, first_slot + offset, each.bytes,
+                          batch.add()));
+      moved += each.bytes;
     }
     batch.wait();
   } catch (...) {
-    for (const Tile& tile : wanted) state(tile.number).store(absent, std::memory_order_release);
+    for (const auto tile : wanted) state(tile).store(absent, std::memory_order_release);
     throw;
   }
-  for (const Tile& tile : wanted) state(tile.number).store(present, std::memory_order_release);
+  for (const auto tile : wanted) state(tile).store(present, std::memory_order_release);
   array->context->mirror_moved.add(moved);
 }
 
@@ -198,6 +209,19 @@ bool Mirror::Impl::wait_for(std::int64_t tile) const {
     waited_ns += pause_ns;
   }
   return state(tile).load(std::memory_order_acquire) == present;
+}
+
+void Mirror::Impl::copy(const Patch& box, std::byte* out, const Strides& origin) const {
+  map.for_each(box, [&](const Tile& tile) {
+    // Another process was to bring it. If it died, this one does. If it is merely slow, both write
+    // the same bytes: what the tile's owner gave out stands until the next refresh.
+    if (state(tile.number).load(std::memory_order_acquire) != present && !wait_for(tile.number))
+      fetch({tile.number});
+    const Strides dense = detail::dense_strides(tile.whole, array->element_bytes);
+    detail::copy_box(tile.part, array->element_bytes,
+                     slot(tile.number) + detail::offset_in(tile.whole, tile.part, dense), dense,
+                     out + detail::offset_in(box, tile.part, origin), origin);
+  });
 }
 
 // The members of the node share the other nodes' blocks, and forget which tiles of them changed.
@@ -215,7 +239,7 @@ void Mirror::Impl::forget_changed() const {
     if (patch.empty()) continue;
     const auto [node, index] = nodes.find(array->rank_of_block(b));
     if (node == nodes.own_node()) continue;
-    const auto [low, high] = tiles.range(patch);
+    const auto [low, high] = map.range(patch);
     if (std::all_of(first_state + low, first_state + high, [](auto one) { return one == absent; }))
       continue;
     Marks& marks = all.emplace_back(Marks{low, high, std::vector<std::uint8_t>(marks_bytes(b))});
@@ -293,24 +317,26 @@ void Mirror::get(const Patch& patch, void* out, std::span<const std::int64_t> gi
   a.check_patch(patch);
   if (patch.empty()) return;
   const Strides origin = detail::origin_strides(patch, a.element_bytes, given);
-  std::vector<Tile> wanted;
-  m.tiles.for_each(patch, [&](const Tile& tile) {
-    std::uint8_t seen = m.state(tile.number).load(std::memory_order_acquire);
-    if (seen == absent && m.state(tile.number).compare_exchange_strong(seen, coming))
-      wanted.push_back(tile);
-  });
+  std::vector<std::int64_t> wanted;
+  m.claim(patch, wanted);
   m.fetch(wanted);
-  m.tiles.for_each(patch, [&](const Tile& tile) {
-    // Another process was to bring it. If it died, this one does. If it is merely slow, both write
-    // the same bytes: what the tile's owner gave out stands until the next refresh.
-    if (m.state(tile.number).load(std::memory_order_acquire) != present && !m.wait_for(tile.number))
-      m.fetch({tile});
-    const Strides dense = detail::dense_strides(tile.whole, a.element_bytes);
-    detail::copy_box(tile.part, a.element_bytes,
-                     m.slot(tile.number) + detail::offset_in(tile.whole, tile.part, dense), dense,
-                     static_cast<std::byte*>(out) + detail::offset_in(patch, tile.part, origin),
-                     origin);
-  });
+  m.copy(patch, static_cast<std::byte*>(out), origin);
+}
+
+void Mirror::gather(std::span<const std::int64_t> indices, void* out) const {
+  const Impl& m = impl();
+  const AnyArray::Impl& a = *m.array;
+  const std::size_t count = detail::check_indices(a, indices);  // before anything is claimed
+  const auto dims = static_cast<std::size_t>(a.layout.dims());
+  const auto element = [&](std::size_t i) {
+    return detail::element_at(indices.subspan(i * dims, dims));
+  };
+  std::vector<std::int64_t> wanted;
+  for (std::size_t i = 0; i < count; ++i) m.claim(element(i), wanted);
+  std::sort(wanted.begin(), wanted.end());
+  m.fetch(wanted);
+  auto* const base = static_cast<std::byte*>(out);
+  for (std::size_t i = 0; i < count; ++i) m.copy(element(i), base + i * a.element_bytes, {});
 }
 
 void Mirror::refresh() const {

@@ -7,7 +7,8 @@
 #include "skerry/tasks.hpp"
 
 #include <algorithm>
-#include <map>
+
+#include "impl.hpp"
 
 namespace sk {
 inline namespace v0 {
@@ -89,15 +90,9 @@ std::vector<Queue> shared(const Patch& box, const Edges& edge, int members) {
   return queues;
 }
 
-// Throws on all members if some differ.
-void agree(const Group& group, std::span<const std::int64_t> what, const char* refusal) {
-  std::int64_t hash = 0x1000193;
-  for (const std::int64_t each : what) hash = (hash ^ each) % 0x7fffffff * 0x5bd1e995;
-  std::int64_t told[3] = {refusal ? 1 : 0, hash, -hash};
-  group.allreduce(std::span<std::int64_t>(told), Reduction::max);
-  if (refusal) throw Error(SKERRY_ERR_INVALID, refusal);
-  if (told[0] != 0 || told[1] != -told[2])
-    throw Error(SKERRY_ERR_INVALID, "the members gave sk::Tasks different work: all give the same");
+void check_work(const Group& group, std::span<const std::int64_t> what, const char* refusal) {
+  detail::agree(group, what, refusal,
+                "the members gave sk::Tasks different work: all give the same");
 }
 
 }  // namespace
@@ -113,23 +108,19 @@ struct Tasks::Impl {
   std::vector<Patch> ready;   // drawn and not yet given out, the next one last
 
   Impl(const Group& members, std::vector<Queue> work) : group(members), queues(std::move(work)) {
-    std::map<int, std::vector<int>> by_node;
-    for (int i = 0; i < group.size(); ++i)
-      by_node[skerry_node_of(group.job(), group.rank(i))].push_back(i);
+    const detail::NodeMap map(group);
     me = group.index(skerry_rank(group.job()));
     at.resize(static_cast<std::size_t>(group.size()));
-    std::uint64_t own_bytes = 0;
-    for (const auto& [node, here] : by_node)
-      for (std::size_t i = 0; i < here.size(); ++i) {
-        at[static_cast<std::size_t>(here[i])] = {group.rank(here[0]), i * sizeof(std::int64_t)};
-        if (here[0] == me) own_bytes = here.size() * sizeof(std::int64_t);
+    for (int step = 0; step < map.nodes(); ++step) {
+      const int node = (map.own_node() + step) % map.nodes();
+      auto& here = nodes.emplace_back();
+      for (int i = 0; i < map.node_size(node); ++i) {
+        here.push_back(group.index(map.rank(node, i)));
+        at[static_cast<std::size_t>(here.back())] = {
+            map.rank(node, 0), static_cast<std::uint64_t>(i) * sizeof(std::int64_t)};
       }
-    auto turn = by_node.find(skerry_node_of(group.job(), skerry_rank(group.job())));
-    for (std::size_t i = 0; i < by_node.size(); ++i) {
-      nodes.push_back(turn->second);
-      if (++turn == by_node.end()) turn = by_node.begin();
     }
-    counters = Segment(group, own_bytes);
+    counters = Segment(group, map.own_index() == 0 ? nodes[0].size() * sizeof(std::int64_t) : 0);
   }
 
   const Queue& queue(int member) const { return queues[static_cast<std::size_t>(member)]; }
@@ -177,11 +168,11 @@ struct Tasks::Impl {
 
 Tasks::Tasks(const AnyArray& array, std::span<const std::int64_t> tile) {
   const Group& group = array.group();
-  const char* refusal = nullptr;
+  const char* refusal = "";
   if (!tile.empty() && (tile.size() != static_cast<std::size_t>(array.dims()) ||
                         std::any_of(tile.begin(), tile.end(), [](auto n) { return n < 1; })))
     refusal = "a tile needs one edge per dimension, each at least 1";
-  agree(group, tile, refusal);
+  check_work(group, tile, refusal);
   std::vector<Queue> queues;
   const Patch everything = whole(array.shape());
   if (array.placement() == Placement::mirrored) {
@@ -198,7 +189,7 @@ Tasks::Tasks(const AnyArray& array, std::span<const std::int64_t> tile) {
 }
 
 Tasks::Tasks(const Group& group, std::int64_t count) {
-  agree(group, std::span(&count, 1), count < 0 ? "the number of tasks is negative" : nullptr);
+  check_work(group, std::span(&count, 1), count < 0 ? "the number of tasks is negative" : "");
   impl_ = std::make_unique<Impl>(group, shared({0, count}, {1}, group.size()));
 }
 

@@ -23,6 +23,22 @@ std::pair<std::int64_t, std::int64_t> TileMap::range(const Patch& box) const {
   return {std::min(low, high), high};
 }
 
+TileMap::Place TileMap::place(std::int64_t number) const {
+  const auto after = std::upper_bound(first_.begin(), first_.end(), number);
+  const int b = static_cast<int>(after - first_.begin()) - 1;
+  Patch box = canonical_.block(b);
+  const auto cut = [&](int d, std::int64_t k) {
+    const auto i = static_cast<std::size_t>(d);
+    box.lo[i] += k * edge(box.dims);
+    box.hi[i] = std::min(box.hi[i], box.lo[i] + edge(box.dims));
+  };
+  const std::int64_t in_block = number - first_[static_cast<std::size_t>(b)];
+  const std::int64_t across = columns(box);
+  cut(0, in_block / across);
+  if (box.dims > 1) cut(box.dims - 1, in_block % across);
+  return {b, box};
+}
+
 std::uint64_t flags_offset(const Distribution& node_layout, std::uint64_t element_bytes) {
   const auto bytes = static_cast<std::uint64_t>(node_layout.block(0).elements()) * element_bytes;
   return (bytes + 63) / 64 * 64;

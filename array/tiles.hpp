@@ -31,6 +31,19 @@ class TileMap {
     Patch part;   // the part of it in the requested box
     Patch whole;  // all of it
   };
+  struct Place {
+    int block;
+    Patch box;
+  };
+  Place place(std::int64_t number) const;
+  // The number of the tile that holds an element of block b, whose box is `block`.
+  std::int64_t tile_of(int b, const Patch& block, std::span<const std::int64_t> index) const {
+    const auto last = index.size() - 1;
+    const std::int64_t first = first_[static_cast<std::size_t>(b)];
+    const std::int64_t row = (index[0] - block.lo[0]) / edge(block.dims);
+    if (last == 0) return first + row;
+    return first + row * columns(block) + (index[last] - block.lo[last]) / edge_;
+  }
   // Calls fn(Tile) for every tile that holds some of `box`, in ascending order of numbers.
   template <class Fn>
   void for_each(const Patch& box, Fn&& fn) const;

@@ -140,6 +140,11 @@ TEST(Tiles, EveryElementIsInOneTileWhateverBoxIsAskedFor) {
             EXPECT_LE(low, tile.number);
             EXPECT_LT(tile.number, high);
             EXPECT_LT(tile.in_block, tile.of_block);
+            const auto [block, box] = tiles.place(tile.number);
+            EXPECT_EQ(box, tile.whole);
+            const std::span corner(tile.part.lo.data(), shape.size());
+            EXPECT_EQ(tiles.tile_of(block, Distribution(shape, {}, canonical).block(block), corner),
+                      tile.number);
           });
         }
         std::int64_t all = 1;

@@ -122,17 +122,20 @@ struct PatchHolder {
   Patch patch;
 };
 
-// What this process got from and added to other nodes for one array, since it was made or this was
-// last cleared. Of get_nb and acc_nb it counts what travels, not how long anybody waited; scattered
-// elements (gather, scatter_acc) are not in it.
+// What this process got from, wrote to and added to other nodes for one array, in patches and
+// scattered elements, since it was made or this was last cleared.
 struct Traffic {
-  std::uint64_t gets = 0;  // parts of gets, one for each holder
-  std::uint64_t get_bytes = 0;
-  std::uint64_t get_ns = 0;        // that blocking ones took
-  std::uint64_t get_nb_bytes = 0;  // of get_bytes: by non-blocking ones
-  std::uint64_t accs = 0, acc_bytes = 0, acc_ns = 0, acc_nb_bytes = 0;
-  std::uint64_t tile_bytes = 0;     // of the largest tile, as mirrors fetch them
-  std::vector<std::uint8_t> tiles;  // by tile: 1 if some of it was got; empty: nothing was got
+  struct Count {
+    std::uint64_t parts = 0;  // one for each holder
+    std::uint64_t bytes = 0;
+    std::uint64_t ns = 0;        // that blocking ones took
+    std::uint64_t nb_bytes = 0;  // of `bytes`: by non-blocking ones
+  };
+  Count gets, puts, accs;
+  // What a mirror would have fetched for these gets of all the node's ranks, once. The node's first
+  // member is told it, the others 0.
+  std::uint64_t mirror_fetches = 0, mirror_bytes = 0;
+  std::uint64_t mirror_blocks = 0;  // that these tiles are of: a refresh asks each what changed
 };
 
 // What this process has done with arrays of the job since it joined: docs/counters.md lists the
@@ -200,7 +203,7 @@ class SKERRY_API AnyArray {
   // should call it. At most 63 bytes. Errors: INVALID.
   void label(const std::string& name) const;
 
-  // Of this process; sk.advise of Python combines those of all members.
+  // Collective over the members on the own node; sk.advise of Python combines those of all members.
   Traffic traffic() const;
   void clear_traffic() const;  // not while others use the array
 
@@ -240,8 +243,9 @@ class SKERRY_API Mirror {
 
   Type type() const;
   std::span<const std::int64_t> shape() const;
-  // One-sided, as AnyArray::get. Any threads at once, but not during a refresh.
+  // One-sided, as those of AnyArray. Any threads at once, but not during a refresh.
   void get(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
+  void gather(std::span<const std::int64_t> indices, void* out) const;
   // Makes it current, after any kind of write: owners compare their blocks with what they gave out,
   // and the others forget the tiles that changed. Collective; begins with a sync of the group and
   // ends with one of the node. Errors: FREED.

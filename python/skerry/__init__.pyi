@@ -384,6 +384,9 @@ class Mirror:
     def get(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Any:
         """A copy of a patch, as Array.get. One-sided, but not during a refresh."""
 
+    def gather(self, index: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Elements anywhere, as Array.gather. One-sided, but not during a refresh."""
+
     def refresh(self) -> Mirror:
         """Makes the mirror current, after any kind of write; only tiles that changed move again.
         Collective; begins with a sync of the array's group. FreedError if the array was freed."""
@@ -415,14 +418,17 @@ def Cluster(
     """
 
 class Advice(NamedTuple):
-    """What to do with an array, and why. Seconds are of the rank that waits longest, bytes those
-    between all nodes, memory what the job takes beyond now."""
+    """What to do with an array, and why. Seconds are of the rank that waits longest, bytes and
+    transfers (gets, puts and accumulates, one for each holder) those between all nodes, memory what
+    the job takes beyond now."""
 
     use: Literal["distributed", "mirror", "mirrored"]
     seconds: float
     seconds_now: float
     bytes: int
     bytes_now: int
+    transfers: int
+    transfers_now: int
     memory: int
     why: str
     @property
@@ -431,11 +437,11 @@ class Advice(NamedTuple):
 
 def advise(a: Array, *, refreshes: int = 1, clear: bool = False) -> Advice:
     """Would a mirror (`sk.mirror(a)`) or a mirrored array with `merge` pay? Collective over the
-    array's group. It rests on what gets and accumulates of the array have moved between nodes until
-    now and how long they took, on the tiles that they touched, and on a short measurement of the
-    link. `refreshes`: how often the mirror would be made current, or the array merged, meanwhile.
-    `clear` begins counting anew. Gathers and scatters of elements are not counted. InvalidError for
-    a mirrored array."""
+    array's group. It rests on what patches and elements of the array have moved between nodes until
+    now and how long that took, on the tiles that were read, and on a short measurement of the link.
+    `refreshes`: how often the mirror would be filled, or the array merged, meanwhile; bytes and
+    transfers are those if everything changes each time. `clear` begins counting anew. InvalidError
+    for a mirrored array."""
 
 # Making arrays. All of these are collective, and make the same array on every member.
 #
@@ -620,6 +626,9 @@ class GhostArray:
 
     # One-sided, of the array without ghost cells.
     def get(self, patch: Patch = ...) -> Any: ...
+    def get_nb(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Request:
+        """As of an Array; what it returns is used as a Request, but is not of that class."""
+
     def put(self, patch: Patch, values: ArrayLike) -> None: ...
     def acc(self, patch: Patch, values: ArrayLike, alpha: complex = 1) -> None: ...
     def __getitem__(self, patch: Any) -> Any: ...
@@ -662,6 +671,9 @@ class CyclicArray:
 
     # One-sided.
     def get(self, patch: Patch = ...) -> Any: ...
+    def get_nb(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Request:
+        """As of an Array; what it returns is used as a Request, but is not of that class."""
+
     def put(self, patch: Patch, values: ArrayLike) -> None: ...
     def acc(self, patch: Patch, values: ArrayLike, alpha: complex = 1) -> None: ...
     def __getitem__(self, patch: Any) -> Any: ...
@@ -671,7 +683,10 @@ class CyclicArray:
     def copy_to(self, target: Array) -> Array:
         """Fills an array of the same shape and any distribution."""
 
-    def copy_from(self, source: Array) -> CyclicArray: ...
+    def copy_from(self, source: Array | GhostArray | CyclicArray) -> CyclicArray:
+        """Takes the values of an array of the same shape and type and any distribution; of other
+        tiles too."""
+
     def fill(self, value: complex) -> CyclicArray: ...
     def sync(self) -> None: ...
     def free(self) -> None: ...

@@ -21,6 +21,8 @@ class Advice(NamedTuple):
     seconds_now: float
     bytes: int
     bytes_now: int
+    transfers: int
+    transfers_now: int
     memory: int
     why: str
 
@@ -33,16 +35,23 @@ class Advice(NamedTuple):
 
 
 class _Traffic(NamedTuple):
-    gets: int
-    get_bytes: int
-    get_ns: int
-    get_nb_bytes: int
-    accs: int
-    acc_bytes: int
-    acc_ns: int
-    acc_nb_bytes: int
-    tile_bytes: int
-    tiles: bytes
+    """sk::Traffic: of each, an array over the members."""
+
+    gets: np.ndarray
+    get_bytes: np.ndarray
+    get_ns: np.ndarray
+    get_nb_bytes: np.ndarray
+    puts: np.ndarray
+    put_bytes: np.ndarray
+    put_ns: np.ndarray
+    put_nb_bytes: np.ndarray
+    accs: np.ndarray
+    acc_bytes: np.ndarray
+    acc_ns: np.ndarray
+    acc_nb_bytes: np.ndarray
+    mirror_fetches: np.ndarray
+    mirror_bytes: np.ndarray
+    mirror_blocks: np.ndarray
 
 
 def advise(a, *, refreshes=1, clear=False):
@@ -51,46 +60,27 @@ def advise(a, *, refreshes=1, clear=False):
         raise InvalidError("this array is mirrored already: advise takes a distributed one")
     if refreshes < 1:
         raise InvalidError(f"refreshes is {refreshes}: a mirror is filled at least once")
-    mine = _Traffic(*a._traffic())
     group = a.group
     latency, rate = _measure_link(group)
-    mine_now = np.array(
-        [*_waited(mine, rate), *mine[:2], mine.accs, mine.acc_bytes, mine.tile_bytes]
-    )
-    all_now = gathered(mine_now, group)
-    tiles_by_node = _tiles_by_node(mine.tiles, group)
+    now = _Traffic(*gathered(np.array(a._traffic(), "int64"), group).T)
+    waited = _waited(now, rate)
     if clear:
         _core.barrier(group)
         a._clear_traffic()
-    tile = all_now[:, 6].max()
-    options = [_distributed(all_now)]
-    if tiles_by_node:
-        options.append(_with_mirror(a, all_now, tiles_by_node, tile, latency, rate, refreshes))
-        if all_now[:, 5].any():
-            options.append(_merged(a, all_now, len(tiles_by_node), latency, rate, refreshes))
+    options = [_distributed(now, waited)]
+    nodes = len({_core.node(rank) for rank in group.ranks})
+    if nodes > 1:
+        options.append(_with_mirror(a, now, waited, latency, rate, refreshes))
+        if now.acc_bytes.any():
+            options.append(_merged(a, now, nodes, latency, rate, refreshes))
     return _chosen(options)
 
 
-def _waited(mine, rate):
-    """Seconds of gets and of accumulates. Non-blocking ones are taken to fill the link."""
-    gets = mine.get_ns / 1e9 + mine.get_nb_bytes / rate
-    return gets, mine.acc_ns / 1e9 + mine.acc_nb_bytes / rate
-
-
-def _tiles_by_node(mine, group):
-    """How many tiles of other nodes the ranks of each node have read together; none on one node."""
-    nodes = {_core.node(rank) for rank in group.ranks}
-    if len(nodes) == 1:
-        return {}
-    length = int(gathered(np.array([len(mine)]), group).max())
-    flags = np.zeros((max(length, 1),), np.uint8)
-    flags[: len(mine)] = np.frombuffer(mine, np.uint8)
-    read = {}
-    for node in sorted(nodes):
-        part = flags.astype(np.int32) if node == _core.node() else np.zeros(len(flags), np.int32)
-        _core._reduce(part, "max", -1, group)
-        read[node] = int(np.count_nonzero(part))
-    return read
+def _waited(now, rate):
+    """Seconds of gets and of writes. Non-blocking ones are taken to fill the link."""
+    gets = now.get_ns / 1e9 + now.get_nb_bytes / rate
+    writes = (now.put_ns + now.acc_ns) / 1e9 + (now.put_nb_bytes + now.acc_nb_bytes) / rate
+    return gets, writes
 
 
 def _measure_link(group):
@@ -120,46 +110,53 @@ class _Option(NamedTuple):
     use: str
     seconds: float
     bytes: int
+    transfers: int
     memory: int
     why: str
 
 
-def _distributed(now):
+def _distributed(now, waited):
     """As it is: the rank that waited longest, and all that travelled."""
-    return _Option("distributed", float((now[:, 0] + now[:, 1]).max()),
-                   int(now[:, 3].sum() + now[:, 5].sum()), 0, "")  # fmt: skip
+    moved = now.get_bytes + now.put_bytes + now.acc_bytes
+    count = now.gets + now.puts + now.accs
+    return _Option("distributed", float(sum(waited).max()), int(moved.sum()), int(count.sum()),
+                   0, "")  # fmt: skip
 
 
-def _with_mirror(a, now, tiles, tile, latency, rate, refreshes):
-    """Each node fetches a tile once after every refresh; then gets are local. Accumulates stay."""
-    runs = max(tiles.values())
-    most = runs * tile
-    moved = int(sum(tiles.values()) * tile * refreshes)
+def _with_mirror(a, now, waited, latency, rate, refreshes):
+    """Each node fetches a tile once after every refresh, if it changed; then gets are local.
+    Writes stay. A refresh asks the owners of tiles which changed."""
     own = a.nbytes / len(a.group)
-    fetching = refreshes * (most / rate + min(runs, now[:, 2].max()) * latency)
+    waits = np.minimum(now.mirror_fetches, now.gets.max()).max() * latency
+    fetching = refreshes * (now.mirror_bytes.max() / rate + waits)
     comparing = (refreshes + 1) * own / _MEMORY_RATE
-    reading = now[:, 2].max() * _LOCAL_SECONDS + now[:, 3].max() / _MEMORY_RATE
-    seconds = float(fetching + comparing + reading + now[:, 1].max())
-    memory = int(sum(tiles.values()) * tile + a.nbytes)
+    reading = now.gets.max() * _LOCAL_SECONDS + now.get_bytes.max() / _MEMORY_RATE
+    seconds = float(fetching + comparing + reading + waited[1].max())
+    tiles = int(now.mirror_bytes.sum())
+    fetches = refreshes * now.mirror_fetches + (refreshes - 1) * now.mirror_blocks
     why = (
-        f"{int(now[:, 2].sum())} gets fetched {int(now[:, 3].sum())} bytes from other nodes; the "
-        f"tiles that they touched are {moved // refreshes} bytes over all nodes"
+        f"{now.gets.sum()} gets fetched {now.get_bytes.sum()} bytes from other nodes; the tiles "
+        f"that they touched are {tiles} bytes over all nodes"
         + (f", {refreshes} times" if refreshes > 1 else "")
     )
-    return _Option("mirror", seconds, moved + int(now[:, 5].sum()), memory, why)
+    return _Option("mirror", seconds,
+                   refreshes * tiles + int((now.put_bytes + now.acc_bytes).sum()),
+                   int((fetches + now.puts + now.accs).sum()), tiles + a.nbytes, why)  # fmt: skip
 
 
 def _merged(a, now, nodes, latency, rate, refreshes):
-    """A mirrored array: accumulates and gets are local, and merge sums the copies."""
-    moved = int(2 * (nodes - 1) * a.nbytes * refreshes)
-    local = now[:, [2, 4]].sum(axis=1).max() * _LOCAL_SECONDS
-    local += now[:, [3, 5]].sum(axis=1).max() / _MEMORY_RATE
+    """A mirrored array: patches are local, and merge sums the copies. Of a full array each node
+    gets flags, parts to sum, and sums: each of its members from each other node."""
+    moved = 2 * (nodes - 1) * a.nbytes * refreshes
+    transfers = 3 * (nodes - 1) * len(a.group) * refreshes
+    local = (now.gets + now.puts + now.accs).max() * _LOCAL_SECONDS
+    local += (now.get_bytes + now.put_bytes + now.acc_bytes).max() / _MEMORY_RATE
     seconds = float(moved / nodes / rate + 2 * nodes * latency * refreshes + local)
     why = (
-        f"{int(now[:, 4].sum())} accumulates sent {int(now[:, 5].sum())} bytes to other nodes; a "
-        f"merge moves at most {moved // refreshes} bytes, less where copies are zero"
+        f"{now.accs.sum()} accumulates sent {now.acc_bytes.sum()} bytes to other nodes; a merge "
+        f"moves at most {moved // refreshes} bytes, less where copies are zero"
     )
-    return _Option("mirrored", seconds, moved, int(a.nbytes * nodes), why)
+    return _Option("mirrored", seconds, moved, transfers, a.nbytes * nodes, why)
 
 
 def _chosen(options):
@@ -176,5 +173,6 @@ def _chosen(options):
             other = min(options[1:], key=lambda option: option.seconds)
             why = f"'{other.use}' would take {other.seconds:.3g} s instead of {now.seconds:.3g} s: "
             why += other.why
-        return Advice("distributed", now.seconds, now.seconds, now.bytes, now.bytes, 0, why)
-    return Advice(best.use, best.seconds, now.seconds, best.bytes, now.bytes, best.memory, best.why)
+        best = now._replace(why=why)
+    return Advice(best.use, best.seconds, now.seconds, best.bytes, now.bytes, best.transfers,
+                  now.transfers, best.memory, best.why)  # fmt: skip

@@ -8,10 +8,13 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from .errors import InvalidError, UnsupportedError
 
 _RANK = ("SKERRY_RANK", "SLURM_PROCID")
-_START = "import numpy as np; import skerry as sk; import skerry.xp as xp; sk.init()"
+_XP = "import skerry.xp as xp; " if int(np.__version__.split(".")[0]) >= 2 else ""
+_START = f"import numpy as np; import skerry as sk; {_XP}sk.init()"
 
 
 def Cluster(n, *, nodes=1, launcher="skerry", **options):  # noqa: N802 (ipyparallel's name)

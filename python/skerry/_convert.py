@@ -5,6 +5,19 @@ import numpy as np
 from .errors import DtypeError, Error, InvalidError
 
 
+_WRAPS = int(np.__version__.split(".")[0]) < 2  # NumPy 1 makes 44 of 300 in uint8
+
+
+def _made(values, dtype):
+    """numpy.asarray; integers that do not fit are an OverflowError."""
+    if _WRAPS and dtype.kind in "iu" and _is_plain(values):
+        found, limits = np.asarray(values), np.iinfo(dtype)
+        if found.dtype.kind in "iu" and found.size:
+            if found.min() < limits.min or found.max() > limits.max:
+                raise OverflowError(f"integers out of bounds for {dtype}")
+    return np.asarray(values, dtype)
+
+
 def conform(values, dtype, shape, patch):
     """`values` as a dense array of `dtype` and `shape`: numbers and lists are converted, shapes
     broadcast, strides made dense.
@@ -18,7 +31,7 @@ def conform(values, dtype, shape, patch):
                 f"values are {values.dtype}, the array is {dtype}: convert them with .astype({dtype.name!r})"
             )
     try:
-        converted = np.asarray(values, dtype)
+        converted = _made(values, dtype)
     except Error:  # values are an Array
         raise
     except (TypeError, ValueError, OverflowError) as error:
@@ -50,7 +63,7 @@ def window_values(values, dtype):
     try:
         if np.asarray(values).dtype.kind in "fc" and dtype.kind in "iu":
             raise TypeError("digits would be lost")
-        return np.asarray(values, dtype)
+        return _made(values, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise DtypeError(f"cannot make {dtype} of {values!r}: {error}") from None
 

@@ -105,13 +105,18 @@ class CyclicArray(Translated):
         return target
 
     def copy_from(self, source):
-        """Takes the values of an Array of the same shape; collective."""
+        """Takes the values of an array of the same shape and any distribution; collective."""
         self._check(source)
         if source.dtype != self.dtype:  # by all: not every rank has tiles
             raise DtypeError(f"types {self.dtype} and {source.dtype} differ")
         source.sync()
+        local, lows, requests = self.local, [low for low, _ in self._storage.distribution()], []
         for tile in self.tiles():
-            self.put(tile, source.get(tile))
+            there = (self._there(d, part.start, part.stop) for d, part in enumerate(tile))
+            box = tuple(slice(i - low, j - low) for (i, j), low in zip(there, lows, strict=True))
+            requests.append(source.get_nb(tile, local[box]))
+        for request in requests:
+            request.wait()
         self._storage.sync()
         source.sync()
         return self

@@ -274,4 +274,5 @@ def select(array, what="max"):
     return values[first], tuple(int(i) for i in indices[first])
 
 
+_core.Mirror.gather = gather
 Array.gather, Array.scatter, Array.scatter_acc, Array.copy = gather, scatter, scatter_acc, copy

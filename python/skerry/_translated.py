@@ -13,6 +13,24 @@ from ._patches import boxes, segments
 from .errors import InvalidError, RangeError
 
 
+class _Parts:
+    """The request of a patch that is read in parts."""
+
+    __slots__ = ("_requests", "_out")
+
+    def __init__(self, requests, out):
+        self._requests, self._out = requests, out
+
+    def wait(self):
+        """The data, when all parts are there."""
+        for request in self._requests:
+            request.wait()
+        return self._out
+
+    def done(self):
+        return all([request.done() for request in self._requests])
+
+
 class Translated:
     """Patches of an array, through another one."""
 
@@ -60,11 +78,19 @@ class Translated:
 
     def get(self, patch=...):
         """A copy of a patch, of values without ghost cells; one-sided."""
+        out = self.get_nb(patch).wait()
+        return out if out.ndim else out[()]
+
+    def get_nb(self, patch=..., out=None):
+        """Starts to read a patch into `out`, or a new array; one-sided."""
         shape, kept, parts = self._patch(patch)
-        out = np.empty(shape, self.dtype)
-        for request in [self._storage.get_nb(there, out[here]) for here, there in parts]:
-            request.wait()
-        return out.reshape(kept) if kept else out.reshape(-1)[0]
+        if out is None:
+            out = np.empty(kept, self.dtype)
+        elif not isinstance(out, np.ndarray) or out.shape != kept or out.dtype != self.dtype:
+            raise InvalidError(f"patch {patch}: out must be an array of {kept} {self.dtype}")
+        # Axes of length 1 for the integers of the patch: a view of `out`, whatever its strides.
+        filled = out.reshape(shape)
+        return _Parts([self._storage.get_nb(there, filled[here]) for here, there in parts], out)
 
     def put(self, patch, values):
         """Writes a patch; one-sided. Ghost cells learn of it by update()."""

@@ -17,7 +17,7 @@ import numpy as _numpy
 from . import xp as _xp
 from .xp import _creation
 from .xp import random  # noqa: F401 (part of the module)
-from .xp._more import convolve, dot  # noqa: F401
+from .xp._more import convolve  # noqa: F401
 
 ndarray = _xp.Array
 

@@ -235,28 +235,17 @@ std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) 
 
 // ---- scattered elements -----------------------------------------------------------------------
 
-// skerry._patches has made both of what the program gave: int64 indices, one row for each element,
-// and dense values of the array's type.
-struct Elements {
-  View indices, values;
-  Elements(const PyArray& a, nb::handle index_rows, nb::handle elements, bool writable) {
-    acquire_contiguous(indices, index_rows, false, "the indices");
-    acquire_contiguous(values, elements, writable, writable ? "out" : "the values");
-    if (indices.type() != sk::Type::int64 || values.type() != a.type ||
-        indices.elements() != values.elements() * static_cast<std::uint64_t>(a.dims))
-      throw sk::Error(SKERRY_ERR_INTERNAL, "scattered elements were not converted");
+nb::list array_traffic(const PyArray& a) {
+  sk::Traffic t;
+  {
+    nb::gil_scoped_release waits;
+    t = a.array.traffic();
   }
-  std::span<const std::int64_t> span() {
-    return {reinterpret_cast<const std::int64_t*>(indices.data()),
-            static_cast<std::size_t>(indices.elements())};
-  }
-};
-
-nb::tuple array_traffic(const PyArray& a) {
-  const sk::Traffic t = a.array.traffic();
-  return nb::make_tuple(t.gets, t.get_bytes, t.get_ns, t.get_nb_bytes, t.accs, t.acc_bytes,
-                        t.acc_ns, t.acc_nb_bytes, t.tile_bytes,
-                        nb::bytes(reinterpret_cast<const char*>(t.tiles.data()), t.tiles.size()));
+  nb::list all;
+  for (const auto& count : {t.gets, t.puts, t.accs})
+    for (const auto n : {count.parts, count.bytes, count.ns, count.nb_bytes}) all.append(n);
+  for (const auto n : {t.mirror_fetches, t.mirror_bytes, t.mirror_blocks}) all.append(n);
+  return all;
 }
 
 void bind_elements(nb::class_<PyArray>& array) {

@@ -274,8 +274,7 @@ void bind_job(nb::module_& m) {
   m.def("nodes", [] { return job(), identity.nodes; });
   m.def("node", &node_of, nb::arg("rank") = nb::none());
   m.def("node_ranks", &node_ranks, nb::arg("node") = nb::none());
-  m.def(
-      "same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
+  m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
   m.def("fabric", [] { return std::string(job().fabric()); });
   m.def("counters", &counters);
   m.def("_counter_info", &counter_info);

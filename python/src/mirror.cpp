@@ -64,6 +64,12 @@ void bind_mirror(nb::module_& m) {
       .def("__getitem__", [](const PyMirror& self,
                              nb::handle patch) { return mirror_get(self, patch, nb::none()); })
       .def("get", &mirror_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+      .def("_gather",
+           [](const PyMirror& self, nb::handle indices, nb::handle out) {
+             Elements each(self, indices, out, true);
+             nb::gil_scoped_release waits;
+             self.mirror.gather(each.span(), each.values.data());
+           })
       .def("refresh",
            [](nb::handle self) {
              const auto& m = nb::cast<const PyMirror&>(self);

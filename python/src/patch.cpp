@@ -166,4 +166,12 @@ nb::object element_to_python(const Described& a, const void* element) {
   return nb::none();
 }
 
+Elements::Elements(const Described& a, nb::handle index_rows, nb::handle elements, bool writable) {
+  acquire_contiguous(indices, index_rows, false, "the indices");
+  acquire_contiguous(values, elements, writable, writable ? "out" : "the values");
+  if (indices.type() != sk::Type::int64 || values.type() != a.type ||
+      indices.elements() != values.elements() * static_cast<std::uint64_t>(a.dims))
+    throw sk::Error(SKERRY_ERR_INTERNAL, "scattered elements were not converted");
+}
+
 }  // namespace skpy

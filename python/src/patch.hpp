@@ -58,6 +58,17 @@ std::vector<nb::ssize_t> result_shape(const Described& a, const Selection& s);
 [[noreturn]] void refuse_out(const Described& a, const Selection& s, nb::handle out);
 nb::object element_to_python(const Described& a, const void* element);
 
+// Scattered elements. skerry._patches has made both of what the program gave: int64 indices, one
+// row for each element, and dense values of the array's type.
+struct Elements {
+  View indices, values;
+  Elements(const Described& a, nb::handle index_rows, nb::handle elements, bool writable);
+  std::span<const std::int64_t> span() {
+    return {reinterpret_cast<const std::int64_t*>(indices.data()),
+            static_cast<std::size_t>(indices.elements())};
+  }
+};
+
 // Checks the patch before memory is asked for it. A patch out of range throws here: `source`, which
 // has a `get`, says why.
 template <class Source>

@@ -313,10 +313,8 @@ void bind_epochs(nb::class_<PyWindow>& c) {
   c.def("post", &post, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false,
         nb::arg("no_store") = false, nb::arg("no_put") = false);
   c.def("start", &start, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false);
-  c.def(
-      "complete", [](PyWindow& w) { w.window.complete(); }, Free());
-  c.def(
-      "wait", [](PyWindow& w) { w.window.wait(); }, Free());
+  c.def("complete", [](PyWindow& w) { w.window.complete(); }, Free());
+  c.def("wait", [](PyWindow& w) { w.window.wait(); }, Free());
   c.def("test", [](PyWindow& w) { return w.window.test(); });
   c.def("sync", [](PyWindow& w) { w.window.sync(); });
 }

@@ -27,8 +27,7 @@ from peers import OUT, ROOT
 
 HERE = Path(__file__).resolve().parent
 CUPYNUMERIC = "https://github.com/nv-legate/cupynumeric"
-PACKAGES = ["numpy", "scipy", "scikit-learn", "xarray", "dask", "zarr>=3", "pytest",
-            "ipyparallel"]
+PACKAGES = ["numpy", "scipy", "scikit-learn", "xarray", "dask", "zarr>=3", "pytest", "ipyparallel"]
 IMPORTS = ["scipy", "sklearn", "xarray", "dask.array", "zarr", "pytest", "ipyparallel"]
 ENVIRONMENT = {
     **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SCIPY_ARRAY_API": "1",
@@ -166,10 +165,14 @@ def main():
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
     options = parser.parse_args()
     OUT.mkdir(exist_ok=True)
-    rows = []
-    for name in options.parts or PARTS:
+    rows, parts = [], options.parts or list(PARTS)
+    try:
+        python = peers.interpreter("libraries-venv", PACKAGES, IMPORTS)
+    except peers.Unavailable as reason:
+        print(f"skipped: {' '.join(parts)}: {reason}", flush=True)
+        parts = []
+    for name in parts:
         try:
-            python = peers.interpreter("libraries-venv", PACKAGES, IMPORTS)
             rows += PARTS[name](python, options)
         except peers.Unavailable as reason:
             print(f"skipped: {name}: {reason}", flush=True)

@@ -81,6 +81,117 @@ def test_what_is_added_to_often_pays_as_a_mirrored_array(steady):
     assert advice.use == "mirrored" and "merge" in advice.why, advice
 
 
+def counted():
+    """Operations and bytes between nodes of this rank, so far."""
+    now = sk.counters()
+    return np.array([now["remote_operations"], now["remote_bytes"]])
+
+
+def by_all(before):
+    """What all ranks counted since."""
+    since = counted() - before
+    return sk.allreduce(since)
+
+
+def reads(x, seed):
+    """Parts of tiles, each by several ranks; elements; what one rank alone reads."""
+    mine = np.random.default_rng((seed, sk.rank()))
+    alike = np.random.default_rng((seed, sk.node()))
+    for random in alike, mine, alike:
+        for _ in range(3):
+            cuts = [sorted(random.integers(0, n + 1, 2)) for n in x.shape]
+            x[tuple(slice(int(low), int(high)) for low, high in cuts)]
+        x.gather(tuple(random.integers(0, n, 40) for n in x.shape))
+
+
+def writes(a, seed):
+    random = np.random.default_rng((seed, sk.rank()))
+    index = tuple(random.integers(0, n, 50) for n in a.shape)
+    a.scatter(index, 1)
+    a.scatter_acc(index, 2)
+    a[tuple(slice(0, n // 2) for n in a.shape)] = 3
+    a.acc(tuple(slice(n // 2, n) for n in a.shape), 1)
+
+
+def options(a, monkeypatch, **arguments):
+    """What advise weighs, by name."""
+    with monkeypatch.context() as patched:
+        patched.setattr(_advice, "_chosen", lambda weighed: weighed)
+        return {option.use: option for option in sk.advise(a, **arguments)}
+
+
+def near(predicted, moved):
+    """Within a fifth, in bytes and in operations."""
+    told = np.array([predicted.transfers, predicted.bytes])
+    assert (abs(told - moved) <= 0.2 * np.maximum(moved, 1)).all(), (told, moved)
+
+
+SHAPES = [((300, 260), "float64"), ((9000,), "float64"), ((70, 3, 150), "int16"),
+          ((33, 40), "complex128")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "dtype"), SHAPES)
+@pytest.mark.parametrize("refreshes", [1, 3])
+@pytest.mark.parametrize("writing", [False, True])
+def test_a_mirror_moves_what_was_predicted(shape, dtype, refreshes, writing, monkeypatch):
+    """Each tile counted as much as the largest and as a transfer, an element as nothing: it was
+    wrong by a factor of up to four."""
+    a = sk.zeros(shape, dtype)
+    before = counted()
+    for turn in range(2 * refreshes):
+        reads(a, 0)
+        if writing:
+            writes(a, turn)
+    now = by_all(before)
+    found = options(a, monkeypatch, refreshes=refreshes)
+    assert [found["distributed"].transfers, found["distributed"].bytes] == now.tolist()
+    if sk.nodes() == 1:
+        assert list(found) == ["distributed"]
+        return
+    m = sk.mirror(a)
+    before = counted()
+    m.refresh()
+    collective = by_all(before)  # of a refresh when nothing has changed
+    before = counted()
+    for turn in range(2 * refreshes):
+        if turn and turn % 2 == 0:
+            a.local[...] += 1
+            m.refresh()
+        reads(m, 0)
+        if writing:
+            writes(a, turn)
+    near(found["mirror"], by_all(before) - (refreshes - 1) * collective)
+    m.free()
+
+
+def test_a_mirror_gathers_elements():
+    x = np.arange(300 * 70).reshape(300, 70)
+    with sk.mirror(sk.asarray(x)) as m:
+        random = np.random.default_rng(sk.rank())
+        index = random.integers(-300, 300, (4, 50)), random.integers(0, 70, 50)
+        assert (m.gather(index) == x[index]).all()
+        out = np.empty((4, 50), x.dtype)
+        assert m.gather(index, out) is out and (out == x[index]).all()
+        with pytest.raises(sk.RangeError, match="300"):
+            m.gather(([0, 300], [0, 0]))
+        assert m.gather(([], [])).shape == (0,)
+        sk.sync()
+
+
+def test_a_merge_moves_what_was_predicted(monkeypatch):
+    shape = (256, 320)
+    a, copies = sk.zeros(shape), sk.ones(shape, mirrored=True)
+    a.acc(..., 1.0)
+    found = options(a, monkeypatch)
+    before = counted()
+    copies.merge()
+    if sk.nodes() > 1:
+        transfers, moved = by_all(before)
+        assert abs(found["mirrored"].bytes - moved) <= 0.2 * moved
+        # Where tiles of one node end within a row, it takes several boxes.
+        assert found["mirrored"].transfers <= transfers <= 2 * found["mirrored"].transfers
+
+
 def test_bad_input():
     with pytest.raises(sk.InvalidError, match="mirrored already"):
         sk.advise(sk.zeros(10, mirrored=True))

@@ -52,7 +52,8 @@ def test_module(module, ranks, nodes):
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
-WHOLE = "xp_arrays xp_results numpy advice cyclic pictures tutorial tasks files patches ga".split()
+WHOLE = """xp_arrays xp_results numpy numpy_alike advice cyclic pictures tutorial tasks files
+    patches ga""".split()
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
@@ -382,6 +383,41 @@ def test_skewed_tasks(nodes, cap, faults, tmp_path, monkeypatch):
     job = run(4, nodes, program)
     assert job.returncode == 0, job.stdout
     print(job.stdout)
+
+
+DROPPED = """
+import numpy as np
+import skerry as sk
+sk.init()
+a, marks, turns = sk.zeros((90, 70)), sk.zeros((90, 70), "int64"), 5
+for _ in range(turns):
+    sk.barrier()
+    for tile in sk.tasks(a, tile=(3, 5)):
+        a.acc(tile, 1.0)
+        marks[tile] = marks[tile] + 1
+    sk.sync()
+assert (a.get() == turns).all() and (marks.get() == turns).all()
+mine = np.zeros(300, int)
+for i in sk.tasks(range(300), cost=range(300)):
+    mine[i] += 1
+assert (sk.allreduce(mine) == 1).all()
+names = ("connections_resumed", "requests_replayed", "connections_evicted")
+now = sk.counters()
+told = sk.allreduce(np.array([now[name] for name in names]))
+assert (told > 0).all(), dict(zip(names, told))
+"""
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_tasks_are_done_once_when_the_network_drops(ranks, seed, tmp_path, monkeypatch):
+    """Draws are sent again after breaks, on four nodes that have one connection each."""
+    monkeypatch.setenv("SKERRY_MAX_CONN", "1")
+    monkeypatch.setenv("SKERRY_FAULTS", f"drop=50000,seed={seed}")
+    program = tmp_path / "program.py"
+    program.write_text(DROPPED)
+    job = run(ranks, 4, program)
+    assert job.returncode == 0, job.stdout
 
 
 SAVES = """

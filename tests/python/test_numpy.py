@@ -1,5 +1,8 @@
 """skerry.numpy: NumPy's spelling of whole arrays, and the same random numbers on any ranks."""
 
+import inspect
+import warnings
+
 import numpy as np
 import pytest
 
@@ -128,7 +131,82 @@ def test_methods_and_stacking(matrix):
         snp.interp(matrix[0], matrix[0], matrix[0])
 
 
-def test_tall_matrices_are_factored_where_they_are():
+def test_shapes_and_bounds_in_the_spelling_of_any_numpy(matrix):
+    """NumPy 2.0 has np.reshape(newshape=) without copy=, and needs both bounds of np.clip."""
+    a = matrix.numpy()
+    for x in (matrix.reshape(29, 37), matrix.reshape((29, -1), order="A"),
+              np.reshape(matrix, (29, 37)), np.reshape(matrix, (-1, 37), "C")):  # fmt: skip
+        near(x, a.reshape(29, 37))
+    assert matrix.reshape(37, 29, copy=True) is not matrix
+    with pytest.raises(sk.GatherError, match="order"):
+        matrix.reshape(29, 37, order="F")
+    spelling = inspect.signature(np.reshape).parameters
+    for name in spelling.keys() & {"shape", "newshape"}:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newshape= is going
+            near(np.reshape(matrix, **{name: (29, 37)}), a.reshape(29, 37))
+    if {"shape", "newshape"} <= spelling.keys():
+        with pytest.raises(TypeError, match="mean the same"):
+            np.reshape(matrix, shape=(29, 37), newshape=(29, 37))
+    near(np.std(matrix, ddof=1), np.std(a, ddof=1))
+    if "correction" in inspect.signature(np.std).parameters:
+        near(np.std(matrix, ddof=0, correction=1), np.std(a, ddof=1))
+        with pytest.raises(TypeError, match="mean the same"):
+            np.std(matrix, ddof=1, correction=1)
+    near(matrix.clip(0.5), np.clip(a, 0.5, None))
+    near(matrix.clip(min=0.5), np.clip(a, 0.5, None))
+    near(matrix.clip(max=0.5), np.clip(a, None, 0.5))
+    near(np.clip(matrix, 0.2, 0.5), np.clip(a, 0.2, 0.5))
+    out = snp.zeros((37, 29))
+    assert matrix.clip(0.2, 0.5, out) is out
+    near(out, np.clip(a, 0.2, 0.5))
+
+
+def test_results_fill_a_larger_out_of_elementwise_functions(matrix):
+    a = matrix.numpy()
+    for rows, shape in ((matrix[0], (37, 29)), (matrix, (2, 37, 29)), (matrix[:1], (37, 29)),
+                        (matrix[0], (1, 29)), (matrix[0, 0], (37, 29))):  # fmt: skip
+        out, theirs = snp.zeros(shape), np.zeros(shape)
+        assert np.multiply(rows, 2, out=out) is out
+        near(out, np.multiply(rows.numpy(), 2, out=theirs))
+    for shape in ((29,), (1, 29), (37, 1), (36, 29)):
+        with pytest.raises(ValueError, match="out has"):
+            np.exp(matrix, out=snp.zeros(shape))
+        with pytest.raises(ValueError, match="broadcast"):
+            np.exp(a, out=np.zeros(shape))
+    for out in (snp.zeros((2, 29)), snp.zeros((1, 29))):
+        with pytest.raises(ValueError, match="out has"):
+            np.sum(matrix, axis=0, out=out)
+
+
+@pytest.mark.parametrize("one", [int, np.int64, np.uint8])
+def test_axes_may_be_numpys_integers(matrix, one):
+    a, w, v = matrix.numpy(), snp.random.rand(29), snp.random.rand(29)
+    near(np.average(matrix, axis=one(1), weights=w), np.average(a, axis=1, weights=w.numpy()))
+    near(np.tensordot(matrix, v, axes=one(1)), a @ v.numpy())
+    near(v.transpose(one(0)), v.numpy())
+    near(matrix.sum(axis=one(0)), a.sum(axis=0))
+    for axis in (None, one(0)):
+        with pytest.raises(TypeError, match="weights of"):
+            np.average(matrix, axis=axis, weights=w)
+
+
+def test_functions_in_c_know_their_arguments(matrix):
+    """Before NumPy 2.4 they do not tell their signature."""
+    assert np.result_type(matrix, matrix) == np.result_type(matrix, "float32", 1.0) == np.float64
+    assert not np.can_cast(matrix, "float32") and np.can_cast(matrix, "complex128")
+    for like in (np.zeros(3, like=matrix), np.zeros((3,), "float64", like=matrix),
+                 np.empty(3, dtype="float64", like=matrix) * 0):  # fmt: skip
+        near(like, np.zeros(3))
+    near(np.asarray([1, 2], "float32", like=matrix), np.float32([1, 2]))
+    near(np.arange(5, like=matrix), np.arange(5))
+    near(np.arange(1, 9, 2, dtype="float32", like=matrix), np.arange(1, 9, 2))
+    near(np.concatenate((matrix, matrix), 1), np.concatenate((matrix.numpy(),) * 2, 1))
+    with pytest.raises(sk.GatherError, match="vdot"):
+        np.vdot(matrix, matrix)
+
+
+def test_tall_matrices_are_factored_where_they_are(monkeypatch):
     xp.options(whole_bytes=1000)  # the triangles
     x = snp.random.rand(4000, 6)
     a, before = x.numpy(), xp.counters()["gathers"]
@@ -142,4 +220,8 @@ def test_tall_matrices_are_factored_where_they_are():
     near(xp.matmul(u.T, u), np.eye(6))
     near(s, np.linalg.svd(a, compute_uv=False))
     near(xp.linalg.svdvals(x), s.numpy())
+    modes, qr = [], np.linalg.qr
+    monkeypatch.setattr(np.linalg, "qr", lambda a, mode: modes.append(mode) or qr(a, mode))
+    near(xp.linalg.svdvals(x), s.numpy())
+    assert set(modes) == ({"r"} if sk.size() > 1 else set())  # it formed Q for nothing
     near(product, a.T @ a)

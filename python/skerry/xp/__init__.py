@@ -12,6 +12,14 @@ All members call the same functions in the same order. docs/xp.md says what move
 
 from math import e, inf, nan, pi
 
+import numpy as _np
+
+if int(_np.__version__.split(".")[0]) < 2:  # its names (acos) and rules of promotion
+    raise ImportError(
+        f"skerry.xp and skerry.numpy need NumPy 2.0 or newer: this is {_np.__version__}. sk.Array "
+        "and everything else of skerry work with it"
+    )
+
 from . import _methods, fft, linalg, random
 from ._array import Array
 from ._creation import (

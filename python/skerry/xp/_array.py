@@ -1,6 +1,7 @@
 """The array of skerry.xp: a block per rank, a layout that all ranks know, and a value or an
 expression."""
 
+import operator
 import weakref
 
 import numpy as np
@@ -160,7 +161,7 @@ class Array:
     def tolist(self):
         return self.numpy().tolist()
 
-    def copy(self):
+    def copy(self, order="C"):
         return Array(self._evaluate().copy(), self.layout)
 
     def _here(self, what):
@@ -202,8 +203,11 @@ class Array:
             raise TypeError(f"an index is an integer: this array is {self.dtype}")
         return int(self._number("an index"))
 
-    def item(self):
-        """The number in an array of one element."""
+    def item(self, *index):
+        """The number in an array of one element, or at an index."""
+        if index:
+            x = self if len(index) == self.ndim else self.reshape(-1)
+            return x[index[0] if isinstance(index[0], tuple) else index].item()
         if self.size != 1:
             raise ValueError(f"item() takes an array of one element: this one has {self.shape}")
         return self.numpy().item()
@@ -365,7 +369,7 @@ def as_array(x, name="an operand"):
 
 
 def axis_of(axis, ndim):
-    axis = int(axis)
+    axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(axis, ndim)
     return axis % ndim

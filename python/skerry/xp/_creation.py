@@ -231,7 +231,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
 def _triangle(x, k, function, name):
     x = as_array(x)
     if x.ndim < 2:
-        raise ValueError(f"{name} takes at least 2 dimensions: this array has {x.ndim}")
+        raise ValueError(f"{name} takes at least 2 dimensions: reshape x, or take x.numpy()")
     box = x.layout.boxes[_exchange.job().rank]
     block = x._evaluate()
     return Array(function(block, k + box[-2][0] - box[-1][0]).astype(x.dtype), x.layout)
@@ -255,7 +255,7 @@ def meshgrid(*arrays, indexing="xy"):
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
     if any(x.ndim > 1 for x in arrays):
-        raise ValueError("meshgrid takes arrays of at most one dimension")
+        raise ValueError("meshgrid takes arrays of at most one dimension: xp.reshape them")
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
         axes[:2] = [1, 0]

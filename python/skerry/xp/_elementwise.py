@@ -261,6 +261,11 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return x.copy() if x.dtype == dtype else apply(_convert, x, dtype=dtype)
 
 
+def inexact(x):
+    """x in floating or complex numbers: integers as float64."""
+    return x if x.dtype.kind in "fc" else astype(x, np.dtype("float64"))
+
+
 # ---- operators -----------------------------------------------------------------------------------
 
 _OPERATORS = {

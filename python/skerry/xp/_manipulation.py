@@ -14,6 +14,7 @@ from ._array import (
     in_layout,
     new_layout,
 )
+from ._elementwise import functions
 from ._indexing import in_order, setitem, take_known, view
 
 
@@ -46,7 +47,8 @@ def broadcast_arrays(*arrays):
 def expand_dims(x, /, axis):
     """A new axis of length 1; a view."""
     x = as_array(x)
-    axes = axes_of(axis, x.ndim + (len(axis) if isinstance(axis, tuple) else 1))
+    axis = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = axes_of(axis, x.ndim + len(axis))
     key = list(_all(x.shape))
     for d in axes:
         key.insert(d, None)
@@ -242,11 +244,7 @@ def roll(x, /, shift, *, axis=None):
     x = as_array(x)
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape) if x.size else x.copy()
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
-    if len(axes) != len(shifts):
-        raise ValueError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
-    for by, a in zip(shifts, axes, strict=True):
+    for by, a in np.broadcast(shift, axis):
         x = _rolled(x, int(by), axis_of(a, x.ndim))
     return x
 
@@ -274,7 +272,7 @@ def repeat(x, repeats, /, *, axis=None):
 
 def tile(x, repetitions, /):
     """The array several times along each axis."""
-    x, times = as_array(x), tuple(int(n) for n in repetitions)
+    x, times = as_array(x), tuple(int(n) for n in np.atleast_1d(repetitions))
     if len(times) > x.ndim:
         x = reshape(x, (1,) * (len(times) - x.ndim) + x.shape)
     times = (1,) * (x.ndim - len(times)) + times
@@ -287,6 +285,8 @@ def tile(x, repetitions, /):
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times."""
     x = as_array(x)
+    if n == 0:
+        return x
     axis = axis_of(axis, x.ndim)
     if n < 0:
         raise ValueError(f"diff: n is {n}, not at least 0")
@@ -294,17 +294,15 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     if len(ends) > 1:
         x = concat(ends, axis=axis)
     before = (slice(None),) * axis
+    difference = functions["not_equal" if x.dtype == np.bool_ else "subtract"]
     for _ in range(n):
-        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+        x = difference(x[(*before, slice(1, None))], x[(*before, slice(None, -1))])
     return x
 
 
 def _transposed(self):
-    if self.ndim != 2:
-        raise ValueError(f"x.T takes 2 dimensions, this array has {self.ndim}: use permute_dims")
-    return matrix_transpose(self)
+    return permute_dims(self, tuple(reversed(range(self.ndim))))
 
 
 Array.T = property(_transposed)
 Array.mT = property(matrix_transpose)
-Array.reshape = lambda self, *shape: reshape(self, shape[0] if len(shape) == 1 else shape)

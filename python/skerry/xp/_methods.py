@@ -4,41 +4,16 @@ import numpy as np
 
 import skerry as sk
 from skerry import _picture
-from . import _reductions
 from ._array import Array
-from ._elementwise import astype, clip, functions
-from ._indexing import take
-from ._manipulation import permute_dims, reshape, squeeze
-from ._more import dot
-
-
-def _reduction(name):
-    function = getattr(_reductions, name)
-
-    def method(self, axis=None, **options):
-        if "ddof" in options:
-            options["correction"] = options.pop("ddof")
-        return function(self, axis=axis, **options)
-
-    method.__name__, method.__doc__ = name, f"xp.{name}(x, ...)."
-    return method
-
-
-for _name in "all any argmax argmin max mean min prod std sum var".split():
-    setattr(Array, _name, _reduction(_name))
+from ._elementwise import astype, functions
+from ._manipulation import permute_dims, reshape
 
 
 def _transposed(self, *axes):
     """Axes in another order, by default reversed; a view."""
-    if len(axes) == 1 and not isinstance(axes[0], int):
+    if len(axes) == 1 and not isinstance(axes[0], (int, np.integer)):
         axes = axes[0]
     return permute_dims(self, axes or tuple(reversed(range(self.ndim))))
-
-
-def _squeezed(self, axis=None):
-    """Without axes of length 1; a view."""
-    ones = tuple(d for d, n in enumerate(self.shape) if n == 1)
-    return squeeze(self, ones if axis is None else axis)
 
 
 def _filled(self, value):
@@ -46,9 +21,31 @@ def _filled(self, value):
     self[...] = value
 
 
-def _converted(self, dtype, copy=True):
-    """With another dtype."""
-    return astype(self, np.dtype(dtype), copy=copy)
+def _converted(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+    """With another dtype; its order in memory is not the program's."""
+    dtype = np.dtype(dtype)
+    if not np.can_cast(self.dtype, dtype, casting):
+        raise TypeError(f"astype: {self.dtype} to {dtype} is not {casting!r}")
+    return astype(self, dtype, copy=copy)
+
+
+def _conjugated(self):
+    """Complex conjugates; other arrays themselves."""
+    return functions["conj"](self) if self.dtype.kind == "c" else self
+
+
+def _flat(self, order="C"):
+    """A 1-d copy."""
+    if order == "F":
+        raise sk.GatherError("flatten of another order than C: use x.numpy()")
+    return reshape(self, (-1,), copy=True)
+
+
+def _shaped(self, *shape, order="C", copy=None):
+    """In another shape, in C order."""
+    if order not in (None, "C", "A"):
+        raise sk.GatherError(f"reshape in order {order!r}, not 'C', is not distributed: x.numpy()")
+    return reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
 
 
 def _numbers(self):
@@ -76,15 +73,11 @@ def _html(self):
 Array._repr_svg_ = _svg
 Array._repr_html_ = _html
 Array.astype = _converted
-Array.clip = lambda self, min=None, max=None: clip(self, min, max)
-Array.conj = lambda self: functions["conj"](self)
-Array.cumsum = lambda self, axis=None: _reductions.cumulative_sum(self, axis=axis)
-Array.dot = dot
+Array.conj = Array.conjugate = _conjugated
 Array.fill = _filled
-Array.ravel = Array.flatten = lambda self: reshape(self, (-1,), copy=True)
-Array.round = lambda self: functions["round"](self)
-Array.squeeze = _squeezed
-Array.take = lambda self, indices, axis=None: take(self, indices, axis=axis)
+Array.flatten = _flat
+Array.reshape = _shaped
 Array.transpose = _transposed
+Array.__contains__ = lambda self, value: bool((self == value).any())
 Array.__str__ = _numbers
 Array.__format__ = _formatted

@@ -1,17 +1,24 @@
 """NumPy's functions beyond the standard, of whole arrays: np.dot(x, y) and skerry.numpy find them
 here."""
 
+import math
+from functools import lru_cache
+
 import numpy as np
 
-from . import _exchange, _layout
+import skerry as sk
+from . import _elementwise, _exchange, _indexing, _layout, _manipulation, linalg
 from . import _reductions
 from ._array import (
     Array, as_array, axis_of, empty_block, in_layout, made, new_layout, redistributed,
 )  # fmt: skip
 from ._creation import asarray
 from ._elementwise import apply, astype, functions
-from ._manipulation import concat, permute_dims, reshape
-from .linalg import diagonal, matmul, matrix_norm, rows_only, tensordot, vector_norm
+from ._manipulation import (
+    broadcast_to, concat, moveaxis, permute_dims, reshape,
+)  # fmt: skip
+from ._sorting import nonzero, unique_all
+from .linalg import matmul, matrix_norm, tensordot, vector_norm
 
 
 def ndim(a):
@@ -26,33 +33,119 @@ def shape(a):
 
 def size(a, axis=None):
     """Its number of elements, or its length along an axis."""
-    return a.size if axis is None else a.shape[axis]
+    return a.size if axis is None else math.prod(a.shape[d] for d in np.atleast_1d(axis))
 
 
-def dot(a, b, out=None):
+def dot(a, b):
     """Products as numpy.dot: of vectors, of matrices, over the last axis of a and the last but one
-    of b. Into `out`, if given."""
+    of b."""
     if ndim(a) == 0 or ndim(b) == 0:
-        value = a * b
-    else:
-        a, b = as_array(a), as_array(b)
-        short = a.ndim <= 2 and b.ndim <= 2
-        value = matmul(a, b) if short else tensordot(a, b, axes=([-1], [max(b.ndim - 2, 0)]))
-    if out is None:
-        return value
-    if out.shape != value.shape or out.dtype != value.dtype:
-        raise ValueError(
-            f"dot: out has {out.shape} {out.dtype}, the product {value.shape} {value.dtype}"
-        )
-    out[...] = value
-    return out
+        return a * b
+    a, b = as_array(a), as_array(b)
+    if a.ndim <= 2 and b.ndim <= 2:
+        return matmul(a, b)
+    return tensordot(a, b, axes=([-1], [max(b.ndim - 2, 0)]))
+
+
+def transpose(a, axes=None):
+    """Axes in another order, by default reversed; a view."""
+    return permute_dims(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
+
+
+def swapaxes(a, axis1, axis2):
+    """Two axes exchanged; a view."""
+    order = list(range(a.ndim))
+    one, two = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
+    order[one], order[two] = two, one
+    return permute_dims(a, order)
+
+
+def squeeze(a, axis=None):
+    """Without axes of length 1; a view."""
+    ones = tuple(d for d, n in enumerate(a.shape) if n == 1)
+    return _manipulation.squeeze(a, ones if axis is None else axis)
+
+
+def ravel(a):
+    """In one dimension, in C order."""
+    return reshape(a, (-1,))
+
+
+def round(a, decimals=0):
+    """Elementwise, to so many decimals."""
+    return apply(_rounding(decimals), as_array(a))
+
+
+@lru_cache
+def _rounding(decimals):
+    def rounded(x, out=None):
+        value = np.round(x, decimals)
+        return value if out is None else np.copyto(out, value)
+
+    return rounded
+
+
+def clip(a, a_min=None, a_max=None, *, min=None, max=None):
+    """Elementwise, between bounds; in the dtype that holds all of them."""
+    a, bounds = as_array(a), [a_min if min is None else min, a_max if max is None else max]
+    given = [a, *(b for b in bounds if b is not None)]
+    dtype = np.result_type(*[np.empty(0, x.dtype) if hasattr(x, "dtype") else x for x in given])
+    return _elementwise.clip(astype(a, dtype), *bounds)
+
+
+def take(a, indices, axis=None):
+    """Elements along an axis (None: of the flat array) by index."""
+    a, places = as_array(a), asarray(indices)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = axis_of(axis, a.ndim)
+    out = _indexing.take(a, ravel(places), axis=axis)
+    return reshape(out, a.shape[:axis] + places.shape + a.shape[axis + 1 :])
+
+
+def diagonal(a, offset=0, axis1=0, axis2=1):
+    """The diagonals of matrices along two axes, as a last axis."""
+    a = as_array(a)
+    if axis_of(axis1, a.ndim) == axis_of(axis2, a.ndim):
+        raise ValueError("diagonal: axis1 and axis2 are the same")
+    return linalg.diagonal(moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+
+
+def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
+    """Sums of the diagonals of matrices along two axes."""
+    return _reductions.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+def outer(a, b):
+    """All products of elements."""
+    return linalg.outer(ravel(as_array(a)), ravel(as_array(b)))
+
+
+def where(condition, x=None, y=None):
+    """Elements of x where the condition holds, of y elsewhere; or where it holds."""
+    if (x is None) != (y is None):
+        raise ValueError("where takes both x and y, or neither")
+    return nonzero(condition) if x is None else _elementwise.where(condition, x, y)
+
+
+def unique(ar, return_index=False, return_inverse=False, return_counts=False, equal_nan=True):
+    """Different values, ascending; where each is first, which each element is, how often."""
+    found = unique_all(ar)
+    wanted = [True, return_index, return_inverse, return_counts]
+    nans = int(_reductions.sum(found.values != found.values)) if equal_nan else 0
+    if nans > 1:
+        if any(wanted[1:]):
+            raise sk.GatherError("unique with indices of arrays with several NaN: use x.numpy()")
+        return found.values[: found.values.size - nans + 1]
+    parts = [part for part, want in zip(found, wanted, strict=True) if want]
+    return tuple(parts) if len(parts) > 1 else parts[0]
 
 
 def diag(v, k=0):
     """Of a matrix, a copy of diagonal k; of a vector, the matrix with that diagonal."""
     v = as_array(v)
     if v.ndim == 2:
-        return _matrix_diagonal(v, k)
+        return linalg.diagonal(v, offset=k)
     if v.ndim != 1:
         raise ValueError(f"diag takes 1 or 2 dimensions, not {v.ndim}")
     n = v.shape[0] + abs(k)
@@ -75,23 +168,6 @@ def diag(v, k=0):
         block[rows[here] - low, columns[here] - left] = part[here]
 
     return made(layout, v.dtype, fill)
-
-
-def _matrix_diagonal(x, k):
-    """Each rank takes what its rows have of it."""
-    rows, columns = x.shape
-    n = max(0, min(rows + min(k, 0), columns - max(k, 0)))
-    if not rows_only(x.layout) or not n:
-        return diagonal(x, offset=k)
-    boxes = []
-    for (low, high), _ in x.layout.boxes:
-        cut = [min(max(i + min(k, 0), 0), n) for i in (low, high)]
-        boxes.append(((cut[0], cut[1]) if cut[1] > cut[0] else (0, 0),))
-    layout = _layout.Layout((n,), tuple(boxes))
-    low, high = layout.boxes[_exchange.job().rank][0]
-    at = np.arange(low, high)
-    block = x._evaluate()[at - min(k, 0) - x.bounds[0][0], at + max(k, 0)]
-    return Array(np.ascontiguousarray(block), layout)
 
 
 def bincount(x, weights=None, minlength=0):
@@ -145,9 +221,9 @@ def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return bool(_reductions.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
-def array_equal(a, b):
+def array_equal(a1, a2):
     """Whether shapes and elements are equal."""
-    a, b = asarray(a), asarray(b)
+    a, b = asarray(a1), asarray(a2)
     return a.shape == b.shape and bool(_reductions.all(a == b))
 
 
@@ -156,15 +232,15 @@ def _at_least(x, ndim):
     return x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + x.shape)
 
 
-def hstack(arrays):
+def hstack(tup):
     """One beside the other: along axis 1, of vectors along axis 0."""
-    arrays = [_at_least(x, 1) for x in arrays]
+    arrays = [_at_least(x, 1) for x in tup]
     return concat(arrays, axis=0 if arrays[0].ndim == 1 else 1)
 
 
-def vstack(arrays):
+def vstack(tup):
     """One below the other: along axis 0; vectors are rows."""
-    return concat([_at_least(x, 2) for x in arrays], axis=0)
+    return concat([_at_least(x, 2) for x in tup], axis=0)
 
 
 # ---- convolution ---------------------------------------------------------------------------------
@@ -176,7 +252,7 @@ def convolve(a, v, mode="full", method="auto"):
     """Convolution in any number of dimensions, as scipy.signal.convolve; `v` is the smaller one,
     and every rank gets all of it. mode: 'full', 'same' (the shape of a) or 'valid'. Each rank gets
     its part of `a` with the borders it needs. method: 'auto', 'direct' or 'fft'."""
-    a, v = as_array(a), as_array(v)
+    a, v = _at_least(a, 1), _at_least(v, 1)
     if a.ndim != v.ndim or not a.size or not v.size:
         raise ValueError(f"convolve: shapes {a.shape} and {v.shape}")
     if mode not in ("full", "same", "valid") or method not in ("auto", "direct", "fft"):
@@ -217,8 +293,7 @@ def _span(box, skip, sizes):
     if not _layout.volume(box):
         return None
     return [
-        (low + s - k + 1, high + s)
-        for (low, high), s, (_, k) in zip(box, skip, sizes, strict=True)
+        (low + s - k + 1, high + s) for (low, high), s, (_, k) in zip(box, skip, sizes, strict=True)
     ]
 
 
@@ -244,10 +319,22 @@ def _transformed(x, kernel, dtype):
     return (np.rint(out) if dtype.kind in "iu" else out).astype(dtype)
 
 
-def average(a, axis=None, weights=None):
-    """The mean along an axis, or the weighted mean of arrays of one shape."""
+def average(a, axis=None, weights=None, *, keepdims=False):
+    """The mean along an axis, or the weighted mean; weights of one dimension go along the axis."""
     a = as_array(a)
     if weights is None:
-        return _reductions.mean(a, axis=axis)
-    total = _reductions.sum(a * weights, axis=axis)
-    return apply(np.divide, total, _reductions.sum(as_array(weights), axis=axis))
+        return _reductions.mean(a, axis=axis, keepdims=keepdims)
+    weights = as_array(weights)
+    if weights.shape != a.shape:
+        along = hasattr(axis, "__index__") and axis_of(axis, a.ndim)
+        if along is False or weights.shape != (a.shape[along],):
+            raise TypeError(f"average: weights of {weights.shape} for {a.shape} along axis {axis}")
+        axis = along
+        ones = [1] * a.ndim
+        ones[axis] = -1
+        weights = broadcast_to(reshape(weights, ones), a.shape)
+    dtype = np.result_type(a.dtype, weights.dtype, *["float64"] * (a.dtype.kind in "iub"))
+    scale = _reductions.sum(astype(weights, dtype), axis=axis, keepdims=keepdims)
+    if bool(_reductions.any(scale == 0)):
+        raise ZeroDivisionError("average: weights sum to zero")
+    return _reductions.sum(astype(a, dtype) * weights, axis=axis, keepdims=keepdims) / scale

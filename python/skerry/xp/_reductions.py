@@ -17,7 +17,7 @@ from ._array import (
     of_numpy,
     undivided,
 )
-from ._elementwise import apply, astype
+from ._elementwise import apply, inexact
 from ._info import check_dtype
 
 
@@ -138,18 +138,14 @@ def _count(x, axis):
 
 def mean(x, /, *, axis=None, keepdims=False):
     """The mean along axes (None: all)."""
-    x = as_array(x)
-    if x.dtype.kind not in "fc":
-        x = astype(x, np.dtype("float64"))
+    x = inexact(as_array(x))
     total = _reduce(x, axis, keepdims, np.add)
     return apply(np.divide, total, float(_count(x, axis)))
 
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance along axes (None: all)."""
-    x = as_array(x)
-    if x.dtype.kind not in "fc":
-        x = astype(x, np.dtype("float64"))
+    x = inexact(as_array(x))
     center, real = mean(x, axis=axis, keepdims=True), np.empty(0, x.dtype).real.dtype
     total = _reduce(apply(_square_size, x - center, dtype=real), axis, keepdims, np.add)
     count = _count(x, axis) - correction
@@ -173,6 +169,7 @@ def std(x, /, *, axis=None, correction=0.0, keepdims=False):
 
 def _where_best(x, axis, keepdims, function, better):
     x = as_array(x)
+    axis = None if axis is None else axis_of(axis, x.ndim)  # one only
     axes = axes_of(axis, x.ndim)
     block = x._evaluate()
     if x.layout.whole:
@@ -230,10 +227,11 @@ def argmin(x, /, *, axis=None, keepdims=False):
 
 def _cumulative(x, axis, dtype, include_initial, ufunc):
     from ._indexing import in_order
-    from ._manipulation import concat
+    from ._manipulation import concat, reshape
 
     x = as_array(x)
     if axis is None:
+        x = x if x.ndim else reshape(x, (1,))
         if x.ndim != 1:
             raise ValueError(f"name the axis of an array of {x.ndim} dimensions")
         axis = 0

@@ -78,7 +78,7 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
     """The positions along an axis in order of their elements."""
     x = as_array(x)
     if not x.ndim:
-        raise ValueError("argsort takes at least one dimension")
+        raise ValueError("argsort takes at least one dimension: xp.reshape x")
     axis = axis_of(axis, x.ndim)
     parted = _parted(x, axis)
     if parted is None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from . import _layout
 from ._array import Array, as_array, axis_of, made, new_layout, spread, undivided
+from ._elementwise import inexact
 from ._info import check_device, check_dtype
 from ._manipulation import roll
 
@@ -13,14 +14,12 @@ __all__ = (
 
 
 def _along(name, x, n, axis, norm):
-    x = as_array(x)
+    x = inexact(as_array(x))
     if not x.ndim:
         raise ValueError(f"{name} takes at least one dimension")
     if name in ("rfft", "ihfft"):
         if x.dtype.kind != "f":
             raise TypeError(f"{name} takes real floating elements, not {x.dtype}")
-    elif x.dtype.kind not in "fc":
-        raise TypeError(f"{name} takes floating elements, not {x.dtype}")
     axis = axis_of(axis, x.ndim)
     x = undivided(x, (axis,))
     transform = getattr(np.fft, name)

@@ -21,7 +21,7 @@ from ._array import (
     undivided,
 )
 from ._creation import zeros
-from ._elementwise import apply, astype, functions
+from ._elementwise import apply, astype, functions, inexact
 from ._manipulation import (
     broadcast_to,
     expand_dims,
@@ -177,10 +177,11 @@ def _batch_layout(layout, shape):
 def tensordot(x1, x2, /, *, axes=2):
     """The sum of products over pairs of axes."""
     x1, x2 = as_array(x1), as_array(x2)
-    if isinstance(axes, int):
+    if isinstance(axes, (int, np.integer)):
         pairs = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     else:
-        pairs = [axis_of(a, x1.ndim) for a in axes[0]], [axis_of(a, x2.ndim) for a in axes[1]]
+        pairs = [[axis_of(a, x.ndim) for a in np.atleast_1d(which)]
+                 for x, which in zip((x1, x2), axes, strict=True)]  # fmt: skip
     if [x1.shape[a] for a in pairs[0]] != [x2.shape[a] for a in pairs[1]]:
         raise ValueError(f"tensordot: {x1.shape} and {x2.shape} differ along axes {axes}")
     free1 = [d for d in range(x1.ndim) if d not in pairs[0]]
@@ -235,8 +236,7 @@ def cross(x1, x2, /, *, axis=-1):
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """Norms of vectors along axes (None: of all elements)."""
-    x = as_array(x)
-    size = functions["abs"](x)
+    size = functions["abs"](inexact(as_array(x)))
     along = {"axis": axis, "keepdims": keepdims}
     if ord == np.inf:
         return _reductions.max(size, **along)
@@ -246,7 +246,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
         return astype(_reductions.sum(size != 0, **along), size.dtype)
     if ord == 1:
         return _reductions.sum(size, **along)
-    if ord == 2:
+    if ord in (2, None):
         return apply(np.sqrt, _reductions.sum(size * size, **along))
     return _reductions.sum(size ** float(ord), **along) ** (1 / ord)
 
@@ -254,7 +254,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     """Norms of matrices."""
     x = _matrices(x, "matrix_norm")
-    if ord == "fro":
+    if ord in ("fro", None):
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (1, -1, np.inf, -np.inf):
         sums = _reductions.sum(functions["abs"](x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
@@ -269,9 +269,18 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 
 
 def diagonal(x, /, *, offset=0):
-    """The diagonals of matrices, along a last axis."""
-    x = undivided(_matrices(x, "diagonal"), (-2, -1))
-    return _solved(lambda block: np.diagonal(block, offset, -2, -1).copy(), x)
+    """The diagonals of matrices, along a last axis. Of one matrix in rows, each rank takes its
+    part."""
+    x = _matrices(x, "diagonal")
+    down, right = max(-offset, 0), max(offset, 0)
+    n = max(0, min(x.shape[-2] - down, x.shape[-1] - right))
+    if x.ndim > 2 or not rows_only(x.layout) or not n:
+        return _solved(lambda block: np.diagonal(block, offset, -2, -1).copy(), x)
+    ends = [[min(max(i - down, 0), n) for i in rows] for rows, _ in x.layout.boxes]
+    boxes = tuple(((low, high) if high > low else (0, 0),) for low, high in ends)
+    layout = _layout.Layout((n,), boxes)
+    at = np.arange(*layout.boxes[_exchange.job().rank][0])
+    return Array(x._evaluate()[at + down - x.bounds[0][0], at + right], layout)
 
 
 def trace(x, /, *, offset=0, dtype=None):
@@ -285,7 +294,7 @@ def trace(x, /, *, offset=0, dtype=None):
 def _matrices(x, name):
     x = as_array(x)
     if x.ndim < 2:
-        raise ValueError(f"{name} takes at least 2 dimensions: this array has {x.ndim}")
+        raise ValueError(f"{name} takes at least 2 dimensions: reshape x, or take x.numpy()")
     return x
 
 
@@ -395,7 +404,7 @@ def matrix_rank(x, /, *, rtol=None):
 
 def pinv(x, /, *, rtol=None):
     """Pseudo-inverses."""
-    x, rtol = _matrices(x, "pinv"), _tolerance(rtol)
+    x, rtol = inexact(_matrices(x, "pinv")), _tolerance(rtol)
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     if isinstance(rtol, np.ndarray) and rtol.ndim:
@@ -406,7 +415,7 @@ def pinv(x, /, *, rtol=None):
 def qr(x, /, *, mode="reduced"):
     """Orthogonal and upper triangular factors."""
     if mode not in ("reduced", "complete"):
-        raise ValueError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
+        raise ValueError(f"qr: no mode {mode!r}: 'reduced', 'complete', or take xp.linalg.qr(x).R")
     x = _matrices(x, "qr")
     if mode == "reduced" and _is_tall(x):
         return _tall_qr(x)
@@ -420,17 +429,26 @@ def _is_tall(x):
     return all(box[0][1] - box[0][0] >= x.shape[1] for box in x.layout.boxes if _layout.volume(box))
 
 
-def _tall_qr(x):
-    """QR of a tall matrix: each rank factors its rows, then all factor the triangles of all
-    (Demmel et al. 2012, TSQR, as one level). Rows stay where they are."""
+def _triangle(x, mode="r"):
+    """(R of a tall matrix, what led to it): each rank factors its rows, then all factor the
+    triangles of all (Demmel et al. 2012, TSQR, as one level)."""
     n, boxes = x.shape[1], x.layout.boxes
-    q, r = np.linalg.qr(x._evaluate())
     cuts = np.cumsum([0] + [n if _layout.volume(box) else 0 for box in boxes]).tolist()
-    mine = cuts[_exchange.job().rank]
+    found = np.linalg.qr(x._evaluate(), mode)
+    r = found if mode == "r" else found[1]
     triangles = Array(r, _layout.along((cuts[-1], n), 0, cuts))
-    q2, r = np.linalg.qr(in_layout(triangles, _layout.whole(triangles.shape, len(boxes))))
-    q = q @ q2[mine : mine + n] if q.size else empty_block(x.layout, q.dtype)
-    return QRResult(Array(q, x.layout), of_numpy(r))
+    all_found = np.linalg.qr(in_layout(triangles, _layout.whole(triangles.shape, len(boxes))), mode)
+    low = cuts[_exchange.job().rank]
+    if mode == "r":
+        return of_numpy(all_found), None
+    return of_numpy(all_found[1]), (found[0], all_found[0][low : low + n])
+
+
+def _tall_qr(x):
+    """QR of a tall matrix. Rows stay where they are."""
+    r, (own, of_triangles) = _triangle(x, "reduced")
+    q = own @ of_triangles if own.size else empty_block(x.layout, own.dtype)
+    return QRResult(Array(q, x.layout), r)
 
 
 def svd(x, /, *, full_matrices=True):
@@ -446,7 +464,7 @@ def svd(x, /, *, full_matrices=True):
 def svdvals(x, /):
     """Singular values, descending."""
     x = _matrices(x, "svdvals")
-    x = _tall_qr(x).R if _is_tall(x) else x
+    x = _triangle(x)[0] if _is_tall(x) else x
     return _solved(lambda a: np.linalg.svd(a, compute_uv=False), x)
 
 
