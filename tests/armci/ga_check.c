@@ -324,8 +324,8 @@ static void non_blocking(void) {
   const int rows = 5 * n, columns = 23;
   int g = create(C_DBL, rows, columns, "non-blocking");
   GA_Zero(g);
-  double (*out)[23] = malloc(sizeof(double[23]) * (size_t)rows),
-         (*in)[23] = malloc(sizeof(double[23]) * (size_t)rows);
+  double(*out)[23] = malloc(sizeof(double[23]) * (size_t)rows),
+  (*in)[23] = malloc(sizeof(double[23]) * (size_t)rows);
   ga_nbhdl_t handles[5], gets[5];
   for (int k = 0; k < 5; ++k) {
     const int i = k * n + me;

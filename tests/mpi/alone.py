@@ -195,9 +195,10 @@ def deaths(runner):
         left = not gone(mark)
         # MPI_Abort is the MPI library's own way to end a job, and says so itself.
         told = how == "aborted" or re.search(TOLD, output, re.M)
-        # MPICH's launcher ends a job of which a rank exits with status 0 before MPI_Finalize; often
-        # silently and with status 0, without Skerry as well.
-        silent = how == "left" and runner.source.family == "hydra" and status == 0
+        # MPICH's launcher ends a job of which a rank exits before MPI_Finalize; often silently,
+        # with that rank's status, without Skerry as well.
+        passed_on = {"left": 0, "status": 3}.get(how, -1)
+        silent = runner.source.family == "hydra" and status == passed_on
         good = (silent or (status not in (0, None) and told)) and not left and not files_left()
         runner.count(
             "passed" if good else "failed", f"{runner.source.name}: {name} ({seconds:.1f} s)"

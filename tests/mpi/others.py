@@ -177,6 +177,7 @@ def mpi4py(runner):
 
 COARRAY_TESTS = "open-coarrays/openmpi/bin/OpenCoarrays-*-tests"
 YIELD = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+STOCK_RUNS = 5
 
 
 def coarray_examples(runner):
@@ -205,7 +206,7 @@ def coarray_examples(runner):
 
 
 def coarray_tests(runner):
-    """Those of OpenCoarrays that pass on the library's own windows pass on Skerry's."""
+    """Those of OpenCoarrays that always pass on the library's own windows pass on Skerry's."""
     found = next(iter(sorted(LIBRARIES.glob(COARRAY_TESTS))), None)
     if found is None:
         runner.count("skipped", "openmpi4: OpenCoarrays' tests: install libcoarrays-openmpi-dev")
@@ -219,10 +220,9 @@ def coarray_tests(runner):
             continue
         scratch = runner.directory / "coarrays"
         scratch.mkdir(parents=True, exist_ok=True)
-        stock = runner.command((4,), [str(program)], with_skerry=False)
-        status, output, _ = runner.run(stock, 60, runner.environment(YIELD), scratch)
-        if status != 0 or not passes(output):
-            runner.count("skipped", f"openmpi4: {name}: fails on OpenMPI's own windows")
+        if failed := stock_fails(runner, program, scratch):
+            reason = f"fails on OpenMPI's own windows, run {failed} of {STOCK_RUNS}"
+            runner.count("skipped", f"openmpi4: {name}: {reason}")
             continue
         runner.job(
             name,
@@ -235,8 +235,15 @@ def coarray_tests(runner):
         )
 
 
-def passes(output):
-    return re.search(r"(?i)test passed", output) is not None
+def stock_fails(runner, program, scratch):
+    """Which run, from 1, fails on the library's own windows. None: all pass. Several, as some of
+    the tests race: increment_my_neighbor fails in three of four."""
+    stock = runner.command((4,), [str(program)], with_skerry=False)
+    for run in range(1, STOCK_RUNS + 1):
+        status, output, _ = runner.run(stock, 60, runner.environment(YIELD), scratch)
+        if status != 0 or not re.search(r"(?i)test passed", output):
+            return run
+    return None
 
 
 def coarrays(runner):
