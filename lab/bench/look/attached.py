@@ -33,7 +33,7 @@ def compute(seconds):
                 values += 1.0
                 mine[calls % mine.shape[0], :] = values[: mine.shape[1]]
                 calls += 1
-            print(now, calls, f"{(now - begin) / calls:.3f}")
+            print(now, calls, f"{(now - begin) / calls:.3f}", flush=True)
     sk.sync()
     sk.finalize()
 

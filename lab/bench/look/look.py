@@ -15,58 +15,79 @@ out/look.json. A ratio of 1.01 means one percent slower. Needs NumPy for the row
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path += [str(ROOT / "tests"), str(ROOT / "lab/bench/micro")]
+import running  # noqa: E402
+from harness.report import publish  # noqa: E402
+
 CALLS = ["put_8", "get_8", "fetch_add", "acc_8", "get_64k", "put_fence_8"]
 ROWS = [(call, nodes) for nodes in (1, 2) for call in CALLS] + [("compute", 1)]
 TARGETS = {"off": 1.01, "on": 1.02, "looked": 1.02, "attached": 1.02}
 ATTACHED = Path(__file__).with_name("attached.py")
 
 
-def start(build, call, nodes, seconds, program=None):
-    program = program or [build / "bin/bench/paced", call]
-    words = ["run", "-n", "2", "--nodes", nodes, *program, seconds]
-    return subprocess.Popen(
-        [build / "bin/skerry", *map(str, words)], stdout=subprocess.PIPE, text=True
-    )
+class Job:
+    """One of two ranks that says how fast it is. Its lines go to a file, so that it never waits for
+    a reader."""
 
+    def __init__(self, build, call, nodes, seconds, program=None):
+        program = program or [build / "bin/bench/paced", call]
+        self.output = tempfile.TemporaryFile("w+")
+        words = [build / "bin/skerry", "run", "-n", 2, "--nodes", nodes, *program, seconds]
+        self.process = running.start(words, stdout=self.output, stderr=None)
 
-def rounds_of(job):
-    text, _ = job.communicate()
-    if job.returncode:
-        sys.exit(f"look.py: paced ended with status {job.returncode}")
-    rows = [line.split() for line in text.splitlines()]
-    return [(int(end), float(ns)) for end, _, ns in rows]
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            running.end(self.process)
+        self.output.close()
+
+    def wait_until_measuring(self):
+        def size_or_end():
+            return os.fstat(self.output.fileno()).st_size or self.process.poll() is not None
+
+        running.until(size_or_end, bool)
+
+    def rounds(self):
+        """When each ended, and its ns a call."""
+        if status := self.process.wait():
+            sys.exit(f"look.py: {self.process.args} ended with status {status}")
+        self.output.seek(0)
+        rows = [line.split() for line in self.output]
+        return [(int(end), float(ns)) for end, _, ns in rows]
 
 
 def beside(build, call, nodes, turns, looker, program=None):
     """Ratios of one job, while `looker` comes and goes."""
-    job = start(build, call, nodes, 2 * turns + 3, program)
-    time.sleep(2 if program else 0.7)
-    spans = []
-    for _ in range(turns):
-        begin = time.monotonic_ns()
-        with subprocess.Popen(
-            [str(word) for word in looker(job.pid)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        ) as look:  # fmt: skip
+    with Job(build, call, nodes, 2 * turns + 3, program) as job:
+        job.wait_until_measuring()
+        time.sleep(0.6)  # the seconds without a looker before the first turn
+        spans = []
+        for _ in range(turns):
+            begin = time.monotonic_ns()
+            words = looker(job.process.pid)
+            with running.started(words, stdout=subprocess.DEVNULL, grace_s=2) as look:
+                time.sleep(1)
+                end = time.monotonic_ns()
+                if "trace" in words:
+                    look.wait()  # it writes its file, a moment that counts neither way
+            spans.append((begin, end, time.monotonic_ns()))
             time.sleep(1)
-            spans.append((begin + 50_000_000, time.monotonic_ns() - 50_000_000))
-            if "trace" not in looker(0):
-                look.terminate()
-        time.sleep(1)
-    seen = rounds_of(job)
+        seen = job.rounds()
     ratios = []
-    for begin, end in spans:
-        on = [ns for at, ns in seen if begin + 20_000_000 < at < end]
-        off = [ns for at, ns in seen if begin - 5e8 < at < begin or end + 1e8 < at < end + 6e8]
+    for begin, end, gone in spans:
+        on = [ns for at, ns in seen if begin + 7e7 < at < end - 5e7]
+        off = [ns for at, ns in seen if begin - 5e8 < at < begin or gone + 1e8 < at < gone + 6e8]
         if len(on) > 5 and len(off) > 5:
             ratios.append(statistics.median(on) / statistics.median(off))
     return ratios
@@ -78,8 +99,8 @@ def by_turns(build, base, call, nodes, turns):
     for turn in range(turns):
         times = {}
         for which in (build, base) if turn % 2 else (base, build):
-            seen = rounds_of(start(which, call, nodes, 2))
-            times[which] = statistics.median(ns for _, ns in seen)
+            with Job(which, call, nodes, 2) as job:
+                times[which] = statistics.median(ns for _, ns in job.rounds())
         ratios.append(times[build] / times[base])
     return ratios
 
@@ -95,8 +116,8 @@ def main():
     parser.add_argument("--kind", choices=TARGETS, help="only this")
     parser.add_argument("--out", type=Path, default=ROOT / "out/look.json")
     given = parser.parse_args()
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     trace = given.out.with_suffix(".trace")
-    given.out.parent.mkdir(exist_ok=True)
     os.environ["PYTHONPATH"] = str(given.build / "python")
     skerry = given.build / "bin/skerry"
     lookers = {
@@ -122,18 +143,15 @@ def main():
                     given.build, call, nodes, given.turns, lookers[kind], program
                 )
             low, middle, high = statistics.quantiles(ratios, n=4)
-            load = [before, os.getloadavg()[0]]
+            spread = f"{low:.3f} to {high:.3f}, {len(ratios)} turns"
+            load = f"{before:.1f} to {os.getloadavg()[0]:.1f}"
             result.append(
-                {"row": name, "ratio": middle, "middle_half": [low, high], "load": load,
-                 "met": middle <= TARGETS[kind]}
+                {"name": name, "value": middle, "unit": "times", "target": TARGETS[kind],
+                 "met": middle <= TARGETS[kind], "middle half": spread, "load": load}
             )  # fmt: skip
-            print(
-                f"{name:24} {middle:.3f}  ({low:.3f} to {high:.3f}, {len(ratios)} turns,"
-                f" load {load[0]:.1f} to {load[1]:.1f})",
-                flush=True,
-            )
+            print(f"{name:24} {middle:.3f}  ({spread}, load {load})", flush=True)
     trace.unlink(missing_ok=True)
-    given.out.write_text(json.dumps(result, indent=1) + "\n")
+    publish(given.out, result, [], columns=("middle half", "load"))
 
 
 if __name__ == "__main__":

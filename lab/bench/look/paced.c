@@ -66,6 +66,7 @@ static void run(void (*call)(void), double seconds) {
 }
 
 int main(int count, char** words) {
+  setvbuf(stdout, NULL, _IOLBF, 0); /* look.py starts when the first line is there */
   ok(skerry_init(NULL, &job));
   target = skerry_size(job) - 1;
   ok(skerry_segment_alloc(skerry_world(job), sizeof buffer, &memory));
