@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "core/pure/nearest.hpp"
-#include "job/bootstrap/thread_bootstrap.hpp"
+#include "job/bootstrap/bootstrap.hpp"
 
 namespace skerry::launcher {
 namespace {

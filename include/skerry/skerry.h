@@ -67,9 +67,9 @@ typedef enum skerry_status {
   SKERRY_ERR_CONFIG = -8,      /* a SKERRY_* variable or an option is wrong */
   SKERRY_ERR_UNSUPPORTED = -9, /* this build or fabric cannot do it */
   SKERRY_ERR_FORKED = -10,     /* called in a forked child: start a new program (fork and exec) */
-  SKERRY_ERR_THREAD = -11,  /* called from a thread that the granted thread level does not allow */
+  SKERRY_ERR_THREAD = -11,   /* called from a thread that the granted thread level does not allow */
   SKERRY_ERR_INTERNAL = -12, /* a broken invariant of Skerry itself: please report it */
-  SKERRY_ERR_CONFLICT = -13 /* debug mode of windows: accesses to the same bytes in one epoch */
+  SKERRY_ERR_CONFLICT = -13  /* debug mode of windows: accesses to the same bytes in one epoch */
 } skerry_status;
 
 /* The name of a status, such as "SKERRY_ERR_RANGE". Never null. Never blocks. */

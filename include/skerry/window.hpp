@@ -53,7 +53,6 @@ constexpr Promise operator|(Promise a, Promise b) noexcept {
   return static_cast<Promise>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
 
-
 // An access epoch of lock or lock_all. The destructor ends it, also while an exception unwinds:
 // nobody else takes part, and others wait for the lock. It hides an error of the target; call
 // unlock() to see it. Must not outlive its window.
@@ -232,8 +231,8 @@ class Window {
   // target[i] = target[i] OPERATION values[i], each element atomically with all other updates.
   template <class T>
   void update(int rank, std::uint64_t at, std::span<const T> values, Operation operation) const {
-    check(skerry_window_update(get(), rank, at, element_type_of<T>(),
-                               static_cast<int>(operation), values.data(), values.size()));
+    check(skerry_window_update(get(), rank, at, element_type_of<T>(), static_cast<int>(operation),
+                               values.data(), values.size()));
   }
   template <class T>
   void update(int rank, std::uint64_t at, const T& value, Operation operation) const {

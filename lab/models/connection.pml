@@ -162,7 +162,7 @@ active proctype Origin() {
   od
 }
 
-/* One request is applied: Server::apply and finish. */
+/* One request is applied: Applier::apply, Server::finish. */
 inline apply(n) {
   times[n]++;
   if

@@ -40,8 +40,8 @@ NodeMemory node_memory(const placement::Shape& shape, const placement::Plan& pla
   const uint64_t wanted = partners(shape, talks) * shape.ranks_per_node;
   NodeMemory m;
   m.tables = tables_bytes({.ranks = shape.nodes * static_cast<NodeId>(shape.ranks_per_node),
-                          .per_node = static_cast<int32_t>(shape.ranks_per_node),
-                          .talks = static_cast<int32_t>(talks)});
+                           .per_node = static_cast<int32_t>(shape.ranks_per_node),
+                           .talks = static_cast<int32_t>(talks)});
   m.connections = connections.of_servers * each.connection;
   m.links = connections.of_a_rank * shape.ranks_per_node * each.link;
   if (plan.routes.is_direct()) return m;

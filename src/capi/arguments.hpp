@@ -8,6 +8,7 @@
 
 namespace skerry::capi {
 
+using operation::Access;
 using operation::Handle;
 using operation::Mode;
 using operation::Side;
@@ -17,6 +18,19 @@ using operation::Side;
     if (const int bad = (call); bad != SKERRY_OK) [[unlikely]] \
       return bad;                                              \
   } while (0)
+
+inline int check_live(const skerry_job* job) {
+  if (job == nullptr) return null_argument("job");
+  return of(job)->is_alive() ? SKERRY_OK : forked();
+}
+
+// What every collective over a group checks first.
+inline int check_live(const skerry_group* group) {
+  if (group == nullptr) return null_argument("group");
+  if (!of(group)->job().is_alive()) return forked();
+  if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
+  return SKERRY_OK;
+}
 
 inline int check_live(skerry_segment* segment) {
   if (segment == nullptr) [[unlikely]]
@@ -44,10 +58,28 @@ inline Side contiguous(const void* base, uint64_t offset, uint64_t bytes) {
   return side;
 }
 
+// What is asked for: one kind of access, and of an accumulate its elements.
+struct Asked {
+  wire::Kind kind;
+  int type = 0;
+  const void* scale = nullptr;  // null: one
+
+  // All of the access but its sides. Errors: invalid.
+  Status read(const job::Segment& segment, int rank, Mode mode, Access* access) const {
+    access->kind = kind;
+    access->mode = mode;
+    access->target = segment.target(rank);
+    if (kind != wire::Kind::accumulate) return {};
+    SKERRY_TRY(check_type(type));
+    access->what.type = static_cast<ElementType>(type);
+    if (scale != nullptr) access->what.scale = memory::Scale::of(access->what.type, scale);
+    return {};
+  }
+};
+
 // The two sides of a strided transfer.
 struct Strided {
   Shape origin_shape, target_shape;
-  Side origin, target;
 
   Status read_shapes(const skerry_strided* shape) {
     if (shape == nullptr) return error(Code::invalid, "shape is null");
@@ -67,17 +99,13 @@ struct Strided {
   }
 
   Status read(const job::Segment& segment, int rank, uint64_t offset, const void* base,
-              const skerry_strided* shape) {
+              const skerry_strided* shape, Access* access) {
     SKERRY_TRY(read_shapes(shape));
     uint64_t stream = 0;
     SKERRY_TRY(segment.check_shape(rank, offset, target_shape, &stream));
     if (base == nullptr && stream > 0) return error(Code::invalid, "origin is null");
-    origin.form = target.form = Side::Form::strided;
-    origin.base = bytes_at(base);
-    target.offset = offset;
-    origin.bytes = target.bytes = stream;
-    origin.shape = &origin_shape;
-    target.shape = &target_shape;
+    access->local = {Side::Form::strided, bytes_at(base), 0, stream, &origin_shape, {}};
+    access->remote = {Side::Form::strided, nullptr, offset, stream, &target_shape, {}};
     return {};
   }
 };
@@ -86,9 +114,9 @@ struct Strided {
 // addresses.
 struct Vector {
   std::vector<Piece> origin_pieces, target_pieces;
-  Side origin, target;
 
-  Status read(const job::Segment& segment, int rank, const skerry_piece* pieces, uint64_t count) {
+  Status read(const job::Segment& segment, int rank, const skerry_piece* pieces, uint64_t count,
+              Access* access) {
     if (pieces == nullptr && count > 0) return error(Code::invalid, "pieces is null");
     SKERRY_TRY(segment.check(rank, 0, 0));
     uint64_t total = 0;
@@ -108,11 +136,9 @@ struct Vector {
       target_pieces.push_back({pieces[i].offset, pieces[i].bytes});
       total += pieces[i].bytes;
     }
-    origin.form = target.form = total == 0 ? Side::Form::contiguous : Side::Form::pieces;
-    origin.base = low;
-    origin.bytes = target.bytes = total;
-    origin.pieces = origin_pieces;
-    target.pieces = target_pieces;
+    const Side::Form form = total == 0 ? Side::Form::contiguous : Side::Form::pieces;
+    access->local = {form, low, 0, total, nullptr, origin_pieces};
+    access->remote = {form, nullptr, 0, total, nullptr, target_pieces};
     return {};
   }
 };
@@ -124,19 +150,6 @@ inline Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) 
   if (bytes % element_bytes(type) != 0)
     return error(Code::invalid, bytes, " bytes are not whole elements of ", to_string(type));
   return {};
-}
-
-// The shortest way for a few elements to another node. False, with nothing done, if anything about
-// it is not plain.
-inline bool joined(skerry_segment* segment, int rank, uint64_t offset,
-                   const operation::Accumulate& what, const void* origin, uint64_t count, Mode mode,
-                   Handle* handle) {
-  constexpr uint64_t most = operation::Batch::longest_bytes;
-  if (count > most || offset % part_bytes(what.type) != 0 ||
-      !of(segment)->join_batch(rank, &what, offset, origin, count * element_bytes(what.type), mode))
-    return false;
-  if (handle != nullptr) *handle = 0;
-  return true;
 }
 
 // A type, and an operation that it has.

@@ -207,15 +207,6 @@ const CounterEntry* entry(int index) {
 
 }  // namespace
 
-std::string_view to_string(CounterKind kind) {
-  switch (kind) {
-    case total: return "total";
-    case now: return "now";
-    case peak: return "peak";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(CounterSection section) {
   switch (section) {
     case operations: return "operations";

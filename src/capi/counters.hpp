@@ -18,7 +18,6 @@ enum class CounterKind : uint8_t {
   now,    // the present value: sums make sense
   peak,   // the highest value so far: only the maximum makes sense
 };
-std::string_view to_string(CounterKind kind);
 
 enum class CounterSection : uint8_t { operations, connections, server, trunks, refused };
 std::string_view to_string(CounterSection section);  // its heading

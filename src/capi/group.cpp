@@ -5,19 +5,16 @@ using namespace skerry::capi;
 
 namespace {
 
-// Common checks of every collective. Null status: go on.
-int check_group(skerry_group* group) {
-  if (group == nullptr) return null_argument("group");
-  if (!of(group)->job().is_alive()) return forked();
-  if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
-  return SKERRY_OK;
-}
-
 int check_mutexes(skerry_mutexes* mutexes) {
   if (mutexes == nullptr) return null_argument("mutexes");
   if (of(mutexes) == nullptr) return fail(error(Code::freed, "the mutexes were freed"));
   if (!of(mutexes)->segment().job().is_alive()) return forked();
   return SKERRY_OK;
+}
+
+int check_root(skerry_group* group, int rank) {
+  if (of(group)->index_of(rank) >= 0) return SKERRY_OK;
+  return fail(error(Code::invalid, "root ", rank, " is not a member of the group"));
 }
 
 int check_typed(int type, int reduction, const void* buffer, uint64_t count) {
@@ -37,7 +34,7 @@ extern "C" {
 skerry_group* skerry_world(skerry_job* job) { return to(&of(job)->world()); }
 
 int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** group) try {
-  CHECK(check_group(parent));
+  CHECK(check_live(parent));
   if (group == nullptr) return null_argument("group");
   job::Group* made = nullptr;
   const Status status = job::Group::split(*of(parent), color, key, &made);
@@ -64,7 +61,7 @@ int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange
 CAUGHT
 
 int skerry_group_free(skerry_group* group) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   job::Group* const freed = of(group);
   const Status status = freed->free();
   freed->job().discard_if_unused(freed);
@@ -90,32 +87,30 @@ int skerry_group_rank(const skerry_group* group, int index) try {
 CAUGHT
 
 int skerry_sync(skerry_group* group) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   return done(of(group)->sync());
 }
 CAUGHT
 
 int skerry_barrier(skerry_group* group) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   return done(of(group)->barrier());
 }
 CAUGHT
 
 int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   if (buffer == nullptr && bytes > 0) return null_argument("buffer");
-  if (of(group)->index_of(root_rank) < 0)
-    return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
+  CHECK(check_root(group, root_rank));
   return done(of(group)->broadcast(buffer, bytes, root_rank));
 }
 CAUGHT
 
 int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
                   int root_rank) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   CHECK(check_typed(type, reduction, buffer, count));
-  if (of(group)->index_of(root_rank) < 0)
-    return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
+  CHECK(check_root(group, root_rank));
   return done(of(group)->reduce(static_cast<ElementType>(type),
                                 static_cast<job::Reduction>(reduction), buffer, count, root_rank));
 }
@@ -123,7 +118,7 @@ CAUGHT
 
 int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer,
                      uint64_t count) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   CHECK(check_typed(type, reduction, buffer, count));
   return done(of(group)->allreduce(static_cast<ElementType>(type),
                                    static_cast<job::Reduction>(reduction), buffer, count));
@@ -131,14 +126,14 @@ int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer,
 CAUGHT
 
 int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   if ((in == nullptr || out == nullptr) && bytes > 0) return null_argument("in or out");
   return done(of(group)->allgather(in, bytes, out));
 }
 CAUGHT
 
 int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes) try {
-  CHECK(check_group(group));
+  CHECK(check_live(group));
   if (mutexes == nullptr) return null_argument("mutexes");
   job::Mutexes* made = nullptr;
   const Status status = job::Mutexes::create(*of(group), count, &made);

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "capi/handles.hpp"
+#include "capi/arguments.hpp"
 #include "fabric/choose.hpp"
 
 using namespace skerry;
@@ -211,8 +211,7 @@ int skerry_init(const skerry_options* options, skerry_job** job) try {
 CAUGHT
 
 int skerry_finalize(skerry_job* job) try {
-  if (job == nullptr) return null_argument("job");
-  if (!of(job)->is_alive()) return forked();
+  CHECK(check_live(job));
   if (of(job)->options().config.report_counters) capi::report_counters(job);
   const Status status = of(job)->stop();
   delete of(job);
@@ -275,9 +274,8 @@ int skerry_thread_level_granted(const skerry_job* job) {
 const char* skerry_fabric_name(const skerry_job* job) { return of(job)->fabric_name().data(); }
 
 int skerry_fence(skerry_job* job, int rank) try {
-  if (job == nullptr) return null_argument("job");
+  CHECK(check_live(job));
   job::Job* j = of(job);
-  if (!j->is_alive()) return forked();
   const NodeId node = j->map().node_of(rank);
   if (node == no_node)
     return fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
@@ -287,9 +285,8 @@ int skerry_fence(skerry_job* job, int rank) try {
 CAUGHT
 
 int skerry_fence_node(skerry_job* job, int node) try {
-  if (job == nullptr) return null_argument("job");
+  CHECK(check_live(job));
   job::Job* j = of(job);
-  if (!j->is_alive()) return forked();
   if (node < 0 || node >= j->map().nodes())
     return fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ",
                       j->map().nodes() - 1));
@@ -302,8 +299,7 @@ int skerry_fence_node(skerry_job* job, int node) try {
 CAUGHT
 
 int skerry_fence_all(skerry_job* job) try {
-  if (job == nullptr) return null_argument("job");
-  if (!of(job)->is_alive()) return forked();
+  CHECK(check_live(job));
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return done(of(job)->engine().fence_all());
 }
@@ -330,8 +326,7 @@ int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) try {
 CAUGHT
 
 int skerry_wait_implicit(skerry_job* job) try {
-  if (job == nullptr) return null_argument("job");
-  if (!of(job)->is_alive()) return forked();
+  CHECK(check_live(job));
   return done(of(job)->engine().wait_implicit());
 }
 CAUGHT
@@ -381,8 +376,7 @@ int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) try {
 CAUGHT
 
 int skerry_connections_limit(skerry_job* handle, uint32_t max_connections) try {
-  if (handle == nullptr) return null_argument("job");
-  if (!of(handle)->is_alive()) return forked();
+  CHECK(check_live(handle));
   if (max_connections > max_connections_limit)
     return fail(error(Code::invalid, "max_connections is ", max_connections, ": give 0 to ",
                       max_connections_limit));

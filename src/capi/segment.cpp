@@ -1,4 +1,4 @@
-#include "capi/handles.hpp"
+#include "capi/arguments.hpp"
 
 using namespace skerry;
 using namespace skerry::capi;
@@ -8,8 +8,7 @@ namespace {
 int alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment,
           job::Segment::Pages pages) {
   if (group == nullptr || segment == nullptr) return null_argument("group or segment");
-  if (!of(group)->job().is_alive()) return forked();
-  if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
+  CHECK(check_live(group));
   job::Segment* made = nullptr;
   const Status status = job::Segment::alloc(*of(group), bytes, job::purpose_program, &made, pages);
   if (!status.ok()) return fail(status);

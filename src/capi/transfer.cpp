@@ -1,8 +1,5 @@
-// put, get, accumulate, read-modify-write, notification: argument checks and the shortest way to
-// the bytes.
-#include <cstring>
-#include <vector>
-
+// put, get, transfers of shapes and pieces, read-modify-write, notification: argument checks and
+// the shortest way to the bytes.
 #include "capi/arguments.hpp"
 
 using namespace skerry;
@@ -10,12 +7,7 @@ using namespace skerry::capi;
 
 namespace {
 
-Status read_accumulate(int type, const void* scale, operation::Accumulate* what) {
-  SKERRY_TRY(check_type(type));
-  what->type = static_cast<ElementType>(type);
-  if (scale != nullptr) what->scale = memory::Scale::of(what->type, scale);
-  return {};
-}
+using wire::Kind;
 
 // The fast paths look at the handle once, and do without the registers and the stack that the
 // general ways need. Null: nothing about this call is plain; its general way says what.
@@ -26,118 +18,51 @@ job::Segment* plain(skerry_segment* segment, const void* origin, uint64_t bytes)
   return found->is_alive() ? found : nullptr;
 }
 
-[[gnu::noinline]] int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
-                          uint64_t bytes, Mode mode, Handle* handle) try {
+// put and get, the general way of one block.
+[[gnu::noinline]] int move(Kind kind, skerry_segment* segment, int rank, uint64_t offset,
+                           const void* origin, uint64_t bytes, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
-  return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
-                               contiguous(origin, 0, bytes), nullptr, mode, handle));
+  Access access;
+  access.kind = kind;
+  access.mode = mode;
+  access.target = of(segment)->target(rank);
+  access.remote = contiguous(nullptr, offset, bytes);
+  access.local = contiguous(origin, 0, bytes);
+  return done(of(segment)->issue(access, handle));
 }
 CAUGHT
 
-[[gnu::noinline]] int get(skerry_segment* segment, int rank, uint64_t offset, void* origin,
-                          uint64_t bytes, Mode mode, Handle* handle) try {
+int strided(const Asked& asked, skerry_segment* segment, int rank, uint64_t offset,
+            const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
-  CHECK(check_origin(origin, bytes));
-  if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
-  return done(of(segment)->get(rank, contiguous(nullptr, offset, bytes),
-                               contiguous(origin, 0, bytes), mode, handle));
-}
-CAUGHT
-
-int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
-        const void* origin, uint64_t count, Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
-  CHECK(check_origin(origin, count));
-  if (count == 1 && is_element_type(type) &&
-      of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin))
-      [[likely]] {
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
-  operation::Accumulate what;
-  Status status = read_accumulate(type, scale, &what);
-  if (status.ok() && count > (uint64_t{1} << 58))
-    status = error(Code::invalid, count, " elements: at most 2^58");
-  const uint64_t bytes = count * element_bytes(what.type);
-  if (status.ok() && joined(segment, rank, offset, what, origin, count, mode, handle))
-    return SKERRY_OK;
-  if (status.ok()) status = of(segment)->check(rank, offset, bytes);
-  if (status.ok()) status = check_elements(what.type, offset, bytes);
-  if (!status.ok()) return fail(status);
-  return done(of(segment)->accumulate(rank, contiguous(nullptr, offset, bytes),
-                                      contiguous(origin, 0, bytes), what, mode, handle));
-}
-CAUGHT
-
-int put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
-                const skerry_strided* shape, Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
+  Access access;
   Strided s;
-  if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok())
-    return fail(status);
-  return done(of(segment)->put(rank, s.target, s.origin, nullptr, mode, handle));
-}
-CAUGHT
-
-int get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin,
-                const skerry_strided* shape, Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
-  Strided s;
-  if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok())
-    return fail(status);
-  return done(of(segment)->get(rank, s.target, s.origin, mode, handle));
-}
-CAUGHT
-
-int acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
-                const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
-  operation::Accumulate what;
-  Strided s;
-  Status status = read_accumulate(type, scale, &what);
-  if (status.ok()) status = s.read(*of(segment), rank, offset, origin, shape);
-  if (status.ok()) status = check_elements(what.type, offset, shape->block_bytes);
-  for (int k = 0; status.ok() && k < shape->levels; ++k)
+  Status status = asked.read(*of(segment), rank, mode, &access);
+  if (status.ok()) status = s.read(*of(segment), rank, offset, origin, shape, &access);
+  if (status.ok() && access.updates())
+    status = check_elements(access.what.type, offset, shape->block_bytes);
+  for (int k = 0; status.ok() && access.updates() && k < shape->levels; ++k)
     if (shape->count[k] > 1 &&
-        shape->target_stride[k] % static_cast<int64_t>(part_bytes(what.type)) != 0)
+        shape->target_stride[k] % static_cast<int64_t>(part_bytes(access.what.type)) != 0)
       status = error(Code::invalid, "target_stride[", k, "] is ", shape->target_stride[k],
-                     ", not a multiple of ", part_bytes(what.type));
-  if (!status.ok()) return fail(status);
-  return done(of(segment)->accumulate(rank, s.target, s.origin, what, mode, handle));
+                     ", not a multiple of ", part_bytes(access.what.type));
+  return done(status.ok() ? of(segment)->issue(access, handle) : status);
 }
 CAUGHT
 
-int put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count,
-               Mode mode, Handle* handle) try {
+int vector(const Asked& asked, skerry_segment* segment, int rank, const skerry_piece* pieces,
+           uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
+  Access access;
   Vector v;
-  if (Status status = v.read(*of(segment), rank, pieces, count); !status.ok()) return fail(status);
-  return done(of(segment)->put(rank, v.target, v.origin, nullptr, mode, handle));
-}
-CAUGHT
-
-int get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count,
-               Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
-  Vector v;
-  if (Status status = v.read(*of(segment), rank, pieces, count); !status.ok()) return fail(status);
-  return done(of(segment)->get(rank, v.target, v.origin, mode, handle));
-}
-CAUGHT
-
-int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
-               const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
-  operation::Accumulate what;
-  Vector v;
-  Status status = read_accumulate(type, scale, &what);
-  if (status.ok()) status = v.read(*of(segment), rank, pieces, count);
-  for (const Piece& piece : v.target_pieces)
-    if (status.ok()) status = check_elements(what.type, piece.offset, piece.bytes);
-  if (!status.ok()) return fail(status);
-  return done(of(segment)->accumulate(rank, v.target, v.origin, what, mode, handle));
+  Status status = asked.read(*of(segment), rank, mode, &access);
+  if (status.ok()) status = v.read(*of(segment), rank, pieces, count, &access);
+  if (access.updates())
+    for (const Piece& piece : v.target_pieces)
+      if (status.ok()) status = check_elements(access.what.type, piece.offset, piece.bytes);
+  return done(status.ok() ? of(segment)->issue(access, handle) : status);
 }
 CAUGHT
 
@@ -189,41 +114,39 @@ int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* o
   job::Segment* const here = plain(segment, origin, bytes);
   if (here != nullptr && here->put_here(rank, offset, origin, bytes)) [[likely]]
     return SKERRY_OK;
-  return put(segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
+  return move(Kind::put, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes) {
   job::Segment* const here = plain(segment, origin, bytes);
   if (here != nullptr && here->get_here(rank, offset, origin, bytes)) [[likely]]
     return SKERRY_OK;
-  return get(segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
-}
-int skerry_acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
-               const void* origin, uint64_t count) {
-  return acc(segment, rank, offset, type, scale, origin, count, Mode::blocking, nullptr);
+  return move(Kind::get, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                        const skerry_strided* shape) {
-  return put_strided(segment, rank, offset, origin, shape, Mode::blocking, nullptr);
+  return strided({Kind::put}, segment, rank, offset, origin, shape, Mode::blocking, nullptr);
 }
 int skerry_get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin,
                        const skerry_strided* shape) {
-  return get_strided(segment, rank, offset, origin, shape, Mode::blocking, nullptr);
+  return strided({Kind::get}, segment, rank, offset, origin, shape, Mode::blocking, nullptr);
 }
 int skerry_acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type,
                        const void* scale, const void* origin, const skerry_strided* shape) {
-  return acc_strided(segment, rank, offset, type, scale, origin, shape, Mode::blocking, nullptr);
+  return strided({Kind::accumulate, type, scale}, segment, rank, offset, origin, shape,
+                 Mode::blocking, nullptr);
 }
 int skerry_put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces,
                       uint64_t count) {
-  return put_vector(segment, rank, pieces, count, Mode::blocking, nullptr);
+  return vector({Kind::put}, segment, rank, pieces, count, Mode::blocking, nullptr);
 }
 int skerry_get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces,
                       uint64_t count) {
-  return get_vector(segment, rank, pieces, count, Mode::blocking, nullptr);
+  return vector({Kind::get}, segment, rank, pieces, count, Mode::blocking, nullptr);
 }
 int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
                       const skerry_piece* pieces, uint64_t count) {
-  return acc_vector(segment, rank, type, scale, pieces, count, Mode::blocking, nullptr);
+  return vector({Kind::accumulate, type, scale}, segment, rank, pieces, count, Mode::blocking,
+                nullptr);
 }
 
 int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
@@ -234,7 +157,7 @@ int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void
       if (handle != SKERRY_IMPLICIT) *handle = 0;
       return SKERRY_OK;
     }
-  return put(segment, rank, offset, origin, bytes, mode_of(handle), handle);
+  return move(Kind::put, segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
 CAUGHT
 int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes,
@@ -244,36 +167,34 @@ int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* orig
     if (handle != SKERRY_IMPLICIT) *handle = 0;
     return SKERRY_OK;
   }
-  return get(segment, rank, offset, origin, bytes, mode_of(handle), handle);
-}
-int skerry_acc_nb(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
-                  const void* origin, uint64_t count, skerry_handle* handle) {
-  return acc(segment, rank, offset, type, scale, origin, count, mode_of(handle), handle);
+  return move(Kind::get, segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
 int skerry_put_strided_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                           const skerry_strided* shape, skerry_handle* handle) {
-  return put_strided(segment, rank, offset, origin, shape, mode_of(handle), handle);
+  return strided({Kind::put}, segment, rank, offset, origin, shape, mode_of(handle), handle);
 }
 int skerry_get_strided_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin,
                           const skerry_strided* shape, skerry_handle* handle) {
-  return get_strided(segment, rank, offset, origin, shape, mode_of(handle), handle);
+  return strided({Kind::get}, segment, rank, offset, origin, shape, mode_of(handle), handle);
 }
 int skerry_acc_strided_nb(skerry_segment* segment, int rank, uint64_t offset, int type,
                           const void* scale, const void* origin, const skerry_strided* shape,
                           skerry_handle* handle) {
-  return acc_strided(segment, rank, offset, type, scale, origin, shape, mode_of(handle), handle);
+  return strided({Kind::accumulate, type, scale}, segment, rank, offset, origin, shape,
+                 mode_of(handle), handle);
 }
 int skerry_put_vector_nb(skerry_segment* segment, int rank, const skerry_piece* pieces,
                          uint64_t count, skerry_handle* handle) {
-  return put_vector(segment, rank, pieces, count, mode_of(handle), handle);
+  return vector({Kind::put}, segment, rank, pieces, count, mode_of(handle), handle);
 }
 int skerry_get_vector_nb(skerry_segment* segment, int rank, const skerry_piece* pieces,
                          uint64_t count, skerry_handle* handle) {
-  return get_vector(segment, rank, pieces, count, mode_of(handle), handle);
+  return vector({Kind::get}, segment, rank, pieces, count, mode_of(handle), handle);
 }
 int skerry_acc_vector_nb(skerry_segment* segment, int rank, int type, const void* scale,
                          const skerry_piece* pieces, uint64_t count, skerry_handle* handle) {
-  return acc_vector(segment, rank, type, scale, pieces, count, mode_of(handle), handle);
+  return vector({Kind::accumulate, type, scale}, segment, rank, pieces, count, mode_of(handle),
+                handle);
 }
 
 int skerry_fetch_add_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value,
@@ -310,9 +231,8 @@ int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const 
   if (status.ok() && counter_offset % 8 != 0)
     status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
   if (!status.ok()) return fail(status);
-  const operation::Notify notify{counter_offset, increment};
-  return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
-                               contiguous(origin, 0, bytes), &notify, Mode::blocking, nullptr));
+  return done(of(segment)->put_notify(rank, offset, {bytes_at(origin), bytes},
+                                      {counter_offset, increment}));
 }
 CAUGHT
 

@@ -1,4 +1,5 @@
-// update and fetch_update: argument checks and the shortest way to one element.
+// Elements in a row: accumulate, update and fetching update. Argument checks and the shortest way
+// to one element.
 #include "capi/arguments.hpp"
 
 using namespace skerry;
@@ -6,14 +7,7 @@ using namespace skerry::capi;
 
 namespace {
 
-// The target's side of a contiguous update. Errors: as the calls'.
-Status read_target(const job::Segment& segment, int rank, uint64_t offset, ElementType type,
-                   uint64_t count, Side* to) {
-  if (count > (uint64_t{1} << 58)) return error(Code::invalid, count, " elements: at most 2^58");
-  *to = contiguous(nullptr, offset, count * element_bytes(type));
-  SKERRY_TRY(segment.check(rank, offset, to->bytes));
-  return check_elements(type, offset, to->bytes);
-}
+using wire::Kind;
 
 // One element on this node; false, with nothing done, if anything about it is not plain.
 bool update_here(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
@@ -25,52 +19,69 @@ bool update_here(skerry_segment* segment, int rank, uint64_t offset, int type, i
          of(segment)->update_here(rank, offset, element, what, origin, result);
 }
 
-int update(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
-           const void* origin, uint64_t count, Mode mode, Handle* handle) try {
-  CHECK(check_live(segment));
-  const bool reads = operation != SKERRY_NO_OP;
-  if (reads) CHECK(check_origin(origin, count));
-  if (count == 1 && update_here(segment, rank, offset, type, operation, origin, nullptr))
-      [[likely]] {
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
-  operation::Accumulate what;
-  Side to;
-  Status status = read_update(type, operation, &what);
-  if (status.ok() && reads && joined(segment, rank, offset, what, origin, count, mode, handle))
-    return SKERRY_OK;
-  if (status.ok()) status = read_target(*of(segment), rank, offset, what.type, count, &to);
+int nothing_outstanding(Handle* handle) {
+  if (handle != nullptr) *handle = 0;
+  return SKERRY_OK;
+}
+
+// The general way, of an access without its sides. `result`: of a fetching update.
+int issue(Access& access, skerry_segment* segment, uint64_t offset, const void* origin,
+          void* result, uint64_t count, Handle* handle) {
+  const ElementType type = access.what.type;
+  const Rank rank = access.target.rank;
+  const bool reads = access.carries_data();
+  // A few elements to another node may join others.
+  if (reads && !access.returns_data() && count <= operation::Batch::longest_bytes &&
+      offset % part_bytes(type) == 0 &&
+      of(segment)->join_batch(rank, &access.what, offset, origin, count * element_bytes(type),
+                              access.mode))
+    return nothing_outstanding(handle);
+  if (count > (uint64_t{1} << 58))
+    return fail(error(Code::invalid, count, " elements: at most 2^58"));
+  const uint64_t bytes = count * element_bytes(type);
+  Status status = of(segment)->check(rank, offset, bytes);
+  if (status.ok()) status = check_elements(type, offset, bytes);
+  if (status.ok() && reads && access.returns_data()) status = check_apart(origin, result, bytes);
   if (!status.ok()) return fail(status);
-  if (!reads) {  // nothing changes, and nobody can tell when
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
-  return done(
-      of(segment)->accumulate(rank, to, contiguous(origin, 0, to.bytes), what, mode, handle));
+  // An update that changes nothing: nobody can tell when.
+  if (!reads && !access.returns_data()) return nothing_outstanding(handle);
+  access.remote = contiguous(nullptr, offset, bytes);
+  access.local = contiguous(reads ? origin : result, 0, bytes);
+  if (access.returns_data()) access.result = contiguous(result, 0, bytes);
+  return done(of(segment)->issue(access, handle));
+}
+
+int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+        const void* origin, uint64_t count, Mode mode, Handle* handle) try {
+  CHECK(check_live(segment));
+  CHECK(check_origin(origin, count));
+  if (count == 1 && is_element_type(type) &&
+      of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin))
+      [[likely]]
+    return nothing_outstanding(handle);
+  Access access;
+  const Asked asked{Kind::accumulate, type, scale};
+  if (Status status = asked.read(*of(segment), rank, mode, &access); !status.ok())
+    return fail(status);
+  return issue(access, segment, offset, origin, nullptr, count, handle);
 }
 CAUGHT
 
-int fetch_update(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
-                 const void* origin, void* result, uint64_t count, Mode mode, Handle* handle) try {
+// `kind`: accumulate or, for the elements before the change, fetch_update.
+int update(Kind kind, skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
+           const void* origin, void* result, uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
-  const bool reads = operation != SKERRY_NO_OP;
-  if (reads) CHECK(check_origin(origin, count));
-  if (result == nullptr && count > 0) return null_argument("result");
+  if (operation != SKERRY_NO_OP) CHECK(check_origin(origin, count));
+  if (kind == Kind::fetch_update && result == nullptr && count > 0) return null_argument("result");
   if (count == 1 && origin != result &&
-      update_here(segment, rank, offset, type, operation, origin, result)) [[likely]] {
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
-  operation::Accumulate what;
-  Side to;
-  Status status = read_update(type, operation, &what);
-  if (status.ok()) status = read_target(*of(segment), rank, offset, what.type, count, &to);
-  if (status.ok() && reads) status = check_apart(origin, result, to.bytes);
-  if (!status.ok()) return fail(status);
-  const Side old = contiguous(result, 0, to.bytes);
-  const Side from = reads ? contiguous(origin, 0, to.bytes) : old;
-  return done(of(segment)->fetch_update(rank, to, from, old, what, mode, handle));
+      update_here(segment, rank, offset, type, operation, origin, result)) [[likely]]
+    return nothing_outstanding(handle);
+  Access access;
+  access.kind = kind;
+  access.mode = mode;
+  access.target = of(segment)->target(rank);
+  if (Status status = read_update(type, operation, &access.what); !status.ok()) return fail(status);
+  return issue(access, segment, offset, origin, result, count, handle);
 }
 CAUGHT
 
@@ -78,24 +89,34 @@ CAUGHT
 
 extern "C" {
 
+int skerry_acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+               const void* origin, uint64_t count) {
+  return acc(segment, rank, offset, type, scale, origin, count, Mode::blocking, nullptr);
+}
+int skerry_acc_nb(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+                  const void* origin, uint64_t count, skerry_handle* handle) {
+  return acc(segment, rank, offset, type, scale, origin, count, mode_of(handle), handle);
+}
 int skerry_update(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
                   const void* origin, uint64_t count) {
-  return update(segment, rank, offset, type, operation, origin, count, Mode::blocking, nullptr);
+  return update(Kind::accumulate, segment, rank, offset, type, operation, origin, nullptr, count,
+                Mode::blocking, nullptr);
 }
 int skerry_fetch_update(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
                         const void* origin, void* result, uint64_t count) {
-  return fetch_update(segment, rank, offset, type, operation, origin, result, count, Mode::blocking,
-                      nullptr);
+  return update(Kind::fetch_update, segment, rank, offset, type, operation, origin, result, count,
+                Mode::blocking, nullptr);
 }
 int skerry_update_nb(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
                      const void* origin, uint64_t count, skerry_handle* handle) {
-  return update(segment, rank, offset, type, operation, origin, count, mode_of(handle), handle);
+  return update(Kind::accumulate, segment, rank, offset, type, operation, origin, nullptr, count,
+                mode_of(handle), handle);
 }
 int skerry_fetch_update_nb(skerry_segment* segment, int rank, uint64_t offset, int type,
                            int operation, const void* origin, void* result, uint64_t count,
                            skerry_handle* handle) {
-  return fetch_update(segment, rank, offset, type, operation, origin, result, count,
-                      mode_of(handle), handle);
+  return update(Kind::fetch_update, segment, rank, offset, type, operation, origin, result, count,
+                mode_of(handle), handle);
 }
 
 }  // extern "C"

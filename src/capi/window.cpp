@@ -10,6 +10,7 @@
 
 using namespace skerry;
 using namespace skerry::capi;
+using window::Epochs;
 using window::Window;
 
 namespace {
@@ -34,16 +35,26 @@ int check_live(const skerry_window* window) {
   return of(window).job().is_alive() ? SKERRY_OK : forked();
 }
 
+#define SITE __builtin_return_address(0)  // where the program called
 // What every call does first; in the debug mode it remembers where the program called.
 #define ENTER(window)        \
   CHECK(check_live(window)); \
-  of(window).called_at(__builtin_return_address(0))
+  of(window).called_at(SITE)
 
 int ended(skerry_window* window, Status status) {
   if (status.ok()) [[likely]]
     return SKERRY_OK;
   return fail(of(window).located(std::move(status)));
 }
+
+// A call that opens, closes or completes epochs, whose arguments need no look here.
+template <class Call, class... Arguments>
+int synchronize(const void* site, skerry_window* window, Call call, Arguments... arguments) try {
+  CHECK(check_live(window));
+  of(window).called_at(site);
+  return ended(window, (of(window).epochs().*call)(arguments...));
+}
+CAUGHT
 
 int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
   return buffer == nullptr && bytes > 0 ? null_argument(name) : SKERRY_OK;
@@ -52,9 +63,8 @@ int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
 template <class Make>
 int make(skerry_group* group, skerry_window** window, Make&& make_window) try {
   if (group == nullptr || window == nullptr) return null_argument("group or window");
+  CHECK(capi::check_live(group));
   job::Job& job = capi::of(group)->job();
-  if (!job.is_alive()) return forked();
-  if (capi::of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
   std::unique_ptr<Window> made;
   if (Status status = make_window(*capi::of(group), &made); !status.ok()) return fail(status);
   const std::lock_guard guard(job.shelves_mutex_);
@@ -325,16 +335,12 @@ int skerry_window_unlock(skerry_window* window, int rank) try {
   return ended(window, of(window).epochs().unlock(rank));
 }
 CAUGHT
-int skerry_window_lock_all(skerry_window* window, uint32_t promises) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().lock_all(promises));
+int skerry_window_lock_all(skerry_window* window, uint32_t promises) {
+  return synchronize(SITE, window, &Epochs::lock_all, promises);
 }
-CAUGHT
-int skerry_window_unlock_all(skerry_window* window) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().unlock_all());
+int skerry_window_unlock_all(skerry_window* window) {
+  return synchronize(SITE, window, &Epochs::unlock_all);
 }
-CAUGHT
 int skerry_window_flush(skerry_window* window, int rank) try {
   if (window != nullptr && of(window).epochs().flush_quickly(rank)) [[likely]]
     return SKERRY_OK;
@@ -342,32 +348,20 @@ int skerry_window_flush(skerry_window* window, int rank) try {
   return ended(window, of(window).epochs().flush(rank));
 }
 CAUGHT
-int skerry_window_flush_all(skerry_window* window) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().flush_all());
+int skerry_window_flush_all(skerry_window* window) {
+  return synchronize(SITE, window, &Epochs::flush_all);
 }
-CAUGHT
-int skerry_window_flush_local(skerry_window* window, int rank) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().flush_local(rank));
+int skerry_window_flush_local(skerry_window* window, int rank) {
+  return synchronize(SITE, window, &Epochs::flush_local, rank);
 }
-CAUGHT
-int skerry_window_flush_local_all(skerry_window* window) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().flush_local_all());
+int skerry_window_flush_local_all(skerry_window* window) {
+  return synchronize(SITE, window, &Epochs::flush_local_all);
 }
-CAUGHT
-int skerry_window_sync(skerry_window* window) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().sync());
-}
-CAUGHT
+int skerry_window_sync(skerry_window* window) { return synchronize(SITE, window, &Epochs::sync); }
 
-int skerry_window_fence(skerry_window* window, uint32_t promises) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().fence(promises));
+int skerry_window_fence(skerry_window* window, uint32_t promises) {
+  return synchronize(SITE, window, &Epochs::fence, promises);
 }
-CAUGHT
 int skerry_window_post(skerry_window* window, const int* ranks, int count, uint32_t promises) try {
   ENTER(window);
   CHECK(check_ranks(ranks, count));
@@ -380,16 +374,10 @@ int skerry_window_start(skerry_window* window, const int* ranks, int count, uint
   return ended(window, of(window).epochs().start({ranks, static_cast<size_t>(count)}, promises));
 }
 CAUGHT
-int skerry_window_complete(skerry_window* window) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().complete());
+int skerry_window_complete(skerry_window* window) {
+  return synchronize(SITE, window, &Epochs::complete);
 }
-CAUGHT
-int skerry_window_wait(skerry_window* window) try {
-  ENTER(window);
-  return ended(window, of(window).epochs().wait());
-}
-CAUGHT
+int skerry_window_wait(skerry_window* window) { return synchronize(SITE, window, &Epochs::wait); }
 int skerry_window_test(skerry_window* window, int* done_now) try {
   ENTER(window);
   if (done_now == nullptr) return null_argument("done");

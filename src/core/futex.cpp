@@ -23,15 +23,6 @@ int operation(int base, Sharing sharing) {
 }  // namespace
 #endif
 
-std::string_view to_string(WaitResult result) {
-  switch (result) {
-    case WaitResult::reached: return "reached";
-    case WaitResult::timeout: return "timeout";
-    case WaitResult::aborted: return "aborted";
-  }
-  return "unknown";
-}
-
 #ifndef SKERRY_SIMULATED  // else the simulator's, in sim/runtime
 int64_t monotonic_ns() {
   timespec now{};

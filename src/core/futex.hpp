@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string_view>
 
 namespace skerry {
 
@@ -20,7 +19,6 @@ enum class Sharing : uint8_t {
 };
 
 enum class WaitResult : uint8_t { reached, timeout, aborted };
-std::string_view to_string(WaitResult result);
 
 constexpr int64_t no_deadline = -1;
 constexpr int64_t wait_slice_ns = 200'000'000;

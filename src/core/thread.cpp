@@ -8,7 +8,6 @@
 namespace skerry {
 
 void random_bytes(void* to, size_t bytes) { randombytes_buf(to, bytes); }
-uint32_t random_below(uint32_t bound) { return randombytes_uniform(bound); }
 
 Thread::Thread(const char* name, std::function<void()> body) {
   struct Blocked {  // also if there can be no thread

@@ -25,8 +25,6 @@ namespace skerry {
 
 // Random bytes that nobody else can guess (libsodium's); in the simulator, of the seed.
 void random_bytes(void* to, size_t bytes);
-// Uniform in [0, bound); 0 for a bound of 0.
-uint32_t random_below(uint32_t bound);
 
 #ifdef SKERRY_SIMULATED
 

@@ -127,6 +127,20 @@ struct RemoteKey {  // names registered memory of a peer; opaque to everyone but
   uint64_t base = 0;  // the virtual address, where keys go with those; otherwise 0
 };
 
+// A put, a get, or an atomic on one word of 8 bytes: see Fabric::put and fetch_and_add.
+struct RmaCall {
+  enum class Kind : uint8_t { put, get, fetch_and_add, compare_and_swap } kind = Kind::get;
+  RemoteKey key;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t cookie = 0;
+  std::byte* local = nullptr;  // put, get: the caller's memory; a put only reads it
+  uint64_t value = 0;          // atomics: what is added, or stored
+  uint64_t expected = 0;       // compare_and_swap
+  bool is_put() const { return kind == Kind::put; }
+  bool is_atomic() const { return kind == Kind::fetch_and_add || kind == Kind::compare_and_swap; }
+};
+
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -216,27 +230,40 @@ class Fabric {
   virtual void unpark(EndpointId endpoint) = 0;
 
   // Makes memory a target of put and get by peers. Errors: unsupported, no_memory.
-  virtual Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
-                                 uint64_t* registration) = 0;
-  virtual void deregister_memory(uint64_t registration) = 0;
+  virtual Status register_memory(void* /*base*/, uint64_t /*bytes*/, RemoteKey* /*key*/,
+                                 uint64_t* /*registration*/) {
+    return error(Code::unsupported, "the fabric ", name(), " has no RMA");
+  }
+  virtual void deregister_memory(uint64_t /*registration*/) {}
   // One contiguous RMA; on_rma_done(cookie) tells when it is remote done (put) or the data is there
   // (get). local stays valid until then.
-  virtual SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
-                         uint64_t bytes, uint64_t cookie) = 0;
-  virtual SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset,
-                         uint64_t bytes, uint64_t cookie) = 0;
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) {
+    return start_rma(endpoint, {RmaCall::Kind::put, key, offset, bytes, cookie,
+                                static_cast<std::byte*>(const_cast<void*>(local))});
+  }
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) {
+    return start_rma(
+        endpoint, {RmaCall::Kind::get, key, offset, bytes, cookie, static_cast<std::byte*>(local)});
+  }
 
   // Atomics on one 8-byte word of registered memory, in the byte order of the processors. Its
   // address is a multiple of 8. on_atomic_done(cookie) tells what was there before. Not ordered
   // with puts, gets and messages of the endpoint, nor among each other: wait for the one before.
   // Only if capabilities().atomics is not `none`.
-  virtual SendResult fetch_and_add(EndpointId /*endpoint*/, RemoteKey /*key*/, uint64_t /*offset*/,
-                                   uint64_t /*operand*/, uint64_t /*cookie*/) {
-    return SendResult::closed;
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) {
+    return start_rma(endpoint, {RmaCall::Kind::fetch_and_add, key, offset, sizeof(uint64_t), cookie,
+                                nullptr, operand});
   }
-  virtual SendResult compare_and_swap(EndpointId /*endpoint*/, RemoteKey /*key*/,
-                                      uint64_t /*offset*/, uint64_t /*expected*/,
-                                      uint64_t /*value*/, uint64_t /*cookie*/) {
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) {
+    return start_rma(endpoint, {RmaCall::Kind::compare_and_swap, key, offset, sizeof(uint64_t),
+                                cookie, nullptr, value, expected});
+  }
+  // What the four above come to; only where the capabilities allow the kind.
+  virtual SendResult start_rma(EndpointId /*endpoint*/, const RmaCall& /*call*/) {
     return SendResult::closed;
   }
 

@@ -343,12 +343,7 @@ Status Group::free() {
 // ---- the sweep --------------------------------------------------------------------------------
 
 Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter) {
-  operation::Side to, from;
-  to.offset = offset;
-  from.base = const_cast<std::byte*>(data.data());
-  to.bytes = from.bytes = data.size();
-  const operation::Notify notify{counter, 1};
-  return area_->put(rank, to, from, &notify, operation::Mode::blocking, nullptr);
+  return area_->put_notify(rank, offset, data, {counter, 1});
 }
 
 Status Group::receive(uint64_t counter, uint64_t at_least) {

@@ -15,7 +15,6 @@
 
 #include "core/crash.hpp"
 #include "core/memory_limits.hpp"
-#include "job/bootstrap/thread_bootstrap.hpp"
 #include "fabric/hooks/hooks.hpp"
 #include "job/group.hpp"
 #include "job/host.hpp"
@@ -151,15 +150,13 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   return {};
 }
 
-Status Job::attach_control(uint64_t node_table_bytes) {
-  const Invitation invitation{node_table_bytes, static_cast<uint32_t>(map_.node_size(node_)),
-                              static_cast<uint32_t>(node_), options_.config.slots,
-                              static_cast<uint32_t>(map_.ranks())};
-  const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
+// The leader makes it, the other ranks of its node map it.
+Status Job::attach_control(const memory::ControlSizes& sizes) {
+  const memory::ControlLayout layout = memory::control_layout(sizes);
   memory::AttachRequest request;
   request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
   request.total_bytes = layout.total_bytes;
-  request.members = invitation.members;
+  request.members = sizes.members;
   request.own_bytes = rank_ == leader_ ? layout.total_bytes : 0;
   std::byte* base = nullptr;
   SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
@@ -273,14 +270,7 @@ Status Job::follow_leader() {
   broker.token = derive<16>(key_, "broker token");
   node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
   node_ = static_cast<NodeId>(invitation.node);
-  const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
-  memory::AttachRequest request;
-  request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
-  request.total_bytes = layout.total_bytes;
-  request.members = invitation.members;
-  std::byte* base = nullptr;
-  SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
-  control_ = memory::Control(base, layout);
+  SKERRY_TRY(attach_control(control_sizes(invitation)));
   if (!control_.matches())
     return error(Code::internal, "the control segment of node ", node_,
                  " has another layout than rank ", rank_,
@@ -440,7 +430,10 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   SKERRY_TRY(start_servers(make_fabric, rank_node));
   SKERRY_TRY(find_servers(rank_node));
   node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
-  SKERRY_TRY(attach_control(map_block_.size()));
+  const Invitation invitation{map_block_.size(), static_cast<uint32_t>(map_.node_size(node_)),
+                              static_cast<uint32_t>(node_), options_.config.slots,
+                              static_cast<uint32_t>(map_.ranks())};
+  SKERRY_TRY(attach_control(control_sizes(invitation)));
   std::memcpy(control_.node_table(), map_block_.data(), map_block_.size());
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
@@ -450,10 +443,6 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   for (server::Server* server : all)
     server->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
                   [this](Rank r) { return member_of(r); }, &map_, all});
-  const Invitation invitation{
-      map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0,
-      static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_),
-      options_.config.slots, static_cast<uint32_t>(map_.ranks())};
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
   SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker_->address().name))));
   return bootstrap_->fence();
@@ -499,6 +488,19 @@ int open_process(int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid,
 
 }  // namespace
 
+// A process of this node has ended. Before it left, this is the end of the job.
+void Job::note_end(memory::Member& member, std::string_view how) {
+  if (member.state.load(std::memory_order_acquire) !=
+      static_cast<uint32_t>(memory::MemberState::joined))
+    return;
+  member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
+  const std::string text = concat("rank ", member.rank, " (process ", member.pid, ")", how,
+                                  " without leaving the job");
+  if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) &&
+      !bootstrap_->launcher_ends_job() && !options_.failures_return)
+    bootstrap_->abort(1, text);
+}
+
 // The leader's server sees the end of its node's processes; everybody else sees the leader's.
 // (Ranks that are threads of one process have no ends of their own.)
 Status Job::watch_members() {
@@ -522,16 +524,7 @@ Status Job::watch_members() {
         (void)server->watch(fd, [this, server, fd, &member] {
           server->unwatch(fd);
           close(fd);
-          if (member.state.load(std::memory_order_acquire) !=
-              static_cast<uint32_t>(memory::MemberState::joined))
-            return;
-          member.state.store(static_cast<uint32_t>(memory::MemberState::dead),
-                             std::memory_order_release);
-          const std::string text = concat("rank ", member.rank, " (process ", member.pid,
-                                          ") on node ", node_, " ended without leaving the job");
-          if (!control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text)) return;
-          if (!bootstrap_->launcher_ends_job() && !options_.failures_return)
-            bootstrap_->abort(1, text);
+          note_end(member, concat(" on node ", node_, " ended"));
         });
       });
     }
@@ -546,20 +539,8 @@ Status Job::watch_members() {
     pollfd both[2] = {{fd, POLLIN, 0}, {stop_watch_fd_, POLLIN, 0}};
     while (::poll(both, 2, -1) < 0) {
     }
-    if ((both[1].revents & POLLIN) == 0) {
-      memory::Member& member = control_.member(0);
-      if (member.state.load(std::memory_order_acquire) ==
-          static_cast<uint32_t>(memory::MemberState::joined)) {
-        member.state.store(static_cast<uint32_t>(memory::MemberState::dead),
-                           std::memory_order_release);
-        const std::string text = concat("rank ", member.rank, " (process ", member.pid,
-                                        "), leader of node ", node_,
-                                        ", ended without leaving the job");
-        if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) &&
-            !bootstrap_->launcher_ends_job() && !options_.failures_return)
-          bootstrap_->abort(1, text);
-      }
-    }
+    if ((both[1].revents & POLLIN) == 0)
+      note_end(control_.member(0), concat(", leader of node ", node_, ", ended"));
     close(fd);
   });
   return {};

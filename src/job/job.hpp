@@ -78,7 +78,6 @@ class Job {
   const memory::Control& control() const { return control_; }
   const memory::Stripes& stripes() const { return *stripes_; }
   memory::NodeMemory& node_memory() { return *node_memory_; }
-  Bootstrap& bootstrap() { return *bootstrap_; }
   // The data servers of the node by index; none unless this rank is its leader.
   const std::vector<std::unique_ptr<server::Server>>& servers() const { return servers_; }
   // How this job's connections are planned.
@@ -205,9 +204,10 @@ class Job {
   Status make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                           uint16_t index, std::unique_ptr<fabric::Fabric>* side);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
-  Status attach_control(uint64_t node_table_bytes);
+  Status attach_control(const memory::ControlSizes& sizes);
   void show_panel();
   Status watch_members();
+  void note_end(memory::Member& member, std::string_view how);
   void take_news();
   void stop_leader_watch();
 

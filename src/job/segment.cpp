@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/memory_limits.hpp"
+#include "core/pure/assert.hpp"
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/job.hpp"
@@ -478,39 +479,56 @@ void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 using memory::CallSpan;
 using memory::SpanKind;
 
-constexpr uint64_t buffer_bytes = 4096;
-
 memory::Rmw rmw_of(wire::Rmw op, uint64_t operand, uint64_t expected) {
   return {static_cast<memory::RmwOp>(wire::operation_of(op)), wire::word_bytes_of(op), operand,
           expected};
 }
 
-// Moves a packed stream between two cursors through a small buffer: sides of different forms on one
-// node.
-template <class Step>
-void through_buffer(memory::Cursor& from, memory::Cursor& to, Step&& step) {
-  std::byte buffer[buffer_bytes];
-  while (!from.at_end()) {
-    const uint64_t bytes = std::min<uint64_t>(sizeof buffer, from.total_bytes() - from.position());
-    step(std::span<std::byte>(buffer, bytes), from, to);
-  }
+// As the memory room moves whole blocks and shapes, if both sides have the same of these forms.
+Status apply_whole(const memory::Region& region, const Access& access,
+                   const memory::Stripes& stripes) {
+  const Side &there = access.remote, &here = access.local;
+  std::byte* const target = region.base + there.offset;
+  const bool is_strided = there.form == Side::Form::strided;
+  if (access.updates() && is_strided)
+    return memory::accumulate_strided(region, there.offset, *there.shape, here.base, *here.shape,
+                                      access.what, stripes)
+        .explain(stripes);
+  if (access.updates())
+    return memory::accumulate(region, there.offset, here.base, here.bytes, access.what, stripes,
+                              memory::Patience::wait, access.result.base)
+        .explain(stripes);
+  const bool is_put = access.kind == wire::Kind::put;
+  if (is_strided && is_put) memory::put_strided(target, *there.shape, here.base, *here.shape);
+  else if (is_strided) memory::get_strided(here.base, *here.shape, target, *there.shape);
+  else if (is_put) memory::put(target, here.base, here.bytes);
+  else memory::get(here.base, target, here.bytes);
+  return {};
 }
 
-memory::Cursor cursor_of(const Side& side, Shape* contiguous) {
-  switch (side.form) {
-    case Side::Form::strided: return memory::Cursor(*side.shape);
-    case Side::Form::pieces: return memory::Cursor(side.pieces);
-    case Side::Form::contiguous: break;
+// Sides of different forms, or in pieces: a packed stream, through a small buffer.
+Status apply_stream(const memory::Region& region, const Access& access,
+                    const memory::Stripes& stripes) {
+  // The offset of the target's first block, or 0 of its pieces.
+  const uint64_t first = access.remote.form == Side::Form::pieces ? 0 : access.remote.offset;
+  std::byte* const target = region.base + first;
+  memory::Cursor here = cursor_of(access.local), there = cursor_of(access.remote);
+  std::byte buffer[4096];
+  memory::Applied applied;
+  while (applied.ok() && !here.at_end()) {
+    const std::span<std::byte> part(
+        buffer, std::min<uint64_t>(sizeof buffer, here.total_bytes() - here.position()));
+    if (access.kind == wire::Kind::get) {
+      there.pack(part, target);
+      here.unpack(access.local.base, part);
+      continue;
+    }
+    here.pack(part, access.local.base);
+    if (access.updates())
+      applied = there.accumulate(region, first, part, access.what, stripes, memory::Patience::wait);
+    else there.unpack(target, part);
   }
-  *contiguous = Shape::contiguous(side.bytes);
-  return memory::Cursor(*contiguous);
-}
-
-// The offset of a side's first block, or 0 of its pieces.
-uint64_t first_of(const Side& side) { return side.form == Side::Form::pieces ? 0 : side.offset; }
-// Where that lies.
-std::byte* target_base(const memory::Region& region, const Side& side) {
-  return region.base + first_of(side);
+  return applied.explain(stripes);
 }
 
 }  // namespace
@@ -590,136 +608,44 @@ bool Segment::join_batch(Rank rank, const operation::Accumulate* what, uint64_t 
                          const void* origin, uint64_t bytes, operation::Mode mode) {
   const SpanKind kind = what == nullptr ? SpanKind::put : SpanKind::accumulate;
   return remote_holds(rank, offset, bytes) && !job_->spans().is_due(kind) &&
-         job_->engine().join_batch({rank, id_}, what, offset, origin, bytes, mode);
+         job_->engine().join_batch(target(rank), what, offset, origin, bytes, mode);
 }
 
-Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify,
-                    operation::Mode mode, operation::Handle* handle) {
+Status Segment::issue(const Access& access, operation::Handle* handle) {
+  const Rank rank = access.target.rank;
   const memory::Region* region = local(rank);
-  if (region == nullptr) {
-    Access access = Access::put({rank, id_}, to, from, mode);
-    if (notify != nullptr) access.notify = *notify;
-    return job_->engine().issue(access, handle);
-  }
-  const CallSpan call(&job_->spans(), SpanKind::put, rank, from.bytes);
-  count_local(*job_, from.bytes);
+  if (region == nullptr) return job_->engine().issue(access, handle);
+  const uint64_t bytes = access.bytes();
+  const CallSpan call(&job_->spans(), access.span_kind(), rank, bytes);
+  count_local(*job_, bytes);
   if (handle != nullptr) *handle = 0;
-  if (from.bytes > 0) {
-    std::byte* const target = target_base(*region, to);
-    if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
-      memory::put(target, from.base, from.bytes);
-    } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
-      memory::put_strided(target, *to.shape, from.base, *from.shape);
-    } else {
-      Shape a, b;
-      memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-      through_buffer(source, destination,
-                     [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-                       s.pack(buffer, from.base);
-                       d.unpack(target, buffer);
-                     });
-    }
+  if (bytes > 0) {
+    const Side::Form form = access.local.form;
+    const bool is_whole = form == access.remote.form && form != Side::Form::pieces;
+    SKERRY_INVARIANT(access.kind != wire::Kind::fetch_update || access.is_contiguous(),
+                     "the elements before the change go to one place");
+    SKERRY_TRY(is_whole ? apply_whole(*region, access, job_->stripes())
+                        : apply_stream(*region, access, job_->stripes()));
   }
-  return notify != nullptr ? local_notify(rank, *region, *notify) : Status();
+  return access.notify ? local_notify(rank, *region, *access.notify) : Status();
 }
 
-Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode mode,
-                    operation::Handle* handle) {
-  const memory::Region* region = local(rank);
-  if (region == nullptr)
-    return job_->engine().issue(Access::get({rank, id_}, from, to, mode), handle);
-  const CallSpan call(&job_->spans(), SpanKind::get, rank, to.bytes);
-  count_local(*job_, to.bytes);
-  if (handle != nullptr) *handle = 0;
-  if (to.bytes == 0) return {};
-  const std::byte* const target = target_base(*region, from);
-  if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
-    memory::get(to.base, target, to.bytes);
-  } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
-    memory::get_strided(to.base, *to.shape, target, *from.shape);
-  } else {
-    Shape a, b;
-    memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-    through_buffer(source, destination,
-                   [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-                     s.pack(buffer, target);
-                     d.unpack(to.base, buffer);
-                   });
-  }
-  return {};
-}
-
-Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
-                           const operation::Accumulate& what, operation::Mode mode,
-                           operation::Handle* handle) {
-  const memory::Region* region = local(rank);
-  if (region == nullptr)
-    return job_->engine().issue(Access::accumulate({rank, id_}, to, from, what, mode), handle);
-  const CallSpan call(&job_->spans(), SpanKind::accumulate, rank, from.bytes);
-  count_local(*job_, from.bytes);
-  if (handle != nullptr) *handle = 0;
-  if (from.bytes == 0) return {};
-  const memory::Stripes& stripes = job_->stripes();
-  memory::Applied applied;
-  if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
-    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what, stripes,
-                                 memory::Patience::wait);
-  } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
-    applied = memory::accumulate_strided(*region, to.offset, *to.shape, from.base, *from.shape,
-                                         what, stripes);
-  } else {
-    Shape a, b;
-    memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-    through_buffer(source, destination,
-                   [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-                     s.pack(buffer, from.base);
-                     if (applied.ok())
-                       applied = d.accumulate(*region, first_of(to), buffer, what, stripes,
-                                              memory::Patience::wait);
-                   });
-  }
-  return applied.ok() ? Status() : applied.explain(stripes);
-}
-
-Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const Side& result,
-                             const operation::Accumulate& what, operation::Mode mode,
-                             operation::Handle* handle) {
-  const memory::Region* region = local(rank);
-  if (region == nullptr)
-    return job_->engine().issue(Access::fetch_update({rank, id_}, to, from, result, what, mode),
-                                handle);
-  const CallSpan call(&job_->spans(), SpanKind::fetch_update, rank, result.bytes);
-  count_local(*job_, result.bytes);
-  if (handle != nullptr) *handle = 0;
-  if (result.bytes == 0) return {};
-  const memory::Stripes& stripes = job_->stripes();
-  memory::Applied applied;
-  const auto is_plain = [](const Side& side) { return side.form == Side::Form::contiguous; };
-  if (is_plain(to) && is_plain(from) && is_plain(result)) {
-    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what, stripes,
-                                 memory::Patience::wait, result.base);
-  } else {
-    Shape a, b, c;
-    memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-    memory::Cursor answer = cursor_of(result, &c);
-    through_buffer(source, destination,
-                   [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-                     if (!applied.ok()) return s.seek(s.total_bytes());
-                     std::byte old[buffer_bytes];
-                     s.pack(buffer, from.base);
-                     applied = d.accumulate(*region, first_of(to), buffer, what, stripes,
-                                            memory::Patience::wait, old);
-                     answer.unpack(result.base, {old, applied.bytes});
-                   });
-  }
-  return applied.ok() ? Status() : applied.explain(stripes);
+Status Segment::put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
+                           const operation::Notify& notify) {
+  Access access;
+  access.target = target(rank);
+  access.remote.offset = offset;
+  access.local.base = const_cast<std::byte*>(data.data());
+  access.remote.bytes = access.local.bytes = data.size();
+  access.notify = notify;
+  return issue(access);
 }
 
 Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                                   uint64_t expected, uint64_t* old) {
   const memory::Region* region = local(rank);
   if (region == nullptr)
-    return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
+    return job_->engine().read_modify_write(target(rank), offset, op, operand, expected, old);
   const memory::Rmw what = rmw_of(op, operand, expected);
   const CallSpan call(&job_->spans(), SpanKind::read_modify_write, rank, what.word_bytes);
   count_local(*job_, what.word_bytes);

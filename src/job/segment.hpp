@@ -109,19 +109,14 @@ class Segment {
   bool join_batch(Rank rank, const operation::Accumulate* what, uint64_t offset, const void* origin,
                   uint64_t bytes, operation::Mode mode);
 
-  // Any rank, local or remote; arguments have been checked.
-  Status put(Rank rank, const operation::Side& to, const operation::Side& from,
-             const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);
-  Status get(Rank rank, const operation::Side& from, const operation::Side& to,
-             operation::Mode mode, operation::Handle* handle);
-  Status accumulate(Rank rank, const operation::Side& to, const operation::Side& from,
-                    const operation::Accumulate& what, operation::Mode mode,
-                    operation::Handle* handle);
-  // The elements before the change go to `result`. A no-op does not read `from`, which may be
-  // `result`.
-  Status fetch_update(Rank rank, const operation::Side& to, const operation::Side& from,
-                      const operation::Side& result, const operation::Accumulate& what,
-                      operation::Mode mode, operation::Handle* handle);
+  // What names an access's target here.
+  operation::Target target(Rank rank) const { return {rank, id_}; }
+  // Any rank, local or remote; arguments have been checked. Of a fetching update both sides are
+  // contiguous. `handle` as of Engine::issue.
+  Status issue(const operation::Access& access, operation::Handle* handle = nullptr);
+  // Source done on return; afterwards a counter of the same slice grows.
+  Status put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
+                    const operation::Notify& notify);
   Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,

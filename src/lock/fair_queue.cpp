@@ -3,48 +3,6 @@
 
 namespace skerry::lock {
 
-std::string_view to_string(Request answer) {
-  switch (answer) {
-    case Request::granted: return "granted";
-    case Request::queued: return "queued";
-    case Request::recursive: return "recursive";
-    case Request::no_record: return "no record";
-    case Request::no_guard: return "no guard";
-    case Request::damaged: return "damaged";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Release answer) {
-  switch (answer) {
-    case Release::released: return "released";
-    case Release::out_of_reach: return "out of reach";
-    case Release::not_holder: return "not holder";
-    case Release::no_guard: return "no guard";
-    case Release::damaged: return "damaged";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Turn answer) {
-  switch (answer) {
-    case Turn::granted: return "granted";
-    case Turn::not_yet: return "not yet";
-    case Turn::no_guard: return "no guard";
-    case Turn::damaged: return "damaged";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Holds answer) {
-  switch (answer) {
-    case Holds::no: return "no";
-    case Holds::yes: return "yes";
-    case Holds::no_guard: return "no guard";
-  }
-  return "unknown";
-}
-
 namespace {
 
 class FairQueue final : public Protocol {

@@ -160,21 +160,15 @@ Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, si
   const bool has_news = event.note != Note::none;
   *told = 0;
   Rest rest;
-  if (r.rest == Rest::State::not_yet) {
-    rest = follow(home, Event{}, links, tells, told);  // its last message was sent
+  const auto go_on = [&](const Event& with) {
+    rest = follow(home, with, links, tells, told);
     r.rest = rest.state;
-  } else if (r.rest == Rest::State::pauses && !has_news) {
-    Event elapsed;
-    elapsed.kind = Event::Kind::elapsed;
-    rest = follow(home, elapsed, links, tells, told);
-    r.rest = rest.state;
-  }
-  rest.taken = !has_news;
-  if (has_news && r.rest != Rest::State::not_yet) {
-    rest = follow(home, event, links, tells, told);
-    r.rest = rest.state;
-    rest.taken = true;
-  }
+  };
+  if (r.rest == Rest::State::not_yet) go_on({});  // its last message was sent
+  else if (r.rest == Rest::State::pauses && !has_news) go_on({.kind = Event::Kind::elapsed});
+  const bool has_room = r.rest != Rest::State::not_yet;
+  if (has_news && has_room) go_on(event);
+  rest.taken = !has_news || has_room;
   return rest;
 }
 

@@ -47,17 +47,6 @@ std::string_view to_string(Action::Kind kind) {
   return "unknown";
 }
 
-std::string_view to_string(Event::Kind kind) {
-  switch (kind) {
-    case Event::Kind::lock: return "lock";
-    case Event::Kind::unlock: return "unlock";
-    case Event::Kind::result: return "result";
-    case Event::Kind::elapsed: return "elapsed";
-    case Event::Kind::told: return "told";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(Migration policy) {
   switch (policy) {
     case Migration::always: return "always";
@@ -108,65 +97,42 @@ void RequesterQueue::pop(Links links) {
   links[gone] = {};
 }
 
-namespace {
-Action atomic(Action::Kind kind, Unit unit, Place place, uint8_t word, uint64_t expected,
-              uint64_t value) {
-  Action action;
-  action.kind = kind;
-  action.unit = unit;
-  action.place = place;
-  action.word = word;
-  action.expected = expected;
-  action.value = value;
-  return action;
-}
-
-Action plain(Action::Kind kind) {
-  Action action;
-  action.kind = kind;
-  return action;
-}
-}  // namespace
-
 Action load(Unit unit, Place place, uint8_t word) {
-  return atomic(Action::Kind::load, unit, place, word, 0, 0);
+  return {.kind = Action::Kind::load, .unit = unit, .place = place, .word = word};
 }
 Action store(Unit unit, Place place, uint8_t word, uint64_t value) {
-  return atomic(Action::Kind::store, unit, place, word, 0, value);
+  return {.kind = Action::Kind::store, .unit = unit, .place = place, .word = word, .value = value};
 }
 Action compare_and_swap(Unit unit, Place place, uint8_t word, uint64_t expected, uint64_t value) {
-  return atomic(Action::Kind::compare_and_swap, unit, place, word, expected, value);
+  return {.kind = Action::Kind::compare_and_swap,
+          .unit = unit,
+          .place = place,
+          .word = word,
+          .expected = expected,
+          .value = value};
 }
 Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value) {
-  return atomic(Action::Kind::fetch_and_add, unit, place, word, 0, value);
+  return {.kind = Action::Kind::fetch_and_add,
+          .unit = unit,
+          .place = place,
+          .word = word,
+          .value = value};
 }
 Action swap(Unit unit, Place place, uint8_t word, uint64_t value) {
-  return atomic(Action::Kind::swap, unit, place, word, 0, value);
+  return {.kind = Action::Kind::swap, .unit = unit, .place = place, .word = word, .value = value};
 }
 Action ask(Note note, Mode mode, uint64_t value) {
-  Action action = plain(Action::Kind::ask);
-  action.note = note;
-  action.mode = mode;
-  action.value = value;
-  return action;
+  return {.kind = Action::Kind::ask, .note = note, .mode = mode, .value = value};
 }
 Action tell(Requester to, Note note, uint64_t value) {
-  Action action = plain(Action::Kind::tell);
-  action.to = to;
-  action.note = note;
-  action.value = value;
-  return action;
+  return {.kind = Action::Kind::tell, .note = note, .to = to, .value = value};
 }
 Action pause(Unit unit, uint8_t attempt, uint32_t ahead) {
-  Action action = plain(Action::Kind::pause);
-  action.unit = unit;
-  action.attempt = attempt;
-  action.ahead = ahead;
-  return action;
+  return {.kind = Action::Kind::pause, .unit = unit, .attempt = attempt, .ahead = ahead};
 }
-Action wait() { return plain(Action::Kind::wait); }
-Action granted() { return plain(Action::Kind::granted); }
-Action released() { return plain(Action::Kind::released); }
-Action refused() { return plain(Action::Kind::refused); }
+Action wait() { return {.kind = Action::Kind::wait}; }
+Action granted() { return {.kind = Action::Kind::granted}; }
+Action released() { return {.kind = Action::Kind::released}; }
+Action refused() { return {.kind = Action::Kind::refused}; }
 
 }  // namespace skerry::lock::machine

@@ -112,7 +112,6 @@ struct Event {
   Requester from = 0;           // told
   uint64_t value = 0;           // result; told
 };
-std::string_view to_string(Event::Kind kind);
 
 // How long a machine's pause is: doubling from `first_ns`, at most `doublings` times.
 struct Pauses {

@@ -5,31 +5,6 @@
 
 namespace skerry::lock {
 
-std::string_view to_string(LockAnswer answer) {
-  switch (answer) {
-    case LockAnswer::granted: return "granted";
-    case LockAnswer::queued: return "queued";
-    case LockAnswer::recursive: return "recursive";
-    case LockAnswer::no_record: return "no record";
-    case LockAnswer::contended: return "contended";
-    case LockAnswer::guard_failed: return "guard failed";
-    case LockAnswer::damaged: return "damaged";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(UnlockAnswer answer) {
-  switch (answer) {
-    case UnlockAnswer::released: return "released";
-    case UnlockAnswer::handed_over: return "handed over";
-    case UnlockAnswer::not_holder: return "not holder";
-    case UnlockAnswer::contended: return "contended";
-    case UnlockAnswer::guard_failed: return "guard failed";
-    case UnlockAnswer::damaged: return "damaged";
-  }
-  return "unknown";
-}
-
 // ---- pool -------------------------------------------------------------------------------------
 
 uint32_t WaiterPool::take() {
@@ -214,7 +189,7 @@ uint32_t next_batch(const Mutex& mutex, WaiterPool& pool) {
 }
 
 UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed) {
-  // The waiters may have cancelled meanwhile, or other sharers may have come or gone.
+  // Other sharers may have come or gone meanwhile.
   const UnlockAnswer quick = try_unlock(mutex, holder);
   if (quick != UnlockAnswer::contended) return quick;
   // Acquire: what the sharers before us did, which counted themselves out, goes along with our
@@ -303,30 +278,6 @@ bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
   for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
        record = next_of(pool.at(record)), ++steps)
     if (pool.at(record).waiter.holder == holder) return true;
-  return false;
-}
-
-bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
-  uint32_t before = 0, steps = 0;
-  for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
-       before = record, record = next_of(pool.at(record)), ++steps) {
-    if (pool.at(record).waiter.holder != holder) continue;
-    const uint32_t after = next_of(pool.at(record));
-    if (before == 0) {
-      SKERRY_ASSERT((mutex.word.load(std::memory_order_relaxed) & shared_bit) != 0 ||
-                        (mutex.word.load(std::memory_order_relaxed) & invited_bit) == 0,
-                    "an invited waiter does not cancel");
-      set_first(mutex, after);
-    } else {
-      set_next(pool.at(before), after);
-    }
-    if (after == 0) mutex.last = before;
-    // The last waiter gone: the holder may unlock by itself again. Only the guard's holder changes
-    // a word that has the bit.
-    if (mutex.first == 0) mutex.word.fetch_and(~queued_bit, std::memory_order_relaxed);
-    pool.give_back(record);
-    return true;
-  }
   return false;
 }
 

@@ -38,7 +38,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "core/pure/ids.hpp"
 #include "core/pure/owner_word.hpp"
@@ -183,7 +182,6 @@ enum class LockAnswer : uint8_t {
                  // must not wait): nothing was changed
   damaged,       // error: its queue names no record, see above; nothing was changed
 };
-std::string_view to_string(LockAnswer answer);
 
 enum class UnlockAnswer : uint8_t {
   released,
@@ -193,7 +191,6 @@ enum class UnlockAnswer : uint8_t {
   guard_failed,
   damaged,
 };
-std::string_view to_string(UnlockAnswer answer);
 
 // Waiters that were handed the mutex. Their records left the queue and are the caller's, which
 // takes one after the other; each is given back as it is taken.
@@ -254,10 +251,6 @@ Take take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
 Take rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool);
 // Does it wait in the queue?
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool);
-// Takes a waiter that is not invited out of the queue (it timed out, or died). False: it does not
-// wait: it holds the mutex already, or never asked.
-bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
-
 // ---- both in one ----
 // guard.acquire(OwnerWord&) -> bool takes the guard in the caller's way (sleeping, or one attempt);
 // guard.release(OwnerWord&) gives it back.

@@ -63,7 +63,6 @@ enum class Request : uint8_t {
   no_guard,   // nothing was changed: Caller::acquire said no
   damaged,    // error: somebody wrote over the lock's memory; nothing was changed
 };
-std::string_view to_string(Request answer);
 
 enum class Release : uint8_t {
   released,      // free, still shared by others, or handed to the next waiters, which were told,
@@ -74,10 +73,8 @@ enum class Release : uint8_t {
   no_guard,      // nothing was changed: Caller::acquire said no
   damaged,       // error: somebody wrote over the lock's memory; nothing was changed
 };
-std::string_view to_string(Release answer);
 
 enum class Holds : uint8_t { no, yes, no_guard };
-std::string_view to_string(Holds answer);
 
 enum class Turn : uint8_t {
   granted,
@@ -85,7 +82,6 @@ enum class Turn : uint8_t {
   no_guard,  // nothing was changed: Caller::acquire said no
   damaged,   // error: somebody wrote over the lock's memory
 };
-std::string_view to_string(Turn answer);
 
 class Protocol {
  public:

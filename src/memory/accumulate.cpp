@@ -314,19 +314,10 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
   coalesce(&target, &source);
   order_before_put();
   Job job(region, what, stripes, Patience::wait, nullptr);
-  uint64_t index[max_levels] = {};
-  int64_t to = static_cast<int64_t>(offset);
-  int64_t from = 0;
+  Odometer odometer;
+  int64_t to = static_cast<int64_t>(offset), from = 0;
   while (job.block(static_cast<uint64_t>(to), origin + from, target.block_bytes, &applied) &&
-         applied.bytes < total) {
-    for (int32_t k = 0; k < target.levels; ++k) {  // the odometer: carries while a level is full
-      to += target.stride[k];
-      from += source.stride[k];
-      if (++index[k] < target.count[k]) break;
-      to -= target.stride[k] * static_cast<int64_t>(target.count[k]);
-      from -= source.stride[k] * static_cast<int64_t>(target.count[k]);
-      index[k] = 0;
-    }
+         odometer.step(target, &to, source, &from)) {
   }
   return applied;
 }

@@ -20,20 +20,12 @@ void copy_strided(std::byte* to, const Shape& to_shape, const std::byte* from,
   Shape b = from_shape;
   coalesce(&a, &b);
   if (a.levels == 0) return copy<shared>(to, from, a.block_bytes);
-  uint64_t index[max_levels] = {};
-  for (;;) {  // one row, that is all of level 0, at a time
-    copy_blocks<shared>(to, a.stride[0], from, b.stride[0], a.block_bytes, a.count[0]);
-    int32_t k = 1;
-    for (; k < a.levels; ++k) {
-      to += a.stride[k];
-      from += b.stride[k];
-      if (++index[k] < a.count[k]) break;
-      to -= a.stride[k] * static_cast<int64_t>(a.count[k]);
-      from -= b.stride[k] * static_cast<int64_t>(a.count[k]);
-      index[k] = 0;
-    }
-    if (k == a.levels) return;
-  }
+  Odometer odometer(1);
+  int64_t at = 0, at_from = 0;
+  do  // one row, that is all of level 0, at a time
+    copy_blocks<shared>(to + at, a.stride[0], from + at_from, b.stride[0], a.block_bytes,
+                        a.count[0]);
+  while (odometer.step(a, &at, b, &at_from));
 }
 
 }  // namespace

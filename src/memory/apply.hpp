@@ -32,11 +32,10 @@ namespace skerry::memory {
 struct Given;
 
 enum class Kind : uint8_t {
-  node_shared,   // a slice of a segment, mapped by every process of the node
-  given,         // memory of one process of the node alone (given.hpp); no base
-  user_private,  // an origin's own memory
-  lock_words,    // node_shared, and ranks change its words by atomics of the processor, without
-                 // stripes: read-modify-writes are atomics, too
+  node_shared,  // a slice of a segment, mapped by every process of the node
+  given,        // memory of one process of the node alone (given.hpp); no base
+  lock_words,   // node_shared, and ranks change its words by atomics of the processor, without
+                // stripes: read-modify-writes are atomics, too
 };
 
 // One rank's slice as mapped by the caller.
@@ -105,8 +104,11 @@ struct Applied {
   Status failure;  // of given memory that could not be reached: it stopped after `bytes`
 
   bool ok() const { return result == LockResult::locked && failure.ok(); }
+  // Ok, or why it stopped.
   Status explain(const Stripes& stripes) const {
-    return failure.ok() ? stripes.explain(result, stripe) : failure;
+    return !failure.ok()                  ? failure
+           : result == LockResult::locked ? Status()
+                                          : stripes.explain(result, stripe);
   }
 };
 
@@ -135,7 +137,6 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
 
 // ---- read-modify-write ------------------------------------------------------------------------
 enum class RmwOp : uint8_t { fetch_add = 0, swap = 1, compare_swap = 2 };
-constexpr bool is_rmw_op(int64_t value) { return value >= 0 && value <= 2; }
 
 struct Rmw {
   RmwOp op;

@@ -5,26 +5,6 @@
 
 namespace skerry::memory {
 
-std::string_view to_string(MemberState state) {
-  switch (state) {
-    case MemberState::absent: return "absent";
-    case MemberState::joined: return "joined";
-    case MemberState::left: return "left";
-    case MemberState::dead: return "dead";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(SlotState state) {
-  switch (state) {
-    case SlotState::free: return "free";
-    case SlotState::waiting: return "waiting";
-    case SlotState::filling: return "filling";
-    case SlotState::done: return "done";
-  }
-  return "unknown";
-}
-
 ControlLayout control_layout(const ControlSizes& sizes) {
   ControlLayout layout{};
   layout.members = sizes.members;

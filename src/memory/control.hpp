@@ -88,7 +88,6 @@ enum class MemberState : uint32_t {
   left = 2,  // finalized: holds nothing any more
   dead = 3,  // ended without finalizing
 };
-std::string_view to_string(MemberState state);
 
 // One per rank of the node, ascending by rank; the index is the *member index* by which locks name
 // their owners.
@@ -125,7 +124,6 @@ enum class SlotState : uint32_t {
   filling = 2,  // a replier writes the result; lasts a few stores
   done = 3,     // result and status are valid; the owner takes them and makes it free
 };
-std::string_view to_string(SlotState state);
 
 // Where the reply to a request arrives. The word holds state and generation together: a reply names
 // the generation it answers and goes waiting -> filling by compare-and-swap, so that a late reply

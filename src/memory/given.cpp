@@ -164,50 +164,38 @@ Status outside(uint64_t offset, uint64_t bytes, bool many) {
                " lie outside the memory that its owner gave");
 }
 
+}  // namespace
+
 // One call may move less than asked for.
 template <class Move>
-Status move_all(uint64_t bytes, int32_t process, bool writes, Move&& move) {
+Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes,
+                       Move&& move) const {
+  uint64_t address = 0;
+  if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
+  const int32_t owner = process.load(std::memory_order_relaxed);
+  if (owner == getpid()) {
+    auto* const there = reinterpret_cast<std::byte*>(address);
+    if (writes) copy<Shared::to>(there, here, bytes);
+    else copy<Shared::from>(here, there, bytes);
+    return {};
+  }
   for (uint64_t moved = 0; moved < bytes;) {
-    const ssize_t now = move(moved);
+    const iovec local{here + moved, bytes - moved};
+    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
+    const ssize_t now = move(owner, &local, 1, &remote, 1, 0);
     if (now > 0) moved += static_cast<uint64_t>(now);
-    else if (errno != EINTR) return explain(errno, process, writes);
+    else if (errno != EINTR) return explain(errno, owner, writes);
   }
   return {};
 }
 
-}  // namespace
-
 Status Given::read(void* to, uint64_t offset, uint64_t bytes) const {
-  uint64_t address = 0;
-  if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
-  const int32_t owner = process.load(std::memory_order_relaxed);
-  if (owner == getpid()) {
-    copy<Shared::from>(static_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(address),
-                       bytes);
-    return {};
-  }
-  return move_all(bytes, owner, false, [&](uint64_t moved) {
-    const iovec local{static_cast<std::byte*>(to) + moved, bytes - moved};
-    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
-    return process_vm_readv(owner, &local, 1, &remote, 1, 0);
-  });
+  return move_all(static_cast<std::byte*>(to), offset, bytes, false, process_vm_readv);
 }
 
 Status Given::write(uint64_t offset, const void* from, uint64_t bytes) const {
-  uint64_t address = 0;
-  if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
-  const int32_t owner = process.load(std::memory_order_relaxed);
-  if (owner == getpid()) {
-    copy<Shared::to>(reinterpret_cast<std::byte*>(address), static_cast<const std::byte*>(from),
-                     bytes);
-    return {};
-  }
-  return move_all(bytes, owner, true, [&](uint64_t moved) {
-    const iovec local{const_cast<std::byte*>(static_cast<const std::byte*>(from)) + moved,
-                      bytes - moved};
-    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
-    return process_vm_writev(owner, &local, 1, &remote, 1, 0);
-  });
+  auto* const here = static_cast<std::byte*>(const_cast<void*>(from));
+  return move_all(here, offset, bytes, true, process_vm_writev);
 }
 
 // What the kernel did not move, if anything, goes part by part, which also says what is wrong.
@@ -223,7 +211,8 @@ Status Given::move_parts(std::span<const Part> parts, Vector&& vector, Single&& 
   }
   const int32_t owner = process.load(std::memory_order_relaxed);
   const ssize_t moved = owner == getpid() ? 0
-                                          : vector(owner, here.data(), there.data(), parts.size());
+                                          : vector(owner, here.data(), parts.size(), there.data(),
+                                                   parts.size(), 0);
   uint64_t left_out = moved > 0 ? static_cast<uint64_t>(moved) : 0;
   for (const Part& part : parts) {
     if (part.bytes <= left_out) {
@@ -237,21 +226,13 @@ Status Given::move_parts(std::span<const Part> parts, Vector&& vector, Single&& 
 }
 
 Status Given::read_parts(std::span<const Part> parts) const {
-  return move_parts(
-      parts,
-      [](int32_t owner, const iovec* here, const iovec* there, size_t count) {
-        return process_vm_readv(owner, here, count, there, count, 0);
-      },
-      [&](const Part& part) { return read(part.here, part.offset, part.bytes); });
+  return move_parts(parts, process_vm_readv,
+                    [&](const Part& part) { return read(part.here, part.offset, part.bytes); });
 }
 
 Status Given::write_parts(std::span<const Part> parts) const {
-  return move_parts(
-      parts,
-      [](int32_t owner, const iovec* here, const iovec* there, size_t count) {
-        return process_vm_writev(owner, here, count, there, count, 0);
-      },
-      [&](const Part& part) { return write(part.offset, part.here, part.bytes); });
+  return move_parts(parts, process_vm_writev,
+                    [&](const Part& part) { return write(part.offset, part.here, part.bytes); });
 }
 
 Status allow_given() {

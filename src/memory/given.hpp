@@ -75,6 +75,9 @@ struct Given {
   // Calls change(from, to) to make the next list of the present one.
   template <class Change>
   void change(Change&& change);
+  // `move`: the kernel's, for one direction.
+  template <class Move>
+  Status move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes, Move&& move) const;
   template <class Vector, class Single>
   Status move_parts(std::span<const Part> parts, Vector&& vector, Single&& single) const;
   bool find_among(const List& list, uint64_t offset, uint64_t bytes, uint64_t* address) const;

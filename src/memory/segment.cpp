@@ -69,13 +69,4 @@ bool LocalSegment::find(Rank rank, Region* region_out) const {
   return true;
 }
 
-bool LocalSegment::find_address(Rank rank, uint64_t address, uint64_t* offset) const {
-  const SliceEntry* found = entry_of(rank);
-  if (found == nullptr || address < found->owner_address ||
-      address - found->owner_address >= found->bytes)
-    return false;
-  *offset = address - found->owner_address;
-  return true;
-}
-
 }  // namespace skerry::memory

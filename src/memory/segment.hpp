@@ -72,9 +72,6 @@ class LocalSegment {
   // By position (ascending rank). Null if out of range or not published.
   const SliceEntry* entry(uint32_t index) const;
   Region region(const SliceEntry& entry) const;
-  // `address` in the address space of `rank`: the offset in its slice. False if it is not inside.
-  // The end of a slice is outside.
-  bool find_address(Rank rank, uint64_t address, uint64_t* offset) const;
 
  private:
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }

@@ -5,8 +5,12 @@
 namespace skerry::operation {
 
 memory::Cursor cursor_of(const Side& side) {
-  return side.form == Side::Form::strided ? memory::Cursor(*side.shape)
-                                          : memory::Cursor(side.pieces);
+  switch (side.form) {
+    case Side::Form::contiguous: return memory::Cursor(Shape::contiguous(side.bytes));
+    case Side::Form::strided: return memory::Cursor(*side.shape);
+    case Side::Form::pieces: break;
+  }
+  return memory::Cursor(side.pieces);
 }
 
 bool is_contiguous(const Side& side) {

@@ -8,15 +8,6 @@
 
 namespace skerry::operation {
 
-std::string_view to_string(Op::State state) {
-  switch (state) {
-    case Op::State::free: return "free";
-    case Op::State::issuing: return "issuing";
-    case Op::State::named: return "named";
-  }
-  return "unknown";
-}
-
 Op* Operations::make() {
   if (free_.empty()) {
     records_.push_back(std::make_unique<Op>());

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "core/pure/status.hpp"
@@ -29,7 +28,6 @@ struct Op {
                          // reference)
   Status status;         // first failure
 };
-std::string_view to_string(Op::State state);
 
 class Operations {
  public:

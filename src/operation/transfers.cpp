@@ -267,12 +267,7 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
     Sender::Message message;
     message.payload = std::as_bytes(std::span(s.table));
     message.awaits_reply = true;
-    uint64_t number = 0;
-    if (!parts_.sender.send(link, message, &number)) {
-      parts_.slots.disarm(index);
-      continue;
-    }
-    parts_.slots.sent(index, number);
+    if (!send_armed(link, message, index)) continue;
     parts_.sender.push(link);
     return {};
   }
@@ -336,12 +331,7 @@ Status Transfers::fetch_part(Lock& lock, Stream& s) {
       message.credit_bytes = s.part;
       take_payload(s, &message);
     }
-    uint64_t number = 0;
-    if (!parts_.sender.send(link, message, &number)) {
-      parts_.slots.disarm(index);
-      continue;
-    }
-    parts_.slots.sent(index, number);
+    if (!send_armed(link, message, index)) continue;
     parts_.sender.push(link);
     return {};
   }
@@ -359,6 +349,13 @@ Status Transfers::arm(Lock& lock, Link& link, wire::Kind kind, const Target& tar
   r.header.reply_tag = memory::slot_generation(parts_.slots.shared(*index));
   *request = &r;
   return {};
+}
+
+uint64_t Transfers::send_armed(Link& link, const Sender::Message& message, uint32_t index) {
+  uint64_t number = 0;
+  if (parts_.sender.send(link, message, &number)) parts_.slots.sent(index, number);
+  else parts_.slots.disarm(index);
+  return number;
 }
 
 // ---- the end of an operation ------------------------------------------------------------------
@@ -464,43 +461,17 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   Sender::Message message;
   message.payload = payload;
   message.awaits_reply = !is_lock;
-  uint64_t number = 0;
-  *asked = parts_.sender.send(link, message, &number);
-  if (!*asked) {
-    parts_.slots.disarm(*index);
-    return {};
-  }
-  parts_.slots.sent(*index, number);
-  if (is_lock) parts_.slots.is_lock(*index, link.log->request(number).header);
+  const uint64_t number = send_armed(link, message, *index);
+  *asked = number != 0;
+  if (*asked && is_lock) parts_.slots.is_lock(*index, link.log->request(number).header);
   return {};
 }
 
 Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key) {
-  context_.assert_held();
-  Op* op = parts_.operations.make();
-  const auto ask_once = [&](bool* asked) -> Status {
-    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
-    wire::Request* r = nullptr;
-    uint32_t index = 0;
-    SKERRY_TRY(arm(lock, link, wire::Kind::key, target, op, Slots::Wait::answered, &r, &index));
-    if (r == nullptr) return {};
-    Pending& p = parts_.slots.pending(index);
-    p.direct = reinterpret_cast<std::byte*>(key);
-    p.bytes = sizeof *key;
-    Sender::Message message;
-    message.awaits_reply = true;
-    uint64_t number = 0;
-    *asked = parts_.sender.send(link, message, &number);
-    if (*asked) parts_.slots.sent(index, number);
-    else parts_.slots.disarm(index);
-    return {};
-  };
-  for (bool asked = false; !asked;)
-    if (Status status = ask_once(&asked); !status.ok()) {
-      parts_.operations.free(op);
-      return status;
-    }
-  return finish(lock, op, Mode::blocking, 0, nullptr);
+  Word word{target, wire::Kind::key};
+  word.into = reinterpret_cast<std::byte*>(key);
+  word.bytes = sizeof *key;
+  return ask(lock, link, word, {});
 }
 
 // A mutex may be waited for as long as its holder likes. The connection need not stay for that: it

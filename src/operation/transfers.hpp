@@ -53,7 +53,7 @@ class Transfers {
 
   struct Word {
     Target target;
-    wire::Kind kind = wire::Kind::read_modify_write;  // or lock
+    wire::Kind kind = wire::Kind::read_modify_write;  // or lock, lock_note, key
     uint8_t type = 0;
     uint64_t offset = 0;
     wire::Operands operands{};
@@ -84,6 +84,8 @@ class Transfers {
   // for one, look at the link again.
   Status arm(Lock& lock, Link& link, wire::Kind kind, const Target& target, Op* op,
              Slots::Wait wait, wire::Request** request, uint32_t* index);
+  // Of the request armed in this slot its number; 0: the mutex was given up, begin again.
+  uint64_t send_armed(Link& link, const Sender::Message& message, uint32_t index);
   Status ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index, bool* asked);
   Status wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                       const WaitingWork& work);

@@ -1,8 +1,11 @@
 #include "server/relay.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
 #include "core/thread.hpp"
+#include "memory/slots.hpp"
 #include "wire/message.hpp"
 
 namespace skerry::server {
@@ -17,7 +20,7 @@ Relay::Peer* Relay::peer_of(fabric::EndpointId endpoint) {
 }
 
 void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
-  const NodeId node = map_ == nullptr ? no_node : map_->node_of(rank);
+  const NodeId node = view_.map == nullptr ? no_node : view_.map->node_of(rank);
   if (node == no_node || slot == 0) return;
   Peer& peer = peers_[node];
   peer.node = node;
@@ -60,7 +63,7 @@ void Relay::connect(Peer& peer, int64_t now_ns) {
   const auto hello = peer.dialer.dial(self_, other(peer));
   peer.sent = 0;
   peer.state = State::opening;
-  if (fabric_.connect(map_->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
+  if (fabric_.connect(view_.map->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
     by_endpoint_[peer.endpoint] = peer.node;
     return;
   }
@@ -116,25 +119,65 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   send_more(*peer);
 }
 
-uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
-  Peer* peer = peer_of(endpoint);
-  if (peer == nullptr) return 0;
+bool Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
+  if (Peer* peer = peer_of(endpoint)) {
+    on_answer(*peer, header);
+    return true;
+  }
+  for (auto& [node, neighbour] : neighbours_)
+    if (neighbour.endpoint == endpoint) return take(node, neighbour, header);
+  return true;  // late, of a connection that was closed meanwhile
+}
+
+void Relay::on_answer(Peer& peer, fabric::Bytes header) {
   wire::GrantHeader answer{};
   if (!wire::decode(header, &answer).ok() || answer.version != wire::version ||
       answer.kind != static_cast<uint8_t>(wire::GrantKind::grant_taken)) {
-    close(*peer);
-    attempt_failed(*peer, monotonic_ns());
-    return 0;
+    close(peer);
+    attempt_failed(peer, monotonic_ns());
+    return;
   }
-  uint64_t taken = 0;
-  for (; peer->sent > 0 && peer->grants.front().sequence <= answer.sequence; --peer->sent, ++taken)
-    peer->grants.pop_front();
-  peer->dialer.succeeded();
-  if (peer->grants.empty()) {
-    close(*peer);
-    std::deque<Grant>().swap(peer->grants);
+  for (; peer.sent > 0 && peer.grants.front().sequence <= answer.sequence; --peer.sent) {
+    peer.grants.pop_front();
+    count(counters_.grants_relayed);
   }
-  return taken;
+  peer.dialer.succeeded();
+  if (peer.grants.empty()) {
+    close(peer);
+    std::deque<Grant>().swap(peer.grants);
+  }
+}
+
+connection::Visitor* Relay::neighbour(NodeId node) {
+  const bool is_other = view_.map != nullptr && node >= 0 && node < view_.map->nodes() &&
+                        node != static_cast<NodeId>(self_.name);
+  return is_other ? &neighbours_[node] : nullptr;
+}
+
+// A grant for a rank of this node. Its slot is filled before the answer goes: if the answer does
+// not fit or the connection breaks, the grant is repeated, which is harmless; it is never lost.
+bool Relay::take(NodeId from, connection::Visitor& neighbour, fabric::Bytes header) {
+  wire::GrantHeader grant{};
+  const Status status = wire::decode(header, &grant);
+  const uint32_t slots = view_.control.layout().slots_per_member;
+  const int32_t member = status.ok() ? view_.member_of(static_cast<Rank>(grant.rank)) : -1;
+  if (member < 0 || grant.version != wire::version ||
+      grant.kind != static_cast<uint8_t>(wire::GrantKind::grant) || grant.slot == 0 ||
+      grant.slot > slots) {
+    std::fprintf(stderr,
+                 "skerry: data server of node %u closes its connection to the server of node %d: "
+                 "not a grant for a rank of this node\n",
+                 self_.name, from);
+    fabric_.close(std::exchange(neighbour.endpoint, fabric::no_endpoint));
+    return true;
+  }
+  memory::fill_slot(view_.control.slot(static_cast<uint32_t>(member) * slots + grant.slot - 1),
+                    grant.tag, 0, 0);
+  const wire::GrantHeader answer{
+      wire::version, static_cast<uint8_t>(wire::GrantKind::grant_taken), 0, 0, 0, 0,
+      grant.sequence};
+  return fabric_.send(neighbour.endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0) !=
+         fabric::SendResult::would_block;
 }
 
 void Relay::on_writable(fabric::EndpointId endpoint) {
@@ -143,6 +186,8 @@ void Relay::on_writable(fabric::EndpointId endpoint) {
 }
 
 void Relay::on_closed(fabric::EndpointId endpoint) {
+  for (auto& [node, neighbour] : neighbours_)
+    if (neighbour.endpoint == endpoint) neighbour.endpoint = fabric::no_endpoint;
   Peer* peer = peer_of(endpoint);
   if (peer == nullptr) return;
   by_endpoint_.erase(endpoint);

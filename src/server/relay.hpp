@@ -1,9 +1,10 @@
-// Grants of mutexes to ranks that have no connection to this server: sent through the data server
-// of their node.
+// Grants of mutexes to ranks that have no connection to the server which grants: sent through the
+// data server of their node. Both ends.
 //
 // A grant is kept until that server has answered, and sent again after a break: the slot's tag
 // makes a second one harmless. At most one is kept for a completion slot, so memory is bounded by
-// the slots of the job. A connection lasts while there is something to send. Server's thread only.
+// the slots of the job. A connection lasts while there is something to send. It carries grants one
+// way only: the other server opens its own for what it grants. Server's thread only.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +12,36 @@
 #include <unordered_map>
 
 #include "connection/core/dialer.hpp"
+#include "connection/core/doorkeeper.hpp"
+#include "core/pure/container_bytes.hpp"
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.h"
-#include "placement/node_map.hpp"
+#include "server/node.hpp"
 
 namespace skerry::server {
 
 class Relay {
  public:
-  Relay(const connection::JobKey& key, NodeId self, fabric::Fabric& fabric)
-      : self_{key, static_cast<uint32_t>(self), connection::Role::relay}, fabric_(fabric) {}
+  // Grants are sent and taken once the view was filled.
+  Relay(const ServerConfig& config, const NodeView& view, fabric::Fabric& fabric,
+        Counters& counters)
+      : self_{config.key, static_cast<uint32_t>(config.self.node), connection::Role::relay},
+        view_(view),
+        fabric_(fabric),
+        counters_(counters) {}
 
-  void open(const placement::NodeMap* map) { map_ = map; }
   void send(Rank rank, uint32_t slot, uint32_t tag);
   // Opens what is due again. Returns how long until the next is due; negative: none.
   int64_t advance(int64_t now_ns);
-  // The fabric's upcalls. Endpoints of others are let pass; on_message returns how many grants were
-  // taken.
+  // The server of another node, which may connect to bring grants. Null: there is no such node.
+  connection::Visitor* neighbour(NodeId node);
+  // The fabric's upcalls. Endpoints of others are let pass. on_message returns false if there is no
+  // room for its answer now: it must come again.
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer);
-  uint64_t on_message(fabric::EndpointId endpoint, fabric::Bytes header);
+  bool on_message(fabric::EndpointId endpoint, fabric::Bytes header);
   void on_writable(fabric::EndpointId endpoint);
   void on_closed(fabric::EndpointId endpoint);
-  bool owns(fabric::EndpointId endpoint) const { return by_endpoint_.contains(endpoint); }
+  uint64_t memory_bytes() const { return table_bytes(neighbours_); }
 
   struct Grant {
     uint64_t sequence;
@@ -66,14 +75,18 @@ class Relay {
   void close(Peer& peer);
   void attempt_failed(Peer& peer, int64_t now_ns);
   Peer* peer_of(fabric::EndpointId endpoint);
+  void on_answer(Peer& peer, fabric::Bytes header);
+  bool take(NodeId from, connection::Visitor& neighbour, fabric::Bytes header);
 
   const connection::Caller self_;
+  const NodeView& view_;
   fabric::Fabric& fabric_;
-  const placement::NodeMap* map_ = nullptr;
+  Counters& counters_;
   // A few dozen bytes for every node that ever needed one: generations only grow.
   std::unordered_map<NodeId, Peer> peers_;
   std::unordered_map<fabric::EndpointId, NodeId> by_endpoint_;
-  size_t pausing_ = 0;  // peers in that state
+  size_t pausing_ = 0;                                          // peers in that state
+  std::unordered_map<NodeId, connection::Visitor> neighbours_;  // that ever brought grants
 };
 
 }  // namespace skerry::server

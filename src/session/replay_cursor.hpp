@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 #include "core/pure/assert.hpp"
 #include "session/replay_log.hpp"
@@ -69,6 +68,5 @@ class ReplayCursor {
   Phase phase_ = Phase::idle;
   Scope scope_ = Scope::all;
 };
-std::string_view to_string(ReplayCursor::Phase phase);
 
 }  // namespace skerry::session

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/pure/assert.hpp"
@@ -119,7 +118,6 @@ enum class Order {
   duplicate,  // applied before (a replay): answer again, do not execute
   gap,        // requests are missing before it: the connection is broken or the peer is
 };
-std::string_view to_string(Order order);
 
 // What was answered to a request and may have to be answered again.
 struct Kept {

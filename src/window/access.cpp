@@ -183,10 +183,9 @@ Status Accesses::update_here(const Target& target, uint64_t offset, const memory
                ? Status()
                : stripes.explain(locked, memory::stripe_index(region.seed, offset));
   }
-  const memory::Applied applied = memory::accumulate(
-      region, offset, static_cast<const std::byte*>(origin), bytes, what, stripes,
-      memory::Patience::wait, static_cast<std::byte*>(result));
-  return applied.ok() ? Status() : applied.explain(stripes);
+  return memory::accumulate(region, offset, static_cast<const std::byte*>(origin), bytes, what,
+                            stripes, memory::Patience::wait, static_cast<std::byte*>(result))
+      .explain(stripes);
 }
 
 // ---- the calls ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ namespace skerry::window {
 Status Epochs::fence(uint32_t promises) {
   SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(check_promises(promises, no_store | no_put | no_precede | no_succeed, "fence"));
-  State state = guard();
+  StateLock state = guard();
   SKERRY_TRY(check_outside("fence"));
   epoch_ = (promises & no_succeed) != 0 ? Epoch::none : Epoch::fence;
   if (state.owns_lock()) state.unlock();
@@ -47,7 +47,7 @@ Status Epochs::start(std::span<const Rank> ranks, uint32_t promises) {
   SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "start"));
   SKERRY_TRY(check_group(ranks));
-  State state = guard();
+  StateLock state = guard();
   SKERRY_TRY(check_outside("start"));
   if (state.owns_lock()) state.unlock();
   SKERRY_TRY(exposure_.await_posts(ranks));
@@ -65,7 +65,7 @@ Status Epochs::start(std::span<const Rank> ranks, uint32_t promises) {
 
 Status Epochs::complete() {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   if (epoch_ != Epoch::start)
     return error(Code::invalid, "rank ", job_.rank(), " calls complete without start");
   epoch_ = Epoch::none;

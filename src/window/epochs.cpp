@@ -76,11 +76,11 @@ void Epochs::forget_targets() {
 Status Epochs::finish_all() { return context_.done_there(no_rank, completion_.wait_issued()); }
 
 // Where several threads call: a thread takes or gives back this lock right now, outside `state`.
-void Epochs::await_settled(const Target& target, State& state) const {
+void Epochs::await_settled(const Target& target, StateLock& state) const {
   if (multiple_) settled_.wait(state, [&] { return target.hold != Hold::busy; });
 }
 
-void Epochs::settle(Target& target, Hold hold, State& state) const {
+void Epochs::settle(Target& target, Hold hold, StateLock& state) const {
   if (multiple_ && !state.owns_lock()) state.lock();
   SKERRY_INVARIANT(!multiple_ || target.hold == Hold::busy, "who settles a hold was busy with it");
   target.hold = hold;
@@ -88,7 +88,7 @@ void Epochs::settle(Target& target, Hold hold, State& state) const {
 }
 
 // Members that an epoch has reached: the map changes while others wait outside `state`.
-std::vector<Target*> Epochs::targets_in_use(State& state) const {
+std::vector<Target*> Epochs::targets_in_use(StateLock& state) const {
   std::vector<Target*> found;
   for (auto& [rank, target] : targets_)
     if (target->hold != Hold::none) found.push_back(target.get());
@@ -96,7 +96,7 @@ std::vector<Target*> Epochs::targets_in_use(State& state) const {
   return found;
 }
 
-Status Epochs::locked_target(Rank rank, std::string_view call, State& state, Target** found) {
+Status Epochs::locked_target(Rank rank, std::string_view call, StateLock& state, Target** found) {
   SKERRY_TRY(target(rank, found));
   await_settled(**found, state);
   if ((*found)->hold != Hold::none && (*found)->own_epoch) [[likely]]
@@ -105,7 +105,7 @@ Status Epochs::locked_target(Rank rank, std::string_view call, State& state, Tar
                ", which it has not locked");
 }
 
-Status Epochs::passive_target(Rank rank, std::string_view call, State& state, Target** found) {
+Status Epochs::passive_target(Rank rank, std::string_view call, StateLock& state, Target** found) {
   SKERRY_TRY(target(rank, found));
   return epoch_ == Epoch::lock_all ? Status() : locked_target(rank, call, state, found);
 }
@@ -117,7 +117,7 @@ Status Epochs::passive_target(Rank rank, std::string_view call, State& state, Ta
 Status Epochs::take_asked() {
   SKERRY_INVARIANT(asked_ != nullptr && asked_->hold == Hold::wanted && !multiple_,
                    "what the job knows to be asked for is wanted");
-  State state;  // below thread level multiple alone
+  StateLock state;  // below thread level multiple alone
   return flush_deferred(*asked_, state);
 }
 
@@ -128,7 +128,7 @@ void Epochs::forget_asked(const Target& target) {
 }
 
 // Its lock is held on return, or as much as before. It waits outside `state`: other threads go on.
-Status Epochs::take(Target& target, State& state) {
+Status Epochs::take(Target& target, StateLock& state) {
   const Hold before = target.hold;
   if (multiple_) {
     target.hold = Hold::busy;
@@ -145,7 +145,7 @@ Status Epochs::issue_deferred(Target& target) {
 }
 
 // The epoch goes on: the lock is taken after all.
-Status Epochs::flush_deferred(Target& target, State& state) {
+Status Epochs::flush_deferred(Target& target, StateLock& state) {
   forget_asked(target);
   SKERRY_TRY(take(target, state));
   return issue_deferred(target);
@@ -187,7 +187,7 @@ Status Epochs::end_epoch(Target& target, Hold before) {
   return issued.ok() ? ended : issued;
 }
 
-Status Epochs::release(Target& target, State& state) {
+Status Epochs::release(Target& target, StateLock& state) {
   const Hold before = std::exchange(target.hold, multiple_ ? Hold::busy : Hold::none);
   if (!multiple_) return end_epoch(target, before);
   state.unlock();
@@ -199,7 +199,7 @@ Status Epochs::release(Target& target, State& state) {
 Status Epochs::lock(lock::Holder mode, Rank rank, uint32_t promises) {
   SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "lock"));
-  State state = guard();
+  StateLock state = guard();
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
   await_settled(*target, state);
@@ -259,7 +259,7 @@ bool Epochs::unlock_quickly(Rank rank) {
 
 Status Epochs::unlock(Rank rank) {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   Target* target = nullptr;
   SKERRY_TRY(locked_target(rank, "unlock", state, &target));
   if (--locked_ == 0) epoch_ = Epoch::none;
@@ -269,7 +269,7 @@ Status Epochs::unlock(Rank rank) {
 Status Epochs::lock_all(uint32_t promises) {
   SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "lock_all"));
-  const State state = guard();
+  const StateLock state = guard();
   SKERRY_TRY(check_outside("lock_all"));
   epoch_ = Epoch::lock_all;
   all_promises_ = promises;
@@ -278,7 +278,7 @@ Status Epochs::lock_all(uint32_t promises) {
 
 Status Epochs::unlock_all() {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   if (epoch_ != Epoch::lock_all)
     return error(Code::invalid, "rank ", job_.rank(), " calls unlock_all without lock_all");
   epoch_ = Epoch::none;
@@ -298,7 +298,7 @@ Status Epochs::unlock_all() {
 
 Status Epochs::flush(Rank rank) {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   Target* target = nullptr;
   SKERRY_TRY(passive_target(rank, "flush", state, &target));
   if (target->deferred != nullptr) SKERRY_TRY(flush_deferred(*target, state));
@@ -308,7 +308,7 @@ Status Epochs::flush(Rank rank) {
 
 Status Epochs::flush_all() {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   SKERRY_TRY(check_passive("flush_all"));
   Status first;
   std::vector<Target*> used = targets_in_use(state);
@@ -328,7 +328,7 @@ Status Epochs::flush_all() {
 
 Status Epochs::flush_local(Rank rank) {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   Target* target = nullptr;
   SKERRY_TRY(passive_target(rank, "flush_local", state, &target));
   if (target->has_deferred_answer()) SKERRY_TRY(flush_deferred(*target, state));
@@ -338,7 +338,7 @@ Status Epochs::flush_local(Rank rank) {
 
 Status Epochs::flush_local_all() {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   SKERRY_TRY(check_passive("flush_local_all"));
   for (Target* target : targets_in_use(state))
     if (target->has_deferred_answer()) SKERRY_TRY(flush_deferred(*target, state));
@@ -374,7 +374,7 @@ Status Epochs::out_of_range(const Target& target, const Place& place) const {
 
 Status Epochs::begin(const Place& place, bool may_wait, Target** found, uint64_t* offset) {
   SKERRY_TRY(context_.check_usable());
-  State state = guard();
+  StateLock state = guard();
   SKERRY_TRY(target(place.rank, found));
   Target& target = **found;
   await_settled(target, state);

@@ -28,7 +28,6 @@ enum class Epoch : uint8_t { none, fence, start, lock, lock_all };
 std::string_view to_string(Epoch epoch);
 
 constexpr uint32_t no_check = 1, no_store = 2, no_put = 4, no_precede = 8, no_succeed = 16;
-constexpr uint32_t all_promises = 31;
 
 // Where an access goes.
 struct Place {
@@ -110,8 +109,8 @@ class Epochs final : private job::AskedLock {
 
  private:
   // State is guarded where threads may call at the same time; never while a call waits.
-  using State = std::unique_lock<std::mutex>;  // owns nothing below thread level multiple
-  State guard() const { return multiple_ ? State(mutex_) : State(); }
+  using StateLock = std::unique_lock<std::mutex>;  // owns nothing below thread level multiple
+  StateLock guard() const { return multiple_ ? StateLock(mutex_) : StateLock(); }
   Status check_group(std::span<const Rank> ranks) const;  // members, and none of them twice
   Status check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const;
   Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all
@@ -127,17 +126,17 @@ class Epochs final : private job::AskedLock {
     return find_target(rank, found);
   }
   Status find_target(Rank rank, Target** found);
-  Status locked_target(Rank rank, std::string_view call, State& state, Target** found);
+  Status locked_target(Rank rank, std::string_view call, StateLock& state, Target** found);
   // In an epoch that `call` may complete something of.
-  Status passive_target(Rank rank, std::string_view call, State& state, Target** found);
+  Status passive_target(Rank rank, std::string_view call, StateLock& state, Target** found);
   // `state` is released while they wait and held again on return.
-  void await_settled(const Target& target, State& state) const;
-  void settle(Target& target, Hold hold, State& state) const;
-  std::vector<Target*> targets_in_use(State& state) const;
-  Status take(Target& target, State& state);
-  Status release(Target& target, State& state);
+  void await_settled(const Target& target, StateLock& state) const;
+  void settle(Target& target, Hold hold, StateLock& state) const;
+  std::vector<Target*> targets_in_use(StateLock& state) const;
+  Status take(Target& target, StateLock& state);
+  Status release(Target& target, StateLock& state);
   Status issue_deferred(Target& target);  // its lock is held
-  Status flush_deferred(Target& target, State& state);
+  Status flush_deferred(Target& target, StateLock& state);
   void forget_asked(const Target& target);
   Status take_asked() override;
   Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one

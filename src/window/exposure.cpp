@@ -10,12 +10,7 @@ std::byte* Exposure::posted(Rank rank) const {
 
 Status Exposure::send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter) {
   static constexpr std::byte one{1};
-  operation::Side to, from;
-  to.offset = at_ + offset;
-  to.bytes = from.bytes = bytes;
-  from.base = const_cast<std::byte*>(&one);
-  const operation::Notify notify{at_ + counter, 1};
-  return signals_->put(rank, to, from, &notify, operation::Mode::blocking, nullptr);
+  return signals_->put_notify(rank, at_ + offset, {&one, bytes}, {at_ + counter, 1});
 }
 
 Status Exposure::post(std::span<const Rank> ranks) {

@@ -170,11 +170,8 @@ Status MachineLock::tell(const Tell& tell) {
     memory::ring_doorbell(locks_.job_->control().member(member));
     return {};
   }
-  static std::byte nothing{};
-  operation::Side none;
-  none.base = &nothing;
-  const operation::Notify notify{Home::mail_at(index_), mail};
-  return locks_.segment_->put(to, none, none, &notify, operation::Mode::blocking, nullptr);
+  static constexpr std::byte nothing{};
+  return locks_.segment_->put_notify(to, 0, {&nothing, 0}, {Home::mail_at(index_), mail});
 }
 
 // The note of the one behind comes first: it may have been sent before an answer, and never after

@@ -153,21 +153,11 @@ namespace {
 std::vector<VectorPiece> pieces_of(uint64_t offset, const Shape& there, std::byte* origin,
                                    const Shape& here) {
   std::vector<VectorPiece> pieces;
-  uint64_t index[max_levels] = {};
+  Odometer odometer;
   int64_t to = static_cast<int64_t>(offset), from = 0;
-  for (;;) {
-    pieces.push_back({origin + from, static_cast<uint64_t>(to), there.block_bytes});
-    int32_t k = 0;
-    for (; k < there.levels; ++k) {
-      to += there.stride[k];
-      from += here.stride[k];
-      if (++index[k] < there.count[k]) break;
-      to -= there.stride[k] * static_cast<int64_t>(there.count[k]);
-      from -= here.stride[k] * static_cast<int64_t>(there.count[k]);
-      index[k] = 0;
-    }
-    if (k == there.levels) return pieces;
-  }
+  do pieces.push_back({origin + from, static_cast<uint64_t>(to), there.block_bytes});
+  while (odometer.step(there, &to, here, &from));
+  return pieces;
 }
 
 Side strided_side(std::byte* base, uint64_t offset, const Shape& shape, uint64_t bytes) {

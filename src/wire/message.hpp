@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 
 namespace skerry::wire {
@@ -226,6 +227,8 @@ struct Request {
 
   Kind kind() const { return static_cast<Kind>(header.kind); }
   bool has(uint8_t flag) const { return (header.flags & flag) != 0; }
+  SegmentId segment() const { return {header.segment_owner, header.segment_generation}; }
+  Rank target() const { return static_cast<Rank>(header.target_rank); }
 };
 
 // Writes the request, whose header.body_bytes it sets, into out; returns its length.

@@ -526,7 +526,7 @@ void check_mistakes(Context& c) {
   skerry_window* none = nullptr;
   EXPECT_ERROR(skerry_window_allocate(c.world(), 8, 0, &none), SKERRY_ERR_INVALID, "unit is 0");
   OwnWindow w(c, 64, 8);
-  for (int host = 0; host<c.size; host += c.size> 1 ? c.size - 1 : 1) {
+  for (int host = 0; host < c.size; host += c.size > 1 ? c.size - 1 : 1) {
     EXPECT_ERROR(skerry_window_put(w, host, 0, &word, 8), SKERRY_ERR_INVALID, "outside an epoch");
     EXPECT_ERROR(skerry_window_unlock(w, host), SKERRY_ERR_INVALID, "has not locked");
     EXPECT_ERROR(skerry_window_flush(w, host), SKERRY_ERR_INVALID, "has not locked");

@@ -10,7 +10,7 @@
 #include "capi/handles.hpp"
 #include "connection/core/hello.hpp"
 #include "fabric/fabric.h"
-#include "job/bootstrap/thread_bootstrap.hpp"
+#include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"
 #include "wire/message.hpp"
 

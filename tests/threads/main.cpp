@@ -15,8 +15,8 @@
 
 #include "capi/handles.hpp"
 #include "fabric/fabric.h"
-#include "fabric/loop/loop.hpp"
-#include "job/bootstrap/thread_bootstrap.hpp"
+#include "fabric/test/loop/loop.hpp"
+#include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"
 
 using namespace skerry;

@@ -16,7 +16,7 @@
 #include "fabric/fabric.h"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"
-#include "job/bootstrap/thread_bootstrap.hpp"
+#include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"
 #include "wire/message.hpp"
 

@@ -1,6 +1,6 @@
 // Atomicity domains: what an incoherent adapter does to a word that processors change as well, and
 // that the lock machines of the domain `nic` do without such words.
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "lock_parties.hpp"
 
 namespace skerry::fabric::test {

@@ -331,21 +331,9 @@ void SimulatedFabric::deregister_memory(uint64_t registration) {
   network_->registrations_.erase(registration);
 }
 
-SendResult SimulatedFabric::put(EndpointId endpoint, const void* local, fabric::RemoteKey key,
-                                uint64_t offset, uint64_t bytes, uint64_t cookie) {
-  return start_rma(endpoint,
-                   {{}, true, static_cast<const std::byte*>(local), nullptr, key, offset, bytes},
-                   cookie);
-}
-
-SendResult SimulatedFabric::get(EndpointId endpoint, void* local, fabric::RemoteKey key,
-                                uint64_t offset, uint64_t bytes, uint64_t cookie) {
-  return start_rma(
-      endpoint, {{}, false, nullptr, static_cast<std::byte*>(local), key, offset, bytes}, cookie);
-}
-
-SendResult SimulatedFabric::start_rma(EndpointId endpoint, Rma rma, uint64_t cookie) {
+SendResult SimulatedFabric::start_rma(EndpointId endpoint, const fabric::RmaCall& call) {
   SKERRY_ASSERT(capabilities_.rma, "put or get on a fabric without RMA");
+  SKERRY_ASSERT(!call.is_atomic(), "an atomic on a fabric without atomics");
   const Reference* const found = find(endpoint);
   if (found == nullptr || found->ours().end_seen) return SendResult::closed;
   const Reference reference = *found;
@@ -354,8 +342,15 @@ SendResult SimulatedFabric::start_rma(EndpointId endpoint, Rma rma, uint64_t coo
     ours.wants_room = true;
     return SendResult::would_block;
   }
+  Rma rma;
+  rma.is_put = call.is_put();
+  if (rma.is_put) rma.source = call.local;
+  else rma.target = call.local;
+  rma.key = call.key;
+  rma.offset = call.offset;
+  rma.bytes = call.bytes;
   const uint64_t number = network_->next_number_++;
-  ours.rma.emplace(number, cookie);
+  ours.rma.emplace(number, call.cookie);
   (rma.is_put ? traffic_.bytes_sent : traffic_.bytes_received) += rma.bytes;
   if (ours.swallows) return SendResult::accepted;
   if (network_->options().rma_unordered) {

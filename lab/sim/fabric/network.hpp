@@ -197,10 +197,7 @@ class SimulatedFabric final : public fabric::Fabric {
   Status register_memory(void* base, uint64_t bytes, fabric::RemoteKey* key,
                          uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
-  fabric::SendResult put(fabric::EndpointId endpoint, const void* local, fabric::RemoteKey key,
-                         uint64_t offset, uint64_t bytes, uint64_t cookie) override;
-  fabric::SendResult get(fabric::EndpointId endpoint, void* local, fabric::RemoteKey key,
-                         uint64_t offset, uint64_t bytes, uint64_t cookie) override;
+  fabric::SendResult start_rma(fabric::EndpointId endpoint, const fabric::RmaCall& call) override;
   Status watch(int, uint64_t) override {
     return error(Code::unsupported, "simulated processes have no descriptors");
   }
@@ -222,7 +219,6 @@ class SimulatedFabric final : public fabric::Fabric {
   void release_held(const net::Reference& from);
   void disconnect(fabric::EndpointId endpoint, fabric::CloseReason reason);
   fabric::SendResult send_entry(fabric::EndpointId endpoint, net::Entry entry, bool more);
-  fabric::SendResult start_rma(fabric::EndpointId endpoint, net::Rma rma, uint64_t cookie);
   int deliver_event(net::Event& event, fabric::Sink& sink);
   int deliver_inbound(fabric::EndpointId id, fabric::Sink& sink);
   int end(fabric::EndpointId id, fabric::CloseReason reason, fabric::Sink& sink);

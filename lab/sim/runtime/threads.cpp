@@ -25,8 +25,6 @@ void random_bytes(void* to, size_t bytes) {
   }
 }
 
-uint32_t random_below(uint32_t bound) { return Scheduler::current().random().below(bound); }
-
 // ---- mutex and condition ----------------------------------------------------------------------
 
 void Mutex::lock() {

@@ -2,44 +2,6 @@
 
 namespace skerry::connection {
 
-std::string_view to_string(State state) {
-  switch (state) {
-    case State::idle: return "idle";
-    case State::opening: return "opening";
-    case State::open: return "open";
-    case State::draining: return "draining";
-    case State::closing: return "closing";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Event event) {
-  switch (event) {
-    case Event::want: return "want";
-    case Event::connected: return "connected";
-    case Event::evict: return "evict";
-    case Event::please_close: return "please_close";
-    case Event::drained: return "drained";
-    case Event::bye_answer: return "bye_answer";
-    case Event::closed: return "closed";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Action action) {
-  switch (action) {
-    case Action::none: return "none";
-    case Action::connect: return "connect";
-    case Action::send_queued: return "send_queued";
-    case Action::start_drain: return "start_drain";
-    case Action::send_bye: return "send_bye";
-    case Action::close_endpoint: return "close_endpoint";
-    case Action::broken: return "broken";
-    case Action::refused: return "refused";
-  }
-  return "unknown";
-}
-
 Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
   // Late: an endpoint of an earlier generation reports after its successor was opened. Its closing
   // changes nothing here.

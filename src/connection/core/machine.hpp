@@ -18,12 +18,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace skerry::connection {
 
 enum class State : uint8_t { idle, opening, open, draining, closing };
-std::string_view to_string(State state);
 
 enum class Event : uint8_t {
   want,          // a request is to be sent
@@ -34,7 +32,6 @@ enum class Event : uint8_t {
   bye_answer,    // the server has our bye and agrees on the last number
   closed,        // the endpoint is gone, planned or not
 };
-std::string_view to_string(Event event);
 
 enum class Action : uint8_t {
   none,
@@ -46,7 +43,6 @@ enum class Action : uint8_t {
   broken,   // an open connection was lost with requests unacknowledged: want it again and resume
   refused,  // it could not be opened: retry or fail
 };
-std::string_view to_string(Action action);
 
 class Machine {
  public:

@@ -4,19 +4,6 @@
 
 namespace skerry::connection {
 
-std::string_view to_string(Quota::State state) {
-  switch (state) {
-    case Quota::State::none: return "none";
-    case Quota::State::waiting: return "waiting";
-    case Quota::State::away: return "away";
-    case Quota::State::fresh: return "fresh";
-    case Quota::State::active: return "active";
-    case Quota::State::asked: return "asked";
-    case Quota::State::leaving: return "leaving";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(Quota::Action::Kind kind) {
   switch (kind) {
     case Quota::Action::Kind::none: return "none";

@@ -207,7 +207,6 @@ class Quota {
   uint64_t turns_ = 0;  // given out
 };
 
-std::string_view to_string(Quota::State state);
 std::string_view to_string(Quota::Action::Kind kind);
 
 }  // namespace skerry::connection

@@ -82,16 +82,6 @@ bool within(const Shape& shape, uint64_t offset, uint64_t limit) {
   return below <= offset && static_cast<uint64_t>(high) <= limit - offset;
 }
 
-Shape dense(const Shape& shape) {
-  Shape out = shape;
-  uint64_t run_bytes = shape.block_bytes;
-  for (int32_t k = 0; k < shape.levels; ++k) {
-    out.stride[k] = static_cast<int64_t>(run_bytes);
-    run_bytes *= shape.count[k];
-  }
-  return out;
-}
-
 void coalesce(Shape* shape) {
   Shape other = *shape;
   coalesce(shape, &other);

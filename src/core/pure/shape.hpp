@@ -42,14 +42,33 @@ static_assert(sizeof(Piece) == 16, "travels in vector requests");
 // of no bytes lies within anything.
 [[nodiscard]] bool within(const Shape& shape, uint64_t offset, uint64_t limit);
 
-// The same blocks laid end to end: the shape of the packed stream.
-Shape dense(const Shape& shape);
-
 // Merges levels that are contiguous, drops levels of count 1, without changing which bytes are
 // touched nor their order.
 void coalesce(Shape* shape);
 // The same for the two sides of one transfer (equal block_bytes, levels, counts): merges where both
 // sides allow it.
 void coalesce(Shape* a, Shape* b);
+
+// Steps through the blocks of two shapes with equal levels and counts, from level `lowest` on.
+class Odometer {
+ public:
+  explicit Odometer(int32_t lowest = 0) : lowest_(lowest) {}
+  // The bytes from this block to the next one in each shape are added; false: this was the last.
+  bool step(const Shape& shape_a, int64_t* a, const Shape& shape_b, int64_t* b) {
+    for (int32_t k = lowest_; k < shape_a.levels; ++k) {  // carries while a level is full
+      *a += shape_a.stride[k];
+      *b += shape_b.stride[k];
+      if (++index_[k] < shape_a.count[k]) return true;
+      *a -= shape_a.stride[k] * static_cast<int64_t>(shape_a.count[k]);
+      *b -= shape_b.stride[k] * static_cast<int64_t>(shape_a.count[k]);
+      index_[k] = 0;
+    }
+    return false;
+  }
+
+ private:
+  const int32_t lowest_;
+  uint64_t index_[max_levels] = {};
+};
 
 }  // namespace skerry

@@ -32,34 +32,14 @@ class Faulty final : public Forward {
   SendResult flush(EndpointId endpoint) override {
     return doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->flush(endpoint);
   }
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
-                 uint64_t bytes, uint64_t cookie) override {
-    return track(endpoint, cookie,
-                 doomed_.count(endpoint) != 0
-                     ? SendResult::accepted
-                     : inner_->put(endpoint, local, key, offset, bytes, cookie));
-  }
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
-                 uint64_t cookie) override {
-    return track(endpoint, cookie,
-                 doomed_.count(endpoint) != 0
-                     ? SendResult::accepted
-                     : inner_->get(endpoint, local, key, offset, bytes, cookie));
-  }
-  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
-                           uint64_t cookie) override {
-    return track_atomic(endpoint, cookie,
-                        doomed_.count(endpoint) != 0
-                            ? SendResult::accepted
-                            : inner_->fetch_and_add(endpoint, key, offset, operand, cookie));
-  }
-  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                              uint64_t expected, uint64_t value, uint64_t cookie) override {
-    return track_atomic(
-        endpoint, cookie,
-        doomed_.count(endpoint) != 0
-            ? SendResult::accepted
-            : inner_->compare_and_swap(endpoint, key, offset, expected, value, cookie));
+  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
+    const SendResult result = doomed_.count(endpoint) != 0 ? SendResult::accepted
+                                                           : inner_->start_rma(endpoint, call);
+    if (result == SendResult::accepted) {
+      State& state = state_[endpoint];
+      (call.is_atomic() ? state.atomics : state.rma).insert(call.cookie);
+    }
+    return result;
   }
   int dispatch(Sink& sink) override {
     outer_ = &sink;
@@ -115,14 +95,6 @@ class Faulty final : public Forward {
   void doom(EndpointId endpoint) {
     doomed_.insert(endpoint);
     inner_->wake();
-  }
-  SendResult track(EndpointId endpoint, uint64_t cookie, SendResult result) {
-    if (result == SendResult::accepted) state_[endpoint].rma.insert(cookie);
-    return result;
-  }
-  SendResult track_atomic(EndpointId endpoint, uint64_t cookie, SendResult result) {
-    if (result == SendResult::accepted) state_[endpoint].atomics.insert(cookie);
-    return result;
   }
   int perform_drops(Sink& sink) {
     int upcalls = 0;

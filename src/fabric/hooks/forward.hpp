@@ -40,21 +40,8 @@ class Forward : public Fabric, protected Sink {
   void deregister_memory(uint64_t registration) override {
     inner_->deregister_memory(registration);
   }
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
-                 uint64_t bytes, uint64_t cookie) override {
-    return inner_->put(endpoint, local, key, offset, bytes, cookie);
-  }
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
-                 uint64_t cookie) override {
-    return inner_->get(endpoint, local, key, offset, bytes, cookie);
-  }
-  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
-                           uint64_t cookie) override {
-    return inner_->fetch_and_add(endpoint, key, offset, operand, cookie);
-  }
-  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                              uint64_t expected, uint64_t value, uint64_t cookie) override {
-    return inner_->compare_and_swap(endpoint, key, offset, expected, value, cookie);
+  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
+    return inner_->start_rma(endpoint, call);
   }
   bool limits_connections() const override { return inner_->limits_connections(); }
   Status limit_connections(uint32_t limit) override { return inner_->limit_connections(limit); }

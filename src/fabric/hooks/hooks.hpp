@@ -1,44 +1,12 @@
-// Hooks: fabrics around a fabric, that count, trace, throttle or break what passes. They compose in
-// any order; the fabric inside knows nothing.
+// A hook is a fabric around a fabric, which knows nothing of it. This one breaks what passes.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
-#include <string_view>
 
 #include "fabric/fabric.h"
 
 namespace skerry::fabric {
-
-// Written by the hook, read by anyone.
-struct HookCounts {
-  std::atomic<uint64_t> connects{0};  // begun by us
-  std::atomic<uint64_t> accepts{0};
-  std::atomic<uint64_t> messages_sent{0};  // accepted ones
-  std::atomic<uint64_t> bytes_sent{0};     // headers and payloads of these
-  std::atomic<uint64_t> would_block{0};
-  std::atomic<uint64_t> messages_received{0};  // taken ones
-  std::atomic<uint64_t> bytes_received{0};
-  std::atomic<uint64_t> parked{0};
-  std::atomic<uint64_t> puts{0}, put_bytes{0}, gets{0}, get_bytes{0};
-  std::atomic<uint64_t> atomics{0};  // fetch_and_add and compare_and_swap
-  std::atomic<uint64_t> closed_by_us{0},
-      closed{0};  // close() calls of open endpoints by us; on_closed
-  std::atomic<uint64_t> polls{0}, dispatches{0};
-};
-std::unique_ptr<Fabric> hook_count(std::unique_ptr<Fabric> inner,
-                                   std::shared_ptr<HookCounts> counts);
-
-// One line per call and upcall, e.g. "send 4294967296 header 40 payload 8 more -> accepted". The
-// writer is called under the caller's locks.
-std::unique_ptr<Fabric> hook_trace(std::unique_ptr<Fabric> inner,
-                                   std::function<void(std::string_view line)> writer);
-
-// At most so many messages per endpoint are accepted between two dispatches; then would_block, and
-// on_writable in the next dispatch.
-std::unique_ptr<Fabric> hook_throttle(std::unique_ptr<Fabric> inner,
-                                      uint32_t messages_per_dispatch);
 
 // Breaks things, by numbers or by chance. 0: never.
 struct FaultPlan {

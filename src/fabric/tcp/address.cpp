@@ -78,20 +78,14 @@ std::vector<InterfaceAddress> interface_addresses() {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 ||
         (entry->ifa_flags & IFF_RUNNING) == 0)
       continue;
-    InterfaceAddress one;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    uint16_t port = 0;
+    InterfaceAddress one = interface_address(entry->ifa_addr, &port);
+    if (family == AF_INET6 && one.address[0] == 0xfe && (one.address[1] & 0xc0) == 0x80)
+      continue;  // link-local
     one.interface = entry->ifa_name;
-    one.family = entry->ifa_addr->sa_family;
     one.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    if (one.family == AF_INET) {
-      std::memcpy(one.address.data(),
-                  &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
-    } else if (one.family == AF_INET6) {
-      const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
-      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
-      std::memcpy(one.address.data(), &address, 16);
-    } else {
-      continue;
-    }
     one.prefix_bits = prefix_bits_of(entry->ifa_netmask, one.family);
     found.push_back(std::move(one));
   }
@@ -241,18 +235,27 @@ Status decode_address(Bytes blob, std::vector<SocketAddress>* candidates) {
 }
 
 std::string to_string(const SocketAddress& address) {
-  char text[INET6_ADDRSTRLEN] = "";
   uint16_t port = 0;
-  if (address.storage.ss_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
-    inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
-    port = ntohs(v4->sin_port);
-  } else {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-    inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-    port = ntohs(v6->sin6_port);
+  const InterfaceAddress one = interface_address(
+      reinterpret_cast<const sockaddr*>(&address.storage), &port);
+  return concat(to_string(one), ':', port);
+}
+
+InterfaceAddress interface_address(const sockaddr* at, uint16_t* port) {
+  InterfaceAddress one;
+  one.family = at->sa_family;
+  if (one.family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(at);
+    std::memcpy(one.address.data(), &v4->sin_addr, 4);
+    one.loopback = one.address[0] == 127;
+    *port = ntohs(v4->sin_port);
+  } else if (one.family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(at);
+    std::memcpy(one.address.data(), &v6->sin6_addr, 16);
+    one.loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    *port = ntohs(v6->sin6_port);
   }
-  return concat(text, ':', port);
+  return one;
 }
 
 }  // namespace skerry::fabric::tcp

@@ -51,5 +51,7 @@ SocketAddress socket_address(int family, const uint8_t* address, uint16_t port);
 Status decode_address(Bytes blob, std::vector<SocketAddress>* candidates);
 
 std::string to_string(const SocketAddress& address);  // "10.0.0.1:4711"
+// The address in it, without the interface's name and prefix; *port in host order.
+InterfaceAddress interface_address(const sockaddr* at, uint16_t* port);
 
 }  // namespace skerry::fabric::tcp

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "fabric/tcp/address.hpp"
@@ -26,7 +25,6 @@ enum class State : uint8_t {
   asking,          // an unauthenticated peer that said hello; the caller has not answered
   open,
 };
-std::string_view to_string(State state);
 
 // Receive state of a connection that is in the middle of something. Progress side only.
 struct Receive {
@@ -75,6 +73,8 @@ struct Output {
   bool writable_wanted = false;  // a send was answered would_block
 };
 
+uint64_t held_bytes(const Output& output);  // with what its segments own
+
 // A connection that is not open yet. Issue side and dispatch.
 struct Opening {
   int64_t deadline_ns = 0;
@@ -85,6 +85,9 @@ struct Opening {
   size_t next_candidate = 0;
   std::vector<std::byte> greeting;  // connects only: what to send once connected
 };
+
+// How far what was received could be delivered.
+enum class Parsed { all, parked, gone };
 
 struct Endpoint {
   std::atomic<uint64_t> id{0};  // see Slots
@@ -107,6 +110,15 @@ struct Endpoint {
   std::unique_ptr<Receive> receive;  // null: nothing started
   std::unique_ptr<Output> output;    // null: nothing unsent
   std::unique_ptr<Opening> opening;  // null: open
+
+  EndpointId own_id() const { return id.load(std::memory_order_relaxed); }
+  bool is_gone(EndpointId was) const { return own_id() != was; }  // closed by an upcall
+  bool is_unauthenticated() const { return state == State::greeting || state == State::asking; }
+  bool is_parked() const { return receive != nullptr && receive->parked; }
+  Receive& started() {
+    if (receive == nullptr) receive = std::make_unique<Receive>();
+    return *receive;
+  }
 };
 static_assert(sizeof(Endpoint) <= 64, "an idle connection costs one cache line of ours");
 

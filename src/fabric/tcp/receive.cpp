@@ -1,22 +1,20 @@
-// From the socket to the sink: recv into the one shared buffer (or straight into a started frame or
-// a payload that is placed directly), then parse in place.
-//
-// receive() touches the progress side only, so poll may call it without the issue lock; everything
-// that calls up is part of dispatch.
+#include "fabric/tcp/receive.hpp"
+
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <utility>
 
-#include "fabric/tcp/tcp_fabric.hpp"
+#include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::tcp {
 namespace {
+
+constexpr uint32_t buffer_bytes = 128 * 1024;
+
 // What one dispatch receives of one connection: all connections share the first figure, but none
 // has less than the second or more than the third. Then it is the others' turn (epoll is level
 // triggered: we come back). So a turn is bounded, and whoever asks for little waits for a turn at
@@ -39,6 +37,18 @@ constexpr uint64_t place_inline_from_bytes = 16 * 1024;
 constexpr uint8_t reads_after_part = 16;
 constexpr uint64_t short_read_bytes = 4 * 1024;
 
+CloseReason close_reason_of(int error_number) {
+  switch (error_number) {
+    case ETIMEDOUT: return CloseReason::timed_out;
+    case ECONNREFUSED:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EADDRNOTAVAIL: return CloseReason::unreachable;
+    case EPIPE: return CloseReason::by_peer;
+    default: return CloseReason::reset;
+  }
+}
+
 // Does a message that is delivered with its header begin here, and is it all here?
 bool whole_frame(Bytes data) {
   if (data.size() < prefix_bytes) return false;
@@ -49,14 +59,16 @@ bool whole_frame(Bytes data) {
 
 }  // namespace
 
-Receive& TcpFabric::receive_state(Endpoint& endpoint) {
-  if (endpoint.receive == nullptr) endpoint.receive = std::make_unique<Receive>();
-  return *endpoint.receive;
-}
+Receiver::Receiver(Endpoints& endpoints, Sender& sender, Connector& connector, Marks& marks)
+    : endpoints_(endpoints),
+      sender_(sender),
+      connector_(connector),
+      marks_(marks),
+      buffer_(std::make_unique_for_overwrite<std::byte[]>(buffer_bytes)) {}
 
 // One recv. With MSG_DONTWAIT it just looks; without, it sleeps in the kernel until data, the end,
 // or SO_RCVTIMEO.
-TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int flags) {
+Receiver::Received Receiver::receive(Endpoint& endpoint, EndpointId id, int flags) {
   Received received;
   received.endpoint = id;
   endpoint.overdue = false;
@@ -67,7 +79,7 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   const Receive* state = endpoint.receive.get();
   if (state != nullptr && state->destination != nullptr) {
     direct_room = state->payload_bytes - state->placed_bytes;
-    if (const uint64_t share_bytes = direct_turn.share_bytes(ready_count_);
+    if (const uint64_t share_bytes = direct_turn.share_bytes(turn_connections_);
         direct_room > share_bytes) {
       direct_room = share_bytes;
       with_buffer = false;
@@ -85,7 +97,7 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   if (with_buffer) {
     static_assert(message_turn.most_bytes == buffer_bytes);
     static_assert(message_turn.least_bytes > max_greeting_bytes, "room behind what is carried");
-    uint64_t most_bytes = message_turn.share_bytes(ready_count_) - received.carried;
+    uint64_t most_bytes = message_turn.share_bytes(turn_connections_) - received.carried;
     if (endpoint.short_reads > 0) {
       --endpoint.short_reads;
       most_bytes = std::min(most_bytes, short_read_bytes);
@@ -104,17 +116,15 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
     received.error_number = errno;
   } else {
     received.direct = std::min<uint64_t>(static_cast<uint64_t>(received.bytes), direct_room);
-    bytes_received_.store(
-        bytes_received_.load(std::memory_order_relaxed) + static_cast<uint64_t>(received.bytes),
-        std::memory_order_relaxed);
+    count_bytes(static_cast<uint64_t>(received.bytes));
   }
   return received;
 }
 
-void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns) {
+void Receiver::block(Endpoint& endpoint, EndpointId id, int64_t timeout_ns, IdleCoreSpin& spin) {
   Received early;
   const auto came = [&] { return !(early = receive(endpoint, id, MSG_DONTWAIT)).nothing_yet(); };
-  if (idle_core_spin_.spin<looks_a_turn>(came, longest_spin_ns)) {
+  if (spin.spin<looks_a_turn>(came, longest_spin_ns)) {
     received_ = early;
     return;
   }
@@ -133,56 +143,32 @@ void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t time
   if (!received.nothing_yet()) received_ = received;
 }
 
-void TcpFabric::receive_failed(Endpoint& endpoint, const Received& received, Sink& sink) {
+void Receiver::receive_failed(Endpoint& endpoint, const Received& received, Upcalls& upcalls) {
   const bool waiting = endpoint.state == State::awaiting_reply;
   const int error_number = received.bytes < 0 ? received.error_number : endpoint.send_error;
   if (waiting && (error_number == 0 || error_number == ECONNRESET || error_number == EPIPE)) {
-    fail(endpoint, CloseReason::refused, "the peer closed the connection instead of accepting it",
-         sink);
+    endpoints_.fail(endpoint, CloseReason::refused,
+                    "the peer closed the connection instead of accepting it", upcalls);
   } else if (error_number == 0) {
-    fail(endpoint, CloseReason::by_peer, "the peer closed the connection", sink);
+    endpoints_.fail(endpoint, CloseReason::by_peer, "the peer closed the connection", upcalls);
   } else {
-    fail(endpoint, close_reason_of(error_number), error_text(error_number), sink);
+    endpoints_.fail(endpoint, close_reason_of(error_number), error_text(error_number), upcalls);
   }
 }
 
-int TcpFabric::consume(const Received& received, Sink& sink) {
-  Endpoint* const endpoint = endpoints_.find(received.endpoint);
-  if (endpoint == nullptr) return 0;  // closed between poll and dispatch
+void Receiver::consume(const Received& received, Upcalls& upcalls) {
   const EndpointId id = received.endpoint;
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr) return;  // closed between poll and dispatch
   if (received.bytes <= 0) {
-    if (received.nothing_yet()) return 0;
-    receive_failed(*endpoint, received, sink);
-    return 1;
+    if (!received.nothing_yet()) receive_failed(*endpoint, received, upcalls);
+    return;
   }
-  const int before = upcalls_;
   Bytes rest{buffer_.get(),
              received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
   if (received.carried != 0) endpoint->receive->partial.reset();  // it stands in the buffer now
-  if (received.direct != 0) {
-    Receive& state = *endpoint->receive;
-    Parsed parsed = Parsed::all;
-    if (state.destination != nullptr) {
-      state.placed_bytes += received.direct;
-      if (state.placed_bytes < state.payload_bytes) {
-        wake_for_rest(*endpoint, id);
-        return 0;
-      }
-      parsed = finish_direct(*endpoint, id, sink);
-      if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
-    } else {
-      state.partial_have += static_cast<uint32_t>(received.direct);
-      if (state.partial_have < state.partial_need) return 0;
-      // Moved out: the sink may close the endpoint while it still looks at the message.
-      const std::unique_ptr<std::byte[]> frame = std::move(state.partial);
-      const uint64_t bytes = state.partial_need;
-      uint64_t consumed = 0;
-      parsed = parse(*endpoint, id, frame.get(), bytes, &consumed, sink);
-      if (parsed == Parsed::parked)
-        keep_backlog(*endpoint, {frame.get() + consumed, bytes - consumed}, rest);
-    }
-    if (parsed != Parsed::all) return upcalls_ - before;
-  }
+  if (received.direct != 0 && take_direct(*endpoint, received.direct, rest, upcalls) != Parsed::all)
+    return;
   // The header that was cut announced a long payload, whose beginning came together with the
   // header's end.
   if (endpoint->receive != nullptr && endpoint->receive->destination != nullptr && !rest.empty()) {
@@ -190,53 +176,73 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     const Bytes payload = rest.first(
         std::min<uint64_t>(rest.size(), state.payload_bytes - state.placed_bytes));
     std::memcpy(state.destination + state.placed_bytes, payload.data(), payload.size());
-    state.placed_bytes += payload.size();
     rest = rest.subspan(payload.size());
-    if (state.placed_bytes < state.payload_bytes) {
-      wake_for_rest(*endpoint, id);
-      return upcalls_ - before;
-    }
-    const Parsed parsed = finish_direct(*endpoint, id, sink);
-    if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
-    if (parsed != Parsed::all) return upcalls_ - before;
+    if (take_direct(*endpoint, payload.size(), rest, upcalls) != Parsed::all) return;
   }
+  // More of a frame or payload is to come, and nothing behind it is here.
+  if (rest.empty() && endpoint->receive != nullptr && !endpoint->receive->idle()) return;
   uint64_t consumed = 0;
-  switch (parse(*endpoint, id, rest.data(), rest.size(), &consumed, sink)) {
+  switch (parse(*endpoint, id, rest, &consumed, upcalls)) {
     case Parsed::gone: break;
     case Parsed::parked: keep_backlog(*endpoint, rest.subspan(consumed), {}); break;
     case Parsed::all:
       if (endpoint->receive != nullptr && endpoint->receive->idle()) endpoint->receive.reset();
       break;
   }
-  return upcalls_ - before;
+}
+
+// So many bytes arrived where they belong, of a payload that is being placed or of a started frame;
+// `rest` behind it. All: that may be delivered.
+Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Upcalls& upcalls) {
+  Receive& state = *endpoint.receive;
+  if (state.destination != nullptr) {
+    state.placed_bytes += bytes;
+    if (state.placed_bytes < state.payload_bytes) {
+      marks_.wake_for_rest(endpoint);
+      return Parsed::all;
+    }
+    const Parsed parsed = finish_placing(endpoint, upcalls);
+    if (parsed == Parsed::parked) keep_backlog(endpoint, rest, {});
+    return parsed;
+  }
+  state.partial_have += static_cast<uint32_t>(bytes);
+  if (state.partial_have < state.partial_need) return Parsed::all;
+  // Moved out: the sink may close the endpoint while it still looks at the message.
+  const std::unique_ptr<std::byte[]> partial = std::move(state.partial);
+  const Bytes frame(partial.get(), state.partial_need);
+  uint64_t consumed = 0;
+  const Parsed parsed = parse(endpoint, endpoint.own_id(), frame, &consumed, upcalls);
+  if (parsed == Parsed::parked) keep_backlog(endpoint, frame.subspan(consumed), rest);
+  return parsed;
 }
 
 // Delivers every whole message; what is left of a started one is kept. This loop is the server's
 // hottest: small puts pass here.
-TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std::byte* data,
-                                   uint64_t bytes, uint64_t* consumed, Sink& sink) {
-  delivering_ = id;
-  const Parsed parsed = deliver(endpoint, id, data, bytes, consumed, sink);
-  delivering_ = no_endpoint;
-  if (std::exchange(gathered_, false) && parsed != Parsed::gone) (void)flush(id);
+Parsed Receiver::parse(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed,
+                       Upcalls& upcalls) {
+  sender_.begin_delivery(id);
+  const Parsed parsed = deliver(endpoint, id, data, consumed, upcalls);
+  sender_.end_delivery(endpoint, parsed == Parsed::gone);
   return parsed;
 }
 
-TcpFabric::Parsed TcpFabric::deliver(Endpoint& endpoint, EndpointId id, const std::byte* data,
-                                     uint64_t bytes, uint64_t* consumed, Sink& sink) {
+Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t* consumed,
+                         Upcalls& upcalls) {
+  const std::byte* const data = all.data();
+  const uint64_t bytes = all.size();
   uint64_t at = 0;
   *consumed = 0;
   if (endpoint.state == State::awaiting_reply) [[unlikely]] {
-    const Parsed parsed = take_reply(endpoint, id, data, bytes, &at, sink);
+    const Parsed parsed = connector_.take_reply(endpoint, all, &at, upcalls);
     if (parsed != Parsed::all) return parsed;
   }
   while (bytes - at >= prefix_bytes) {
     const Prefix prefix = decode_prefix(data + at);
     if (!plausible(prefix)) [[unlikely]] {
-      fail(endpoint, CloseReason::protocol_error,
-           concat("frame of ", prefix.header_bytes, " header and ", prefix.payload_bytes,
-                  " payload bytes: the stream is corrupt"),
-           sink);
+      endpoints_.fail(endpoint, CloseReason::protocol_error,
+                      concat("frame of ", prefix.header_bytes, " header and ", prefix.payload_bytes,
+                             " payload bytes: the stream is corrupt"),
+                      upcalls);
       return Parsed::gone;
     }
     const uint64_t head_bytes = prefix_bytes + prefix.header_bytes;
@@ -245,22 +251,20 @@ TcpFabric::Parsed TcpFabric::deliver(Endpoint& endpoint, EndpointId id, const st
       const uint64_t frame_bytes = head_bytes + prefix.payload_bytes;
       if (bytes - at < frame_bytes) {
         if (prefix.payload_bytes < place_inline_from_bytes || bytes - at < head_bytes) break;
-        std::byte* const destination = sink.place_inline(id, header, prefix.payload_bytes);
-        if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+        std::byte* const destination = upcalls.sink.place_inline(id, header, prefix.payload_bytes);
+        if (endpoint.is_gone(id)) return Parsed::gone;
         if (destination == nullptr) break;
         *consumed = bytes;
-        return begin_placing(endpoint, id, header,
-                             {data + at + head_bytes, bytes - at - head_bytes},
-                             prefix.payload_bytes, destination, sink);
+        return begin_placing(endpoint, header, {data + at + head_bytes, bytes - at - head_bytes},
+                             prefix.payload_bytes, destination, upcalls);
       }
-      ++upcalls_;
-      more_follows_ = whole_frame({data + at + frame_bytes, bytes - at - frame_bytes});
-      const Verdict verdict = sink.on_message(id, header,
-                                              Bytes{data + at + head_bytes, prefix.payload_bytes});
-      if (endpoint.id.load(std::memory_order_relaxed) != id)
-        return Parsed::gone;  // the sink closed it
+      ++upcalls.made;
+      sender_.next_follows(whole_frame(all.subspan(at + frame_bytes)));
+      const Verdict verdict = upcalls.sink.on_message(
+          id, header, Bytes{data + at + head_bytes, prefix.payload_bytes});
+      if (endpoint.is_gone(id)) return Parsed::gone;  // the sink closed it
       if (verdict == Verdict::park) {
-        receive_state(endpoint).parked = true;
+        endpoint.started().parked = true;
         *consumed = at;
         return Parsed::parked;
       }
@@ -269,8 +273,10 @@ TcpFabric::Parsed TcpFabric::deliver(Endpoint& endpoint, EndpointId id, const st
       if (bytes - at < head_bytes) break;
       const Bytes available{data + at + head_bytes,
                             std::min(bytes - at - head_bytes, prefix.payload_bytes)};
-      const Parsed parsed = begin_direct(endpoint, id, header, available, prefix.payload_bytes,
-                                         sink);
+      std::byte* const destination = place(endpoint, id, header, prefix.payload_bytes, upcalls);
+      if (destination == nullptr) return Parsed::gone;
+      const Parsed parsed = begin_placing(endpoint, header, available, prefix.payload_bytes,
+                                          destination, upcalls);
       at += head_bytes + available.size();
       *consumed = at;
       if (parsed != Parsed::all) return parsed;
@@ -281,45 +287,44 @@ TcpFabric::Parsed TcpFabric::deliver(Endpoint& endpoint, EndpointId id, const st
   return Parsed::all;
 }
 
-TcpFabric::Parsed TcpFabric::begin_direct(Endpoint& endpoint, EndpointId id, Bytes header,
-                                          Bytes available, uint64_t payload_bytes, Sink& sink) {
-  ++upcalls_;
-  std::byte* const destination = sink.place_directly(id, header, payload_bytes);
-  if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
-  if (destination == nullptr) {
-    fail(endpoint, CloseReason::protocol_error,
-         concat("a message of ", payload_bytes, " bytes had no destination"), sink);
-    return Parsed::gone;
-  }
-  return begin_placing(endpoint, id, header, available, payload_bytes, destination, sink);
+// Where the sink wants a long payload; null: the endpoint is gone.
+std::byte* Receiver::place(Endpoint& endpoint, EndpointId id, Bytes header, uint64_t payload_bytes,
+                           Upcalls& upcalls) {
+  ++upcalls.made;
+  std::byte* const destination = upcalls.sink.place_directly(id, header, payload_bytes);
+  if (endpoint.is_gone(id)) return nullptr;
+  if (destination == nullptr)
+    endpoints_.fail(endpoint, CloseReason::protocol_error,
+                    concat("a message of ", payload_bytes, " bytes had no destination"), upcalls);
+  return destination;
 }
 
-TcpFabric::Parsed TcpFabric::begin_placing(Endpoint& endpoint, EndpointId id, Bytes header,
-                                           Bytes available, uint64_t payload_bytes,
-                                           std::byte* destination, Sink& sink) {
+Parsed Receiver::begin_placing(Endpoint& endpoint, Bytes header, Bytes available,
+                               uint64_t payload_bytes, std::byte* destination, Upcalls& upcalls) {
   if (!available.empty()) std::memcpy(destination, available.data(), available.size());
   if (payload_bytes <= inline_payload_bytes) endpoint.short_reads = reads_after_part;
-  Receive& state = receive_state(endpoint);
+  Receive& state = endpoint.started();
   state.header.assign(header.begin(), header.end());
   state.destination = destination;
   state.placed_bytes = available.size();
   state.payload_bytes = payload_bytes;
-  if (available.size() == payload_bytes) return finish_direct(endpoint, id, sink);
-  wake_for_rest(endpoint, id);
+  if (available.size() == payload_bytes) return finish_placing(endpoint, upcalls);
+  marks_.wake_for_rest(endpoint);
   return Parsed::all;
 }
 
 // Also after unpark: payload_bytes and header are still there then.
-TcpFabric::Parsed TcpFabric::finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink) {
+Parsed Receiver::finish_placing(Endpoint& endpoint, Upcalls& upcalls) {
+  const EndpointId id = endpoint.own_id();
   Receive& state = *endpoint.receive;
   state.destination = nullptr;
   state.nowhere = {};
-  lower_mark(endpoint);
+  marks_.lower(endpoint);
   std::vector<std::byte> header = std::move(
       state.header);  // moved out: the sink may close the endpoint
-  ++upcalls_;
-  const Verdict verdict = sink.on_placed(id, header, state.payload_bytes);
-  if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+  ++upcalls.made;
+  const Verdict verdict = upcalls.sink.on_placed(id, header, state.payload_bytes);
+  if (endpoint.is_gone(id)) return Parsed::gone;
   if (verdict == Verdict::taken) return Parsed::all;
   state.header = std::move(header);
   state.placed_parked = true;
@@ -327,75 +332,49 @@ TcpFabric::Parsed TcpFabric::finish_direct(Endpoint& endpoint, EndpointId id, Si
   return Parsed::parked;
 }
 
-void TcpFabric::divert(EndpointId id) {
-  Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->receive == nullptr ||
-      endpoint->receive->destination == nullptr)
-    return;
-  Receive& state = *endpoint->receive;
+void Receiver::divert(Endpoint& endpoint) {
+  if (endpoint.receive == nullptr || endpoint.receive->destination == nullptr) return;
+  Receive& state = *endpoint.receive;
   state.nowhere.resize(state.payload_bytes);
   state.destination = state.nowhere.data();
 }
 
-void TcpFabric::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes,
-                             bool greeting) {
-  Receive& state = receive_state(endpoint);
-  state.partial_need = 0;
-  if (!greeting && bytes >= prefix_bytes) {
-    const Prefix prefix = decode_prefix(data);  // parse found it plausible
-    const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes
-                                       ? prefix.payload_bytes
-                                       : 0;  // a long one is placed elsewhere
-    state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
-  }
-  state.partial = std::make_unique_for_overwrite<std::byte[]>(
-      state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
-  state.partial_have = static_cast<uint32_t>(bytes);
-  std::memcpy(state.partial.get(), data, bytes);
+void Receiver::unpark(EndpointId id) {
+  unparked_.push_back(id);
+  endpoints_.leave_work();
 }
 
-void TcpFabric::keep_backlog(Endpoint& endpoint, Bytes first, Bytes second) {
-  Receive& state = receive_state(endpoint);
-  state.backlog.assign(first.begin(), first.end());
-  state.backlog.insert(state.backlog.end(), second.begin(), second.end());
-  state.backlog_done = 0;
+void Receiver::run_unparked(Upcalls& upcalls) {
+  std::vector<EndpointId> unparked;
+  unparked.swap(unparked_);
+  for (const EndpointId id : unparked) resume(id, upcalls);
 }
 
-void TcpFabric::unpark(EndpointId id) {
-  ready_.push_back(id);
-  if (dispatching_) return;  // the end of dispatch looks
-  work_pending_.store(true, std::memory_order_seq_cst);
-  if (polling_.load(std::memory_order_seq_cst)) wake();
-}
-
-int TcpFabric::resume(EndpointId id, Sink& sink) {
+void Receiver::resume(EndpointId id, Upcalls& upcalls) {
   Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->receive == nullptr || !endpoint->receive->parked)
-    return 0;  // closed, or unparked twice
-  const int before = upcalls_;
+  if (endpoint == nullptr || endpoint->state != State::open || !endpoint->is_parked())
+    return;  // closed, or unparked twice
   Receive& state = *endpoint->receive;
   state.parked = false;
-  if (state.placed_parked) {
-    state.placed_parked = false;
-    if (finish_direct(*endpoint, id, sink) != Parsed::all) return upcalls_ - before;
-  }
-  std::vector<std::byte> backlog = std::move(
-      state.backlog);  // moved out: the sink may close the endpoint
-  state.backlog.clear();
+  if (std::exchange(state.placed_parked, false) &&
+      finish_placing(*endpoint, upcalls) != Parsed::all)
+    return;
+  // Moved out: the sink may close the endpoint.
+  std::vector<std::byte> backlog = std::exchange(state.backlog, {});
   const uint64_t done = state.backlog_done;
   uint64_t consumed = 0;
-  const Parsed parsed = parse(*endpoint, id, backlog.data() + done, backlog.size() - done,
-                              &consumed, sink);
-  if (parsed == Parsed::gone) return upcalls_ - before;
+  const Parsed parsed = parse(*endpoint, id, Bytes(backlog).subspan(done), &consumed, upcalls);
+  if (parsed == Parsed::gone) return;
   if (parsed == Parsed::parked) {
     state.backlog = std::move(backlog);
     state.backlog_done = done + consumed;
-    return upcalls_ - before;
+    return;
   }
   if (state.idle()) endpoint->receive.reset();
   if (!endpoint->registered || (endpoint->interest & EPOLLIN) == 0)
-    set_interest(*endpoint, id, endpoint->interest | EPOLLIN);
-  return upcalls_ - before;
+    endpoints_.set_interest(*endpoint, endpoint->interest | EPOLLIN);
 }
+
+uint64_t Receiver::heap_bytes() const { return buffer_bytes + vector_bytes(unparked_); }
 
 }  // namespace skerry::fabric::tcp

@@ -1,5 +1,5 @@
-// From send to the socket: with one sendmsg when nothing waits, otherwise through the endpoint's
-// output. Issue side only.
+#include "fabric/tcp/send.hpp"
+
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,14 +9,21 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/tcp/tcp_fabric.hpp"
+#include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::tcp {
 namespace {
 
 // Room for a batch, or for the longest message that is copied.
-constexpr uint64_t owned_bytes = output_buffer_bytes;
+constexpr uint64_t owned_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;
+// Output held back by `more` is written out from this size on.
+constexpr uint64_t batch_bytes = 64 * 1024;
 static_assert(owned_bytes >= batch_bytes);
+// Unsent output from which on send answers would_block.
+constexpr uint64_t output_limit_bytes = 256 * 1024;
+// Answers to messages that arrived together travel together, in one system call instead of many,
+// but at most about this much: the peer goes on while we work on the rest. Some 70 short answers.
+constexpr uint64_t gather_bytes = 4 * 1024;
 constexpr size_t spare_buffers_kept = 4;
 constexpr size_t parts_at_once = 64;
 // The send buffer of a near connection that sends long payloads. The kernel would let it grow to
@@ -50,7 +57,7 @@ uint32_t round_trip_us(int fd) {
 
 }  // namespace
 
-Output& TcpFabric::output_state(Endpoint& endpoint) {
+Output& Sender::output_of(Endpoint& endpoint) {
   if (endpoint.output == nullptr)
     endpoint.output = spare_output_ != nullptr ? std::move(spare_output_)
                                                : std::make_unique<Output>();
@@ -59,7 +66,7 @@ Output& TcpFabric::output_state(Endpoint& endpoint) {
 
 // Copies the three parts behind each other to the end of the output; together they are at most
 // owned_bytes.
-void TcpFabric::append_bytes(Output& output, Bytes first, Bytes second, Bytes third) {
+void Sender::append(Output& output, Bytes first, Bytes second, Bytes third) {
   const uint64_t bytes = first.size() + second.size() + third.size();
   Segment* last = output.first < output.segments.size() ? &output.segments.back() : nullptr;
   if (last == nullptr || last->owned == nullptr || last->capacity - last->bytes < bytes) {
@@ -85,14 +92,24 @@ void TcpFabric::append_bytes(Output& output, Bytes first, Bytes second, Bytes th
   output.bytes += bytes;
 }
 
-SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie) {
-  Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
+void Sender::refer(Output& output, Bytes part, uint64_t cookie, bool last) {
+  Segment segment;
+  segment.data = part.data();
+  segment.bytes = part.size();
+  segment.cookie = cookie;
+  segment.last = last;
+  output.segments.push_back(std::move(segment));
+  output.bytes += part.size();
+}
+
+SendResult Sender::send(Endpoint& endpoint, Bytes header, Bytes payload, bool more,
+                        uint64_t cookie) {
+  if (endpoint.send_error != 0) return SendResult::closed;
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
                 "a message header has 1..512 bytes");
-  switch (endpoint->state) {
+  switch (endpoint.state) {
     case State::open: break;
-    case State::connecting:  // send_greeting sends it along
+    case State::connecting:  // the greeting takes it along
     case State::awaiting_reply: more = true; break;
     case State::greeting:
     case State::asking: return SendResult::closed;  // a request is not an endpoint
@@ -100,24 +117,24 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   const uint64_t prefix = encode_prefix(header.size(), payload.size());
   const Bytes prefix_part = std::as_bytes(std::span(&prefix, 1));
   const bool by_reference = payload.size() > inline_payload_bytes;
-  Output* output = endpoint->output.get();
-  if (id == delivering_ && more_follows_ && !more &&
+  Output* output = endpoint.output.get();
+  if (endpoint.own_id() == delivering_ && more_follows_ && !more &&
       (output == nullptr ? 0 : output->bytes) + header.size() + payload.size() < gather_bytes)
     more = gathered_ = true;
 
   uint64_t written = 0;
-  const bool is_open = endpoint->state == State::open;
+  const bool is_open = endpoint.state == State::open;
   const bool direct = output == nullptr && is_open && (!more || by_reference);
   if (direct) {
     iovec parts[3] = {{const_cast<std::byte*>(prefix_part.data()), prefix_part.size()},
                       {const_cast<std::byte*>(header.data()), header.size()},
                       {const_cast<std::byte*>(payload.data()), payload.size()}};
-    const int64_t n = write_parts(endpoint->fd, parts, payload.empty() ? 2 : 3);
-    if (n < 0 && !would_block(errno)) return send_failed(*endpoint, errno);
+    const int64_t n = write_parts(endpoint.fd, parts, payload.empty() ? 2 : 3);
+    if (n < 0 && !would_block(errno)) return failed(endpoint, errno);
     written = n < 0 ? 0 : static_cast<uint64_t>(n);
     bytes_sent_ += written;
     if (written == prefix_bytes + header.size() + payload.size()) {
-      if (by_reference) defer({Deferred::Kind::sent, id, cookie, CloseReason::by_us, {}});
+      if (by_reference) endpoints_.defer_sent(endpoint.own_id(), cookie);
       return SendResult::accepted;
     }
   } else if (output != nullptr && (output->blocked || !is_open) &&
@@ -126,7 +143,7 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
     return SendResult::would_block;
   }
 
-  output = &output_state(*endpoint);
+  output = &output_of(endpoint);
   auto rest = [&](Bytes part) {  // what the direct write left of it
     const uint64_t skip = std::min<uint64_t>(written, part.size());
     written -= skip;
@@ -135,78 +152,62 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   const Bytes prefix_rest = rest(prefix_part), header_rest = rest(header),
               payload_rest = rest(payload);
   if (by_reference) {
-    if (!prefix_rest.empty() || !header_rest.empty())
-      append_bytes(*output, prefix_rest, header_rest, {});
-    Segment segment;
-    segment.data = payload_rest.data();
-    segment.bytes = payload_rest.size();
-    segment.cookie = cookie;
-    output->segments.push_back(std::move(segment));
-    output->bytes += payload_rest.size();
+    if (!prefix_rest.empty() || !header_rest.empty()) append(*output, prefix_rest, header_rest, {});
+    refer(*output, payload_rest, cookie, true);
   } else {
-    append_bytes(*output, prefix_rest, header_rest, payload_rest);
+    append(*output, prefix_rest, header_rest, payload_rest);
   }
   if (output->blocked) return SendResult::accepted;
   if (direct) {
-    output_blocked(*endpoint, id);  // the socket just told us that it is full
+    blocked(endpoint);  // the socket just told us that it is full
     return SendResult::accepted;
   }
   if (!is_open || (more && !by_reference && output->bytes < batch_bytes))
     return SendResult::accepted;
-  return write_output(*endpoint, id);
+  return write_output(endpoint);
 }
 
-SendResult TcpFabric::send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts,
-                                    uint64_t cookie) {
-  Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
+SendResult Sender::send_gathered(Endpoint& endpoint, Bytes header, std::span<const Bytes> parts,
+                                 uint64_t cookie) {
+  if (endpoint.send_error != 0) return SendResult::closed;
   const uint64_t payload_bytes = total_bytes(parts);
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
                 "a message header has 1..512 bytes");
   SKERRY_ASSERT(payload_bytes > inline_payload_bytes,
                 "short payloads are copied: pack them and use send");
-  switch (endpoint->state) {
+  switch (endpoint.state) {
     case State::open: break;
     case State::connecting:
     case State::awaiting_reply:
-      output_state(*endpoint).writable_wanted = true;
+      output_of(endpoint).writable_wanted = true;
       return SendResult::would_block;
     case State::greeting:
     case State::asking: return SendResult::closed;
   }
-  Output& output = output_state(*endpoint);
+  Output& output = output_of(endpoint);
   if (output.blocked && output.bytes >= output_limit_bytes) {
     output.writable_wanted = true;
     return SendResult::would_block;
   }
   const uint64_t prefix = encode_prefix(header.size(), payload_bytes);
-  append_bytes(output, std::as_bytes(std::span(&prefix, 1)), header, {});
+  append(output, std::as_bytes(std::span(&prefix, 1)), header, {});
   for (const Bytes& part : parts) {
-    if (part.empty()) continue;
-    Segment segment;
-    segment.data = part.data();
-    segment.bytes = part.size();
-    segment.cookie = cookie;
-    segment.last = false;
-    output.segments.push_back(std::move(segment));
+    if (!part.empty()) refer(output, part, cookie, false);
   }
   output.segments.back().last = true;
-  output.bytes += payload_bytes;
-  return output.blocked ? SendResult::accepted : write_output(*endpoint, id);
+  return output.blocked ? SendResult::accepted : write_output(endpoint);
 }
 
-SendResult TcpFabric::flush(EndpointId id) {
-  Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
-  if (endpoint->state == State::connecting) connect_at_once(*endpoint, id);
-  if (endpoint->state != State::open || endpoint->output == nullptr || endpoint->output->blocked)
+SendResult Sender::flush(Endpoint& endpoint) {
+  if (endpoint.send_error != 0) return SendResult::closed;
+  if (endpoint.state != State::open || endpoint.output == nullptr || endpoint.output->blocked)
     return SendResult::accepted;
-  return write_output(*endpoint, id);
+  return write_output(endpoint);
 }
 
-// Writes what there is. What the socket does not take waits for EPOLLOUT.
-SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
+SendResult Sender::write_output(Endpoint& endpoint) {
   Output& output = *endpoint.output;
+  const EndpointId id = endpoint.own_id();
   while (output.bytes != 0) {
     iovec parts[parts_at_once];
     size_t count = 0;
@@ -218,72 +219,103 @@ SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
       offered += output.segments[i].bytes - skip;
     }
     const int64_t n = write_parts(endpoint.fd, parts, count);
-    if (n < 0 && !would_block(errno)) return send_failed(endpoint, errno);
-    uint64_t taken = n < 0 ? 0 : static_cast<uint64_t>(n);
-    const bool
-        full = taken <
-               offered;  // a short write means a full socket: no second call only to hear EAGAIN
-    output.bytes -= taken;
-    bytes_sent_ += taken;
-    while (taken != 0) {
-      Segment& segment = output.segments[output.first];
-      const uint64_t step = std::min(taken, segment.bytes - output.first_done);
-      taken -= step;
-      output.first_done += step;
-      if (output.first_done < segment.bytes) break;
-      if (segment.owned == nullptr) {
-        if (segment.last) defer({Deferred::Kind::sent, id, segment.cookie, CloseReason::by_us, {}});
-      } else if (spare_buffers_.size() < spare_buffers_kept) {
-        spare_buffers_.push_back(std::move(segment.owned));
-      }
-      segment.owned.reset();
-      ++output.first;
-      output.first_done = 0;
-    }
+    if (n < 0 && !would_block(errno)) return failed(endpoint, errno);
+    const uint64_t taken = n < 0 ? 0 : static_cast<uint64_t>(n);
+    pass(output, taken, id);
     if (output.writable_wanted && output.bytes <= output_limit_bytes / 2) {
       output.writable_wanted = false;
-      defer({Deferred::Kind::writable, id, 0, CloseReason::by_us, {}});
+      endpoints_.defer_writable(id);
     }
-    if (full) {
-      if (output.first > 64) {  // a long-lived queue does not grow with what went through it
-        output.segments.erase(output.segments.begin(),
-                              output.segments.begin() + static_cast<std::ptrdiff_t>(output.first));
-        output.first = 0;
-      }
-      output_blocked(endpoint, id);
-      return SendResult::accepted;
+    if (taken == offered) continue;
+    // A short write means a full socket: no second call only to hear EAGAIN.
+    if (output.first > 64) {  // a long-lived queue does not grow with what went through it
+      output.segments.erase(output.segments.begin(),
+                            output.segments.begin() + static_cast<std::ptrdiff_t>(output.first));
+      output.first = 0;
     }
+    blocked(endpoint);
+    return SendResult::accepted;
   }
-  output_drained(endpoint, id);
+  drained(endpoint);
   return SendResult::accepted;
+}
+
+// The socket took so many bytes.
+void Sender::pass(Output& output, uint64_t taken, EndpointId id) {
+  output.bytes -= taken;
+  bytes_sent_ += taken;
+  while (taken != 0) {
+    Segment& segment = output.segments[output.first];
+    const uint64_t step = std::min(taken, segment.bytes - output.first_done);
+    taken -= step;
+    output.first_done += step;
+    if (output.first_done < segment.bytes) break;
+    if (segment.owned == nullptr) {
+      if (segment.last) endpoints_.defer_sent(id, segment.cookie);
+    } else if (spare_buffers_.size() < spare_buffers_kept) {
+      spare_buffers_.push_back(std::move(segment.owned));
+    }
+    segment.owned.reset();
+    ++output.first;
+    output.first_done = 0;
+  }
+}
+
+bool Sender::send_greeting(Endpoint& endpoint, Bytes greeting, bool more) {
+  if (::send(endpoint.fd, greeting.data(), greeting.size(),
+             MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)) !=
+      static_cast<ssize_t>(greeting.size()))
+    return false;
+  bytes_sent_ += greeting.size();
+  return true;
+}
+
+void Sender::append_greeting(Endpoint& endpoint, Bytes greeting) {
+  append(output_of(endpoint), greeting, {}, {});
+}
+
+void Sender::opened(Endpoint& endpoint) {
+  if (endpoint.output != nullptr && endpoint.output->bytes > 0 && !endpoint.output->blocked)
+    write_output(endpoint);  // sent after the greeting; an error shows when we read
+  if (endpoint.output == nullptr || !endpoint.output->writable_wanted || endpoint.output->blocked)
+    return;
+  endpoint.output->writable_wanted = false;  // a send came too early
+  if (endpoint.output->bytes == 0) drained(endpoint);
+  endpoints_.defer_writable(endpoint.own_id());
+}
+
+void Sender::end_delivery(Endpoint& endpoint, bool is_gone) {
+  delivering_ = no_endpoint;
+  if (std::exchange(gathered_, false) && !is_gone) (void)flush(endpoint);
+}
+
+void Sender::before_close(EndpointId id) {
+  if (id != delivering_ || !gathered_) return;
+  if (Endpoint* const endpoint = endpoints_.find(id)) (void)flush(*endpoint);
 }
 
 // Asked whenever the socket is full in the middle of a long payload, until the answer is yes: a
 // busy host can make the first round trips seem long.
-void TcpFabric::bound_send_buffer(Endpoint& endpoint) {
-  if (endpoint.send_bounded || options_.socket_buffer_bytes != 0 ||
-      round_trip_us(endpoint.fd) > near_round_trip_us)
+void Sender::bound_send_buffer(Endpoint& endpoint) {
+  if (endpoint.send_bounded || !bounds_buffers_ || round_trip_us(endpoint.fd) > near_round_trip_us)
     return;
   endpoint.send_bounded = true;
   const int bytes = near_send_buffer_bytes / 2;  // the kernel doubles it for its own overhead
   setsockopt(endpoint.fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
-void TcpFabric::output_blocked(Endpoint& endpoint, EndpointId id) {
-  const Output& output = *endpoint.output;
+void Sender::blocked(Endpoint& endpoint) {
+  Output& output = *endpoint.output;
   if (output.segments[output.first].owned == nullptr) bound_send_buffer(endpoint);
-  endpoint.output->blocked = true;
+  output.blocked = true;
   endpoint.output_pending.store(true, std::memory_order_relaxed);
-  // Left the set (parked, and the peer hung up): resume puts it back with these events.
-  if (endpoint.registered) set_interest(endpoint, id, endpoint.interest | EPOLLOUT);
-  else endpoint.interest |= EPOLLOUT;
+  endpoints_.set_output_interest(endpoint, true);
 }
 
-void TcpFabric::output_drained(Endpoint& endpoint, EndpointId id) {
+void Sender::drained(Endpoint& endpoint) {
   if (endpoint.output->blocked) {
     endpoint.output_pending.store(false, std::memory_order_relaxed);
-    if (endpoint.registered) set_interest(endpoint, id, endpoint.interest & ~uint32_t{EPOLLOUT});
-    else endpoint.interest &= ~uint32_t{EPOLLOUT};
+    endpoints_.set_output_interest(endpoint, false);
   }
   std::unique_ptr<Output> output = std::move(endpoint.output);
   if (spare_output_ != nullptr) return;
@@ -296,7 +328,7 @@ void TcpFabric::output_drained(Endpoint& endpoint, EndpointId id) {
 
 // The peer may have said something before it went: the receive side reads that first, finds the end
 // behind it and reports it.
-SendResult TcpFabric::send_failed(Endpoint& endpoint, int error_number) {
+SendResult Sender::failed(Endpoint& endpoint, int error_number) {
   endpoint.send_error = error_number;
   endpoint.output.reset();
   endpoint.output_pending.store(false, std::memory_order_relaxed);
@@ -304,9 +336,8 @@ SendResult TcpFabric::send_failed(Endpoint& endpoint, int error_number) {
   return SendResult::closed;
 }
 
-uint64_t TcpFabric::unsent_bytes(EndpointId id) const {
-  const Endpoint* endpoint = endpoints_.find(id);
-  return endpoint == nullptr || endpoint->output == nullptr ? 0 : endpoint->output->bytes;
+uint64_t Sender::heap_bytes() const {
+  return spare_buffers_.size() * owned_bytes + (spare_output_ ? held_bytes(*spare_output_) : 0);
 }
 
 }  // namespace skerry::fabric::tcp

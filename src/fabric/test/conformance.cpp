@@ -19,12 +19,10 @@ std::vector<std::byte> payload_of(const Side& side, uint64_t bytes, uint32_t see
 }
 
 TEST_P(Conformance, ConnectCarriesHelloAndReply) {
-  auto target = server();
-  auto client = side();
+  begin();
   target->reply = "reply of at most forty-six bytes, this has all";
   ASSERT_EQ(target->reply.size(), max_hello_bytes);
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  join();
   EXPECT_EQ(target->hellos.at(0), "hello");
   EXPECT_EQ(client->replies.at(0), target->reply);
   EXPECT_EQ(client->connected.at(0), near);
@@ -33,12 +31,10 @@ TEST_P(Conformance, ConnectCarriesHelloAndReply) {
 }
 
 TEST_P(Conformance, EmptyHelloAndReply) {
-  auto target = server();
-  auto client = side();
+  begin();
   target->reply.clear();
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, {}, &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->connected.empty(); }));
   EXPECT_EQ(target->hellos.at(0), "");
   EXPECT_EQ(client->replies.at(0), "");
 }
@@ -46,51 +42,47 @@ TEST_P(Conformance, EmptyHelloAndReply) {
 // The account of memory: an endpoint costs something at either end while it is open, less once what
 // it carried is gone, and nothing when it is closed.
 TEST_P(Conformance, EndpointsAreAccountedFor) {
-  auto target = server();
-  auto client = side();
+  begin();
   const auto bytes_of = [](const Side& one) { return one.fabric->memory().endpoint_bytes; };
-  std::vector<EndpointId> near(8), far(8);
-  join(*client, *target, &near[0],
-       &far[0]);  // what is made with the first and stays is not counted below
-  client->fabric->close(near[0]);
-  target->fabric->close(far[0]);
+  std::vector<EndpointId> nears(8), fars(8);
+  join(*client, *target, &nears[0],
+       &fars[0]);  // what is made with the first and stays is not counted below
+  client->fabric->close(nears[0]);
+  target->fabric->close(fars[0]);
   const uint64_t near_before = bytes_of(*client), far_before = bytes_of(*target);
   EXPECT_GT(client->fabric->memory().fixed_bytes, 0u);
-  for (size_t i = 0; i < near.size(); ++i) join(*client, *target, &near[i], &far[i]);
+  for (size_t i = 0; i < nears.size(); ++i) join(*client, *target, &nears[i], &fars[i]);
   const uint64_t near_open = bytes_of(*client), far_open = bytes_of(*target);
   EXPECT_GE(near_open, near_before + 8 * 64);
   EXPECT_GE(far_open, far_before + 8 * 64);
   // Held back until flush: the bytes are ours meanwhile.
   const auto held = payload_of(*client, 1000, 1);
-  ASSERT_EQ(send(*client, near[0], "header", held, true), SendResult::accepted);
+  ASSERT_EQ(send(*client, nears[0], "header", held, true), SendResult::accepted);
   EXPECT_GE(bytes_of(*client), near_open + held.size());
-  ASSERT_EQ(client->fabric->flush(near[0]), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
-  ASSERT_TRUE(run_until({client.get(), target.get()},
-                        [&] { return bytes_of(*client) <= near_open + 512; }));  // less the payload
+  ASSERT_EQ(client->fabric->flush(nears[0]), SendResult::accepted);
+  ASSERT_TRUE(until([&] { return target->message_count == 1; }));
+  ASSERT_TRUE(until([&] { return bytes_of(*client) <= near_open + 512; }));  // less the payload
   std::printf("%s: %llu bytes an idle endpoint that connected, %llu one that was accepted\n",
               std::string(client->fabric->name()).c_str(),
               static_cast<unsigned long long>((near_open - near_before) / 8),
               static_cast<unsigned long long>((far_open - far_before) / 8));
-  for (size_t i = 0; i < near.size(); ++i) {
-    client->fabric->close(near[i]);
-    target->fabric->close(far[i]);
+  for (size_t i = 0; i < nears.size(); ++i) {
+    client->fabric->close(nears[i]);
+    target->fabric->close(fars[i]);
   }
   // The tables of containers may stay as large as they grew.
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+  ASSERT_TRUE(until([&] {
     return bytes_of(*client) <= near_before + 512 && bytes_of(*target) <= far_before + 512;
   }));
 }
 
 TEST_P(Conformance, RejectIsRefused) {
-  auto target = server();
-  auto client = side();
+  begin();
   target->accept_requests = false;
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->requests.empty(); }));
+  ASSERT_TRUE(until([&] { return !target->requests.empty(); }));
   target->fabric->reject(target->requests[0]);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->reasons[0], CloseReason::refused) << client->details[0];
   EXPECT_TRUE(client->connected.empty());
   // A rejected request is gone: a late accept finds nobody.
@@ -100,17 +92,15 @@ TEST_P(Conformance, RejectIsRefused) {
 }
 
 TEST_P(Conformance, AcceptMayComeLater) {
-  auto target = server();
-  auto client = side();
+  begin();
   target->accept_requests = false;
-  EndpointId near, far;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->requests.empty(); }));
+  ASSERT_TRUE(until([&] { return !target->requests.empty(); }));
   const bool early = client->fabric->capabilities().early_messages;
   EXPECT_EQ(send(*client, near, "early"), early ? SendResult::accepted : SendResult::would_block);
   ASSERT_TRUE(target->fabric->accept(target->requests[0], as_bytes("yes"), &far).ok());
   EXPECT_EQ(send(*target, far, "first"), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+  ASSERT_TRUE(until([&] {
     return client->message_count == 1 &&
            (early ? target->message_count == 1 : client->writable == 1);
   }));
@@ -121,57 +111,46 @@ TEST_P(Conformance, AcceptMayComeLater) {
 TEST_P(Conformance, AHeldRequestIsTold) {
   Options options;
   options.connect_timeout_ns = 200'000'000;
-  auto client = side(options);
-  auto target = server(options);
+  client = side(options);
+  target = server(options);
   target->accept_requests = false;
-  EndpointId near, far = no_endpoint;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return target->requests.size() == 1; }));
+  ASSERT_TRUE(until([&] { return target->requests.size() == 1; }));
   target->fabric->hold(target->requests[0]);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->held.size() == 1; }));
+  ASSERT_TRUE(until([&] { return client->held.size() == 1; }));
   EXPECT_EQ(client->held[0], near);
   // A fabric that can tell only by refusing has done so: the peer comes again.
-  if (run_until(
-          {client.get(), target.get()},
-          [&] {
-            return !client->closed.empty() ||
-                   target->fabric->accept(target->requests[0], as_bytes("at last"), &far).ok();
-          }) &&
+  if (until([&] {
+        return !client->closed.empty() ||
+               target->fabric->accept(target->requests[0], as_bytes("at last"), &far).ok();
+      }) &&
       !client->closed.empty()) {
     ASSERT_TRUE(client->fabric->connect(address, as_bytes("again"), &near).ok());
-    ASSERT_TRUE(
-        run_until({client.get(), target.get()}, [&] { return target->requests.size() == 2; }));
+    ASSERT_TRUE(until([&] { return target->requests.size() == 2; }));
     ASSERT_TRUE(target->fabric->accept(target->requests[1], as_bytes("at last"), &far).ok());
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->connected.empty(); }));
   EXPECT_EQ(client->replies.back(), "at last");
   EXPECT_EQ(target->fabric->traffic().unauthenticated.all(), 0u);
   ASSERT_EQ(send(*client, near, "message"), SendResult::accepted);
-  EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+  EXPECT_TRUE(until([&] { return target->message_count == 1; }));
 }
 
 // Late: it is told to come back after it was held.
 TEST_P(Conformance, AHeldRequestThatIsRejectedWasToldBefore) {
-  auto client = side();
-  auto target = server();
+  begin();
   target->accept_requests = false;
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return target->requests.size() == 1; }));
+  ASSERT_TRUE(until([&] { return target->requests.size() == 1; }));
   target->fabric->hold(target->requests[0]);
   target->fabric->reject(target->requests[0]);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->closed.size() == 1; }));
+  ASSERT_TRUE(until([&] { return client->closed.size() == 1; }));
   EXPECT_EQ(client->held.size(), 1u);
 }
 
 TEST_P(Conformance, NobodyListens) {
-  auto client = side();
-  {
-    auto target = server();
-  }
-  EndpointId near;
+  client = side();
+  { const auto gone = server(); }
   if (!client->fabric->connect(address, as_bytes("hello"), &near).ok())
     return;  // told at once: fine
   ASSERT_TRUE(run_until({client.get()}, [&] { return !client->closed.empty(); }));
@@ -183,17 +162,13 @@ TEST_P(Conformance, NobodyListens) {
 }
 
 TEST_P(Conformance, BadAddressIsAnError) {
-  auto client = side();
-  EndpointId near;
+  client = side();
   EXPECT_EQ(client->fabric->connect(as_bytes("nonsense"), {}, &near).code(), Code::invalid);
   EXPECT_EQ(client->fabric->connect({}, {}, &near).code(), Code::invalid);
 }
 
 TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   uint32_t seed = 7;
   const std::vector<std::byte> source = payload_of(*client, inline_payload_bytes, 1);
   const int count = 3000;
@@ -212,14 +187,11 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
     if (result == SendResult::accepted) {
       ++i;
     } else {
-      const int writable = client->writable;
-      ASSERT_TRUE(
-          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(until_writable());
     }
   }
   EXPECT_EQ(client->fabric->flush(near), SendResult::accepted);
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return target->messages.size() == count; }));
+  ASSERT_TRUE(until([&] { return target->messages.size() == count; }));
   for (int i = 0; i < count; ++i) {
     ASSERT_EQ(target->messages[i].header.size(), headers[i]) << i;
     const size_t bytes = std::min(payloads[i], source.size() - i);
@@ -228,15 +200,11 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
                            source.begin() + i))
         << i;
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()},
-                        [&] { return client->fabric->unsent_bytes(near) == 0; }));
+  ASSERT_TRUE(until([&] { return client->fabric->unsent_bytes(near) == 0; }));
 }
 
 TEST_P(Conformance, LongPayloadsArePlacedBetweenShortOnes) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   const std::vector<std::byte> payload = payload_of(*client, 3'000'001, 2);
   const bool direct = payload.size() > inline_payload_bytes;
   int taken = 0;
@@ -244,16 +212,13 @@ TEST_P(Conformance, LongPayloadsArePlacedBetweenShortOnes) {
     for (std::string_view header : {"short", "long"}) {
       const Bytes bytes = header == "long" ? Bytes(payload) : as_bytes("abc");
       while (send(*client, near, header, bytes, false, 100 + i) == SendResult::would_block) {
-        const int writable = client->writable;
-        ASSERT_TRUE(
-            run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+        ASSERT_TRUE(until_writable());
       }
       ++taken;
     }
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
-    return target->message_count == 12 && (!direct || client->sent.size() == 6);
-  }));
+  ASSERT_TRUE(
+      until([&] { return target->message_count == 12 && (!direct || client->sent.size() == 6); }));
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "short" : "long");
     if (i % 2 == 1) {
@@ -267,11 +232,9 @@ TEST_P(Conformance, LongPayloadsArePlacedBetweenShortOnes) {
 }
 
 TEST_P(Conformance, GatheredPayloadsArePlacedAsOne) {
-  auto target = server();
-  auto client = side();
+  begin();
   if (!client->fabric->capabilities().gather) return;
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  join();
   const std::vector<std::byte> source = payload_of(*client, 2'000'000, 5);
   std::vector<Bytes> parts;
   std::vector<std::byte> joined;
@@ -282,18 +245,13 @@ TEST_P(Conformance, GatheredPayloadsArePlacedAsOne) {
   for (int i = 0; i < 5; ++i) {
     while (client->fabric->send_gathered(near, as_bytes("parts"), parts, 7 + i) ==
            SendResult::would_block) {
-      const int writable = client->writable;
-      ASSERT_TRUE(
-          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(until_writable());
     }
     while (send(*client, near, "between", as_bytes("abc")) == SendResult::would_block) {
-      const int writable = client->writable;
-      ASSERT_TRUE(
-          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(until_writable());
     }
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()},
-                        [&] { return target->message_count == 10 && client->sent.size() == 5; }));
+  ASSERT_TRUE(until([&] { return target->message_count == 10 && client->sent.size() == 5; }));
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "parts" : "between");
     if (i % 2 == 0) {
@@ -304,31 +262,25 @@ TEST_P(Conformance, GatheredPayloadsArePlacedAsOne) {
 }
 
 TEST_P(Conformance, RefusedDirectPlacementCloses) {
-  auto target = server();
-  auto client = side();
+  begin();
   if (client->fabric->capabilities().max_payload_bytes <= inline_payload_bytes) return;
   target->refuse_direct = true;
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  join();
   const std::vector<std::byte> payload = pattern(inline_payload_bytes + 1, 3);
   send(*client, near, "long", payload, false, 1);
-  ASSERT_TRUE(run_until({client.get(), target.get()},
-                        [&] { return !target->closed.empty() && !client->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !target->closed.empty() && !client->closed.empty(); }));
   EXPECT_EQ(target->reasons[0], CloseReason::protocol_error);
 }
 
 TEST_P(Conformance, ParkedMessageComesAgainAndNothingOvertakesIt) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   const std::vector<std::byte> payload = payload_of(*client, 200'000, 4);
   target->parks_left = 1;
   for (int i = 0; i < 5; ++i) send(*client, near, concat("m", i), as_bytes("x"), true);
   send(*client, near, "m5", payload, false, 9);
   // A fabric with little room takes the last one when the others have been read.
   bool all_sent = send(*client, near, "m6") == SendResult::accepted;
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->parked == 1; }));
+  ASSERT_TRUE(until([&] { return target->parked == 1; }));
   for (int i = 0; i < 20; ++i) {
     client->step();
     target->step();
@@ -336,7 +288,7 @@ TEST_P(Conformance, ParkedMessageComesAgainAndNothingOvertakesIt) {
   EXPECT_EQ(target->message_count, 0u);
   // From now on every message is parked once, the one placed directly as well.
   target->park_alternately = true;
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+  ASSERT_TRUE(until([&] {
     target->fabric->unpark(far);
     if (!all_sent) all_sent = send(*client, near, "m6") == SendResult::accepted;
     return target->message_count == 7;
@@ -347,8 +299,7 @@ TEST_P(Conformance, ParkedMessageComesAgainAndNothingOvertakesIt) {
 }
 
 TEST_P(Conformance, ParkedEndpointDoesNotHoldUpOthers) {
-  auto target = server();
-  auto client = side();
+  begin();
   EndpointId near1, far1, near2, far2;
   join(*client, *target, &near1, &far1);
   join(*client, *target, &near2, &far2);
@@ -357,36 +308,28 @@ TEST_P(Conformance, ParkedEndpointDoesNotHoldUpOthers) {
     send(*client, near1, "one");
     send(*client, near2, "two");
   }
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return target->message_count == 100; }));
+  ASSERT_TRUE(until([&] { return target->message_count == 100; }));
   target->hook = nullptr;
   target->fabric->unpark(far1);
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return target->message_count == 200; }));
+  ASSERT_TRUE(until([&] { return target->message_count == 200; }));
   EXPECT_EQ(target->messages[99].header, "two");
   EXPECT_EQ(target->messages[100].header, "one");
 }
 
 TEST_P(Conformance, ParkedThenClosedByPeerStillDelivers) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   target->parks_left = 1;
   send(*client, near, "last words");
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->parked == 1; }));
+  ASSERT_TRUE(until([&] { return target->parked == 1; }));
   client->fabric->close(near);
   for (int i = 0; i < 10; ++i) target->step();
   target->fabric->unpark(far);
-  ASSERT_TRUE(run_until({target.get()}, [&] { return !target->closed.empty(); }));
+  ASSERT_TRUE(target_until([&] { return !target->closed.empty(); }));
   EXPECT_EQ(target->message_count, 1u);
 }
 
 TEST_P(Conformance, WouldBlockThenWritable) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   const std::vector<std::byte> payload = payload_of(*client, 32 * 1024, 5);
   uint64_t accepted = 0;
   // Nobody receives: sooner or later it must be enough, and what was answered would_block must not
@@ -395,24 +338,20 @@ TEST_P(Conformance, WouldBlockThenWritable) {
     ++accepted;
     ASSERT_LT(accepted, 100'000u);
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable == 1; }));
+  ASSERT_TRUE(until([&] { return client->writable == 1; }));
   EXPECT_EQ(send(*client, near, "y", payload), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()},
-                        [&] { return target->message_count == accepted + 1; }));
+  ASSERT_TRUE(until([&] { return target->message_count == accepted + 1; }));
   EXPECT_EQ(client->writable, 1);
   EXPECT_EQ(target->messages.back().header, "y");
 }
 
 TEST_P(Conformance, BothFloodEachOther) {
   // Neither side may wait for the other with its own input unread.
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   const std::vector<std::byte> payload = payload_of(*client, 20'000, 6);
   const uint64_t count = 500;
   uint64_t forth = 0, back = 0;
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+  ASSERT_TRUE(until([&] {
     while (forth < count && send(*client, near, "f", payload) == SendResult::accepted) ++forth;
     while (back < count && send(*target, far, "b", payload) == SendResult::accepted) ++back;
     return client->message_count == count && target->message_count == count;
@@ -420,13 +359,10 @@ TEST_P(Conformance, BothFloodEachOther) {
 }
 
 TEST_P(Conformance, CloseIsSeenByThePeer) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   client->fabric->close(near);
   EXPECT_EQ(client->fabric->traffic().endpoints_open, 0u);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !target->closed.empty(); }));
   EXPECT_EQ(target->closed[0], far);
   EXPECT_EQ(target->reasons[0], CloseReason::by_peer) << target->details[0];
   EXPECT_TRUE(client->closed.empty());
@@ -434,43 +370,33 @@ TEST_P(Conformance, CloseIsSeenByThePeer) {
 }
 
 TEST_P(Conformance, FlushedMessagesArriveBeforeTheClose) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   for (int i = 0; i < 100; ++i) EXPECT_EQ(send(*client, near, "x", {}, true), SendResult::accepted);
   client->fabric->flush(near);
   ASSERT_TRUE(run_until({client.get()}, [&] { return client->fabric->unsent_bytes(near) == 0; }));
   client->fabric->close(near);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !target->closed.empty(); }));
   EXPECT_EQ(target->message_count, 100u);
 }
 
 TEST_P(Conformance, CloseWithQueuedDataReleasesEverything) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   const std::vector<std::byte> payload = payload_of(*client, 60'000, 7);
   while (send(*client, near, "x", payload) == SendResult::accepted) {
   }
   client->fabric->close(near);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !target->closed.empty(); }));
   EXPECT_TRUE(client->sent.empty());
   EXPECT_EQ(client->writable, 0);
   EndpointId again, far_again;  // and the fabric goes on
   join(*client, *target, &again, &far_again);
   EXPECT_EQ(send(*client, again, "hi"), SendResult::accepted);
   const uint64_t before = target->message_count;
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return target->message_count > before; }));
+  ASSERT_TRUE(until([&] { return target->message_count > before; }));
 }
 
 TEST_P(Conformance, CrossingCloses) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   client->fabric->close(near);
   target->fabric->close(far);
   for (int i = 0; i < 20; ++i) {
@@ -482,10 +408,7 @@ TEST_P(Conformance, CrossingCloses) {
 }
 
 TEST_P(Conformance, LateIdsFindNothing) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   client->fabric->close(near);
   EndpointId again, far_again;
   join(*client, *target, &again, &far_again);  // probably in the same slot
@@ -497,16 +420,13 @@ TEST_P(Conformance, LateIdsFindNothing) {
   client->fabric->unpark(near);
   client->step(0, near);
   EXPECT_EQ(send(*client, again, "x"), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+  ASSERT_TRUE(until([&] { return target->message_count == 1; }));
   EXPECT_EQ(send(*client, no_endpoint, "x"), SendResult::closed);
   EXPECT_EQ(send(*client, ~uint64_t{0}, "x"), SendResult::closed);
 }
 
 TEST_P(Conformance, CloseInsideAnUpcall) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   int delivered = 0;
   target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
     ++delivered;
@@ -518,28 +438,24 @@ TEST_P(Conformance, CloseInsideAnUpcall) {
   send(*client, near, "bye", as_bytes("now"), true);
   send(*client, near, "bye", as_bytes("now"), true);
   send(*client, near, "bye", as_bytes("now"), false);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
   EXPECT_EQ(delivered, 1);
   EXPECT_TRUE(target->closed.empty());
 }
 
 TEST_P(Conformance, AnswerInsideAnUpcall) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
     return target->fabric->send(endpoint, header, payload, false, 0) == SendResult::accepted;
   };
   for (uint64_t i = 1; i <= 200; ++i) {
     ASSERT_EQ(send(*client, near, "ping", as_bytes("12345678")), SendResult::accepted);
-    ASSERT_TRUE(
-        run_until({client.get(), target.get()}, [&] { return client->message_count == i; }));
+    ASSERT_TRUE(until([&] { return client->message_count == i; }));
   }
 }
 
 TEST_P(Conformance, WakeEndsAPollFromAnotherThread) {
-  auto target = server();
+  target = server();
   std::atomic<bool> stop{false};
   std::atomic<int> rounds{0};
   std::thread sleeper([&] {
@@ -559,21 +475,20 @@ TEST_P(Conformance, WakeEndsAPollFromAnotherThread) {
 }
 
 TEST_P(Conformance, PollReturnsAfterItsTimeout) {
-  auto target = server();
+  target = server();
   target->step();
   EXPECT_EQ(target->step(2'000'000), 0);
   EXPECT_EQ(target->step(200'000), 0);
 }
 
 TEST_P(Conformance, WatchedDescriptors) {
-  auto target = server();
+  target = server();
   const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ASSERT_TRUE(target->fabric->watch(fd, 77).ok());
   uint64_t value = 1;
   ASSERT_EQ(write(fd, &value, sizeof value), 8);
-  ASSERT_TRUE(run_until({target.get()}, [&] {
-    return target->watched.size() >= 2;
-  }));  // level triggered: again until read
+  ASSERT_TRUE(target_until(
+      [&] { return target->watched.size() >= 2; }));  // level triggered: again until read
   EXPECT_EQ(target->watched[0], 77u);
   target->watched_hook = [&](int readable) { ASSERT_EQ(read(readable, &value, sizeof value), 8); };
   target->step(1'000'000'000);
@@ -589,24 +504,24 @@ TEST_P(Conformance, WatchedDescriptors) {
 }
 
 TEST_P(Conformance, ManyEndpoints) {
-  auto target = server();
+  target = server();
   std::vector<std::unique_ptr<Side>> clients;
-  std::vector<EndpointId> near;
+  std::vector<EndpointId> nears;
   for (int i = 0; i < 4; ++i) clients.push_back(side());
   for (int i = 0; i < 100; ++i) {
     EndpointId id;
     ASSERT_TRUE(clients[i % 4]->fabric->connect(address, as_bytes(concat("h", i)), &id).ok());
-    near.push_back(id);
+    nears.push_back(id);
   }
   ASSERT_TRUE(run_until(
       {clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()}, [&] {
         size_t open = 0;
-        for (auto& client : clients) open += client->connected.size();
+        for (auto& one : clients) open += one->connected.size();
         return open == 100 && target->accepted.size() == 100;
       }));
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < 100; ++i)
-      ASSERT_EQ(send(*clients[i % 4], near[i], std::to_string(i), as_bytes(std::to_string(round))),
+      ASSERT_EQ(send(*clients[i % 4], nears[i], std::to_string(i), as_bytes(std::to_string(round))),
                 SendResult::accepted);
   }
   ASSERT_TRUE(run_until(
@@ -617,8 +532,8 @@ TEST_P(Conformance, ManyEndpoints) {
     EXPECT_EQ(text_of(message.payload), std::to_string(next[message.endpoint]++));
   EXPECT_EQ(next.size(), 100u);
   EXPECT_EQ(target->fabric->traffic().endpoints_open, 100u);
-  for (int i = 0; i < 100; i += 2) clients[i % 4]->fabric->close(near[i]);
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() == 50; }));
+  for (int i = 0; i < 100; i += 2) clients[i % 4]->fabric->close(nears[i]);
+  ASSERT_TRUE(target_until([&] { return target->closed.size() == 50; }));
 }
 
 TEST_P(Conformance, SeveralServersConnectToEachOther) {
@@ -643,8 +558,7 @@ TEST_P(Conformance, SeveralServersConnectToEachOther) {
 // A client and a sleeping server, a thread each: what ThreadSanitizer shall see. The client waits
 // with poll(only).
 TEST_P(Conformance, SleepingServerAnswersPollOnly) {
-  auto target = server();
-  auto client = side();
+  begin();
   std::atomic<bool> stop{false};
   target->keep_messages = false;
   std::vector<std::pair<EndpointId, std::vector<std::byte>>> unsent;
@@ -656,7 +570,6 @@ TEST_P(Conformance, SleepingServerAnswersPollOnly) {
   std::thread serving([&] {
     while (!stop.load()) target->step(-1);
   });
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
   while (client->connected.empty() && client->closed.empty()) client->step(100'000'000);
   ASSERT_TRUE(client->closed.empty());
@@ -680,10 +593,7 @@ TEST_P(Conformance, SleepingServerAnswersPollOnly) {
 }
 
 TEST_P(Conformance, PollOnlySeesTheEnd) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   std::thread closer([&] {
     target->fabric->close(far);
     target->step();
@@ -695,15 +605,13 @@ TEST_P(Conformance, PollOnlySeesTheEnd) {
 
 // Issue calls by one thread while another sleeps in poll: both owners at work on one fabric.
 TEST_P(Conformance, IssueBesidePoll) {
-  auto target = server();
-  auto client = side();
+  begin();
   target->keep_messages = false;
   client->keep_messages = false;
   std::atomic<bool> stop{false};
   std::thread serving([&] {
     while (!stop.load()) target->step(-1);
   });
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
   while (client->connected.empty()) client->step(100'000'000);
   std::mutex issue;
@@ -744,16 +652,13 @@ TEST_P(Conformance, IssueBesidePoll) {
   stop.store(true);
   target->fabric->wake();
   serving.join();
-  ASSERT_TRUE(run_until({target.get()}, [&] { return !target->closed.empty(); }));
+  ASSERT_TRUE(target_until([&] { return !target->closed.empty(); }));
   EXPECT_EQ(target->message_count, 200u);
 }
 
 TEST_P(Conformance, RmaPutAndGet) {
-  auto target = server();
-  auto client = side();
+  begin();
   const Capabilities& can = client->fabric->capabilities();
-  RemoteKey key;
-  uint64_t registration = 0;
   std::vector<std::byte> remote(300'000), local = pattern(300'000, 10), back(300'000);
   if (!can.rma) {
     EXPECT_EQ(
@@ -761,10 +666,8 @@ TEST_P(Conformance, RmaPutAndGet) {
         Code::unsupported);
     return;
   }
-  ASSERT_TRUE(
-      target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  expose(remote.data(), remote.size());
+  join();
   uint64_t cookie = 0;
   auto transfer = [&](bool put, uint64_t local_offset, uint64_t offset, uint64_t bytes) {
     ++cookie;
@@ -775,24 +678,19 @@ TEST_P(Conformance, RmaPutAndGet) {
                                        cookie);
     };
     while (begin() == SendResult::would_block) {
-      const int writable = client->writable;
-      ASSERT_TRUE(
-          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(until_writable());
     }
   };
   for (uint64_t bytes : {uint64_t{1}, uint64_t{8}, uint64_t{4096}, uint64_t{100'000}})
     transfer(true, bytes, 2 * bytes, bytes);
   if (!can.rma_ordered) {  // they overlap
-    ASSERT_TRUE(
-        run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 4; }));
+    ASSERT_TRUE(until([&] { return client->rma_done.size() == 4; }));
   }
   transfer(true, 0, 0, 300'000);
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 5; }));
+  ASSERT_TRUE(until([&] { return client->rma_done.size() == 5; }));
   EXPECT_TRUE(remote == local);  // remote done means visible there
   for (uint64_t i = 0; i < 300; ++i) transfer(false, i * 1000, i * 1000, 1000);
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 305; }));
+  ASSERT_TRUE(until([&] { return client->rma_done.size() == 305; }));
   EXPECT_TRUE(back == local);
   std::sort(client->rma_done.begin(), client->rma_done.end());
   for (uint64_t i = 0; i < 305; ++i) EXPECT_EQ(client->rma_done[i], i + 1);
@@ -801,22 +699,17 @@ TEST_P(Conformance, RmaPutAndGet) {
 }
 
 TEST_P(Conformance, RmaEndsWithItsEndpoint) {
-  auto target = server();
-  auto client = side();
+  begin();
   if (!client->fabric->capabilities().rma) return;
   std::vector<std::byte> remote(1000), local(1000);
-  RemoteKey key;
-  uint64_t registration = 0;
-  ASSERT_TRUE(
-      target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  expose(remote.data(), remote.size());
+  join();
   target->fabric->close(far);
   uint64_t begun = 0;
   for (uint64_t i = 0; i < 10; ++i)
     begun += client->fabric->put(near, local.data(), key, 0, 1000, i) == SendResult::accepted;
   // Each begun one is told, before the end of its endpoint or never after it.
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->rma_done.size() + client->rma_failed.size(), begun);
   EXPECT_EQ(client->fabric->get(near, local.data(), key, 0, 8, 1), SendResult::closed);
   target->fabric->deregister_memory(registration);
@@ -825,22 +718,20 @@ TEST_P(Conformance, RmaEndsWithItsEndpoint) {
 // Values, the processors' byte order, visibility when done, atomicity between two origins; a word
 // that is not there fails, or ends the endpoint.
 TEST_P(Conformance, AtomicsOfTheFabric) {
-  auto target = server();
-  auto client = side(), other = side();
+  begin();
+  auto other = side();
   const Capabilities& can = client->fabric->capabilities();
   if (can.atomics == Atomics::none) {
     EXPECT_FALSE(can.no_atomics_reason.empty());
     GTEST_SKIP() << can.no_atomics_reason;
   }
-  EndpointId near, far, near_other, far_other;
-  join(*client, *target, &near, &far);
+  EndpointId near_other, far_other;
+  join();
   join(*other, *target, &near_other, &far_other);
   const std::initializer_list<Side*> all = {client.get(), other.get(), target.get()};
   alignas(8) uint64_t words[3] = {0x0102030405060708, 5, 0};
   const auto word = [&](size_t i) { return std::atomic_ref<uint64_t>(words[i]).load(); };
-  RemoteKey key;
-  uint64_t registration = 0;
-  ASSERT_TRUE(target->fabric->register_memory(words, sizeof words, &key, &registration).ok());
+  expose(words, sizeof words);
   const auto done = [&](Side& one) {
     EXPECT_TRUE(run_until(all, [&] { return !one.atomics_done.empty(); }));
     const auto answer = one.atomics_done.at(0);
@@ -886,21 +777,17 @@ TEST_P(Conformance, AtomicsOfTheFabric) {
 
 // What is outstanding is told before the end, once.
 TEST_P(Conformance, AtomicsEndWithTheirEndpoint) {
-  auto target = server();
-  auto client = side();
+  begin();
   if (client->fabric->capabilities().atomics == Atomics::none)
     GTEST_SKIP() << client->fabric->capabilities().no_atomics_reason;
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  join();
   alignas(8) uint64_t word = 0;
-  RemoteKey key;
-  uint64_t registration = 0;
-  ASSERT_TRUE(target->fabric->register_memory(&word, sizeof word, &key, &registration).ok());
+  expose(&word, sizeof word);
   size_t begun = 0;
   while (begun < 8 && client->fabric->fetch_and_add(near, key, 0, 1, begun) == SendResult::accepted)
     ++begun;
   target->fabric->close(far);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->atomics_done.size() + client->atomics_failed.size(), begun);
   EXPECT_TRUE(client->rma_failed.empty());
   EXPECT_EQ(client->fabric->fetch_and_add(near, key, 0, 1, 99), SendResult::closed);
@@ -909,14 +796,11 @@ TEST_P(Conformance, AtomicsEndWithTheirEndpoint) {
 }
 
 TEST_P(Conformance, TrafficCounts) {
-  auto target = server();
-  auto client = side();
-  EndpointId near, far;
-  join(*client, *target, &near, &far);
+  begin_joined();
   const uint64_t sent = client->fabric->traffic().bytes_sent,
                  received = target->fabric->traffic().bytes_received;
   send(*client, near, "12345678", pattern(1000, 11));
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+  ASSERT_TRUE(until([&] { return target->message_count == 1; }));
   EXPECT_GE(client->fabric->traffic().bytes_sent - sent, 1008u);
   EXPECT_GE(target->fabric->traffic().bytes_received - received, 1008u);
 }

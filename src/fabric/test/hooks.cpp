@@ -2,7 +2,7 @@
 // conformance tests, which run over them.)
 #include "fabric/hooks/hooks.hpp"
 
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 
 namespace skerry::fabric::test {
@@ -10,7 +10,7 @@ namespace {
 
 using Wrap = std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>)>;
 
-struct Pair {
+struct Pair : TwoSides {
   explicit Pair(const Wrap& wrap) {
     const auto network = make_loop_network({});
     std::unique_ptr<Fabric> a, b;
@@ -20,60 +20,7 @@ struct Pair {
     EXPECT_TRUE(target->fabric->listen(&address).ok());
     join();
   }
-  void join() {
-    const size_t before = client->connected.size();
-    EXPECT_TRUE(client->fabric->connect(address, {}, &near).ok());
-    EXPECT_TRUE(
-        run_until({client.get(), target.get()}, [&] { return client->connected.size() > before; }));
-    far = target->accepted.back();
-  }
-  std::unique_ptr<Side> client, target;
-  std::vector<std::byte> address;
-  EndpointId near = no_endpoint, far = no_endpoint;
 };
-
-TEST(Hooks, CountsWhatPasses) {
-  auto counts = std::make_shared<HookCounts>();
-  Pair pair([&](auto inner) { return hook_count(std::move(inner), counts); });
-  for (int i = 0; i < 5; ++i) send(*pair.client, pair.near, "1234", as_bytes("56"));
-  send(*pair.target, pair.far, "12");
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] {
-    return pair.target->message_count == 5 && pair.client->message_count == 1;
-  }));
-  pair.client->fabric->close(pair.near);
-  EXPECT_EQ(counts->connects, 1u);
-  EXPECT_EQ(counts->messages_sent, 5u);
-  EXPECT_EQ(counts->bytes_sent, 30u);
-  EXPECT_EQ(counts->messages_received, 1u);
-  EXPECT_EQ(counts->bytes_received, 2u);
-  EXPECT_EQ(counts->closed_by_us, 1u);
-}
-
-TEST(Hooks, TracesALinePerCall) {
-  std::vector<std::string> lines;
-  Pair pair([&](auto inner) {
-    return hook_trace(std::move(inner), [&](std::string_view line) { lines.emplace_back(line); });
-  });
-  send(*pair.client, pair.near, "1234", as_bytes("56"), true);
-  EXPECT_EQ(lines.back(), concat("send ", pair.near, " header 4 payload 2 more -> accepted"));
-  pair.target->fabric->close(pair.far);
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
-                        [&] { return !pair.client->closed.empty(); }));
-  EXPECT_TRUE(lines.back().starts_with(concat("on_closed ", pair.near, " closed by the peer")));
-}
-
-TEST(Hooks, ThrottleBlocksUntilTheNextDispatch) {
-  Pair pair([](auto inner) { return hook_throttle(std::move(inner), 2); });
-  for (int round = 1; round <= 3; ++round) {
-    EXPECT_EQ(send(*pair.client, pair.near, "a", {}, true), SendResult::accepted);
-    EXPECT_EQ(send(*pair.client, pair.near, "b", {}, true), SendResult::accepted);
-    EXPECT_EQ(send(*pair.client, pair.near, "c"), SendResult::would_block);
-    pair.client->step();
-    EXPECT_EQ(pair.client->writable, round);
-  }
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
-                        [&] { return pair.target->message_count == 6; }));
-}
 
 TEST(Hooks, DropsAfterSoManyMessagesAndTellsBothEnds) {
   auto log = std::make_shared<FaultLog>();
@@ -82,9 +29,8 @@ TEST(Hooks, DropsAfterSoManyMessagesAndTellsBothEnds) {
   Pair pair([&](auto inner) { return hook_faults(std::move(inner), plan, log); });
   for (int i = 0; i < 10; ++i)
     EXPECT_EQ(send(*pair.client, pair.near, "x"), SendResult::accepted);  // the last seven are lost
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] {
-    return !pair.client->closed.empty() && !pair.target->closed.empty();
-  }));
+  ASSERT_TRUE(
+      pair.until([&] { return !pair.client->closed.empty() && !pair.target->closed.empty(); }));
   EXPECT_EQ(pair.client->reasons[0], CloseReason::reset);
   EXPECT_LE(pair.target->message_count, 3u);
   EXPECT_EQ(log->drops, 1u);
@@ -93,8 +39,7 @@ TEST(Hooks, DropsAfterSoManyMessagesAndTellsBothEnds) {
   log->enabled = false;
   pair.target->message_count = 0;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(send(*pair.client, pair.near, "x"), SendResult::accepted);
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
-                        [&] { return pair.target->message_count == 10; }));
+  ASSERT_TRUE(pair.until([&] { return pair.target->message_count == 10; }));
 }
 
 TEST(Hooks, DropsAfterReceivedOnesAndFailsRma) {
@@ -103,11 +48,9 @@ TEST(Hooks, DropsAfterReceivedOnesAndFailsRma) {
   plan.drop_after_received = 1;
   Pair pair([&](auto inner) { return hook_faults(std::move(inner), plan, log); });
   std::byte local[8]{}, remote[8]{};
-  RemoteKey key;
-  uint64_t registration = 0;
-  ASSERT_TRUE(pair.target->fabric->register_memory(remote, 8, &key, &registration).ok());
+  pair.expose(remote, 8);
   send(*pair.target, pair.far, "y");
-  ASSERT_EQ(pair.client->fabric->put(pair.near, local, key, 0, 8, 5), SendResult::accepted);
+  ASSERT_EQ(pair.client->fabric->put(pair.near, local, pair.key, 0, 8, 5), SendResult::accepted);
   ASSERT_TRUE(run_until({pair.client.get()}, [&] { return !pair.client->closed.empty(); }));
   EXPECT_EQ(pair.client->message_count, 1u);
   EXPECT_EQ(pair.client->rma_done.size() + pair.client->rma_failed.size(), 1u);
@@ -119,8 +62,7 @@ TEST(Hooks, DelaysKeepOrder) {
   plan.delay_per_million = 300'000;
   Pair pair([&](auto inner) { return hook_faults(std::move(inner), plan, log); });
   for (int i = 0; i < 100; ++i) send(*pair.target, pair.far, std::to_string(i));
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
-                        [&] { return pair.client->message_count == 100; }));
+  ASSERT_TRUE(pair.until([&] { return pair.client->message_count == 100; }));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(pair.client->messages[i].header, std::to_string(i));
   EXPECT_GT(log->delays, 10u);
 }

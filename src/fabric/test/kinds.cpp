@@ -1,5 +1,5 @@
 #include "fabric/hooks/hooks.hpp"
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "fabric/ofi/ofi.hpp"
 #include "fabric/test/side.hpp"
 
@@ -59,15 +59,13 @@ std::vector<Kind> kinds() {
   incoherent.atomics = Atomics::incoherent;
   loop("loop_incoherent", incoherent);
   add_ofi(&all);
-  // All hooks that keep the contract, around each other.
+  // The hook, as far as it keeps the contract.
   all.push_back({"hooked_tcp", [] {
                    return [](const Options& options, std::unique_ptr<Fabric>* fabric) {
                      SKERRY_TRY(make_tcp_fabric(options, fabric));
                      FaultPlan plan;
                      plan.delay_per_million = 50'000;
                      *fabric = hook_faults(std::move(*fabric), plan, std::make_shared<FaultLog>());
-                     *fabric = hook_trace(std::move(*fabric), [](std::string_view) {});
-                     *fabric = hook_count(std::move(*fabric), std::make_shared<HookCounts>());
                      return Status();
                    };
                  }});
@@ -77,8 +75,6 @@ std::vector<Kind> kinds() {
                                                             std::unique_ptr<Fabric>* fabric) {
                      SKERRY_TRY(make_loop_fabric(network, options, fabric));
                      *fabric = hook_faults(std::move(*fabric), {}, std::make_shared<FaultLog>());
-                     *fabric = hook_trace(std::move(*fabric), [](std::string_view) {});
-                     *fabric = hook_count(std::move(*fabric), std::make_shared<HookCounts>());
                      return Status();
                    };
                  }});

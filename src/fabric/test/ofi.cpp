@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "fabric/ofi/library.hpp"
-#include "fabric/ofi/ofi_fabric.hpp"
+#include "fabric/ofi/messages.hpp"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"
 #include "fabric/test/side.hpp"
@@ -23,11 +23,10 @@ using ofi::ParcelHead;
 class RawPeer {
  public:
   RawPeer(Side& target, Bytes address) {
-    EXPECT_TRUE(ofi::load(&library_).ok());
     open(address);
     // Length of the hello, the number for parcels to us, the hello.
     std::byte data[] = {std::byte{1}, {}, {}, {}, {}, {}, {}, {}, {}, std::byte{'h'}};
-    EXPECT_EQ(fi_connect(endpoint_.get(), info_->dest_addr, data, sizeof data), 0);
+    EXPECT_EQ(fi_connect(endpoint_.get(), domain_.info->dest_addr, data, sizeof data), 0);
     EXPECT_TRUE(run_until({&target}, [&] { return is_connected(); }));
     far = target.accepted.back();
   }
@@ -39,7 +38,7 @@ class RawPeer {
     kept_.emplace_back(parcel.begin(), parcel.end());
     EXPECT_EQ(fi_send(endpoint_.get(), kept_.back().data(), parcel.size(), nullptr, 0, nullptr), 0);
     fi_cq_msg_entry entry;
-    fi_cq_read(queue_.get(), &entry, 1);
+    fi_cq_read(domain_.completions.get(), &entry, 1);
   }
   void send(ParcelHead head, std::string_view message) {
     std::vector<std::byte> parcel(sizeof head);
@@ -54,65 +53,48 @@ class RawPeer {
   }
 
  private:
+  static const Library* library() {
+    const Library* loaded = nullptr;
+    EXPECT_TRUE(ofi::load(&loaded).ok());
+    return loaded;
+  }
+
   void open(Bytes address) {
     std::vector<tcp::SocketAddress> candidates;
     ASSERT_TRUE(tcp::decode_address(address, &candidates).ok());
-    const tcp::SocketAddress& to = candidates.at(0);
-    const ofi::Info hints(library_->dupinfo(nullptr), ofi::FreeInfo{library_});
-    hints->ep_attr->type = FI_EP_MSG;
-    hints->caps = FI_MSG;
-    hints->addr_format = to.storage.ss_family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
-    hints->fabric_attr->prov_name = strdup("tcp");
-    hints->dest_addr = std::malloc(to.bytes);
-    std::memcpy(hints->dest_addr, &to.storage, to.bytes);
-    hints->dest_addrlen = to.bytes;
-    fi_info* info = nullptr;
-    ASSERT_EQ(library_->getinfo(ofi::api_version, nullptr, nullptr, 0, hints.get(), &info), 0);
-    info_ = ofi::Info(info, ofi::FreeInfo{library_});
-    fid_fabric* fabric = nullptr;
-    ASSERT_EQ(library_->fabric(info->fabric_attr, &fabric, nullptr), 0);
-    fabric_.reset(fabric);
-    fid_domain* domain = nullptr;
-    ASSERT_EQ(fi_domain(fabric, info, &domain, nullptr), 0);
-    domain_.reset(domain);
-    fi_eq_attr of_events{};
-    of_events.wait_obj = FI_WAIT_NONE;
-    fid_eq* events = nullptr;
-    ASSERT_EQ(fi_eq_open(fabric, &of_events, &events, nullptr), 0);
-    events_.reset(events);
-    fi_cq_attr of_queue{};
-    of_queue.format = FI_CQ_FORMAT_MSG;
-    fid_cq* queue = nullptr;
-    ASSERT_EQ(fi_cq_open(domain, &of_queue, &queue, nullptr), 0);
-    queue_.reset(queue);
+    Options options;
+    options.loopback_only = true;
+    options.shared_receives = false;
+    ASSERT_TRUE(domain_.open("tcp", options, waiter_).ok());
+    fi_info* const info = domain_.info.get();
+    std::free(info->dest_addr);
+    info->dest_addrlen = candidates[0].bytes;
+    info->dest_addr = std::malloc(info->dest_addrlen);
+    std::memcpy(info->dest_addr, &candidates[0].storage, info->dest_addrlen);
     fid_ep* endpoint = nullptr;
-    ASSERT_EQ(fi_endpoint(domain, info, &endpoint, nullptr), 0);
+    ASSERT_EQ(fi_endpoint(domain_.domain.get(), info, &endpoint, nullptr), 0);
     endpoint_.reset(endpoint);
-    ASSERT_EQ(fi_ep_bind(endpoint, &events->fid, 0), 0);
-    ASSERT_EQ(fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), 0);
+    ASSERT_EQ(fi_ep_bind(endpoint, &domain_.events->fid, 0), 0);
+    ASSERT_EQ(fi_ep_bind(endpoint, &domain_.completions->fid, FI_TRANSMIT | FI_RECV), 0);
     ASSERT_EQ(fi_enable(endpoint), 0);
   }
 
   bool is_connected() {
     alignas(fi_eq_cm_entry) std::byte bytes[sizeof(fi_eq_cm_entry) + 256];
     uint32_t event = 0;
-    const ssize_t n = fi_eq_read(events_.get(), &event, bytes, sizeof bytes, 0);
+    const ssize_t n = fi_eq_read(domain_.events.get(), &event, bytes, sizeof bytes, 0);
     if (n < static_cast<ssize_t>(sizeof(fi_eq_cm_entry) + 9) || event != FI_CONNECTED) return false;
     std::memcpy(&number, bytes + sizeof(fi_eq_cm_entry) + 1, sizeof number);
     return true;
   }
 
-  const Library* library_ = nullptr;
-  ofi::Info info_;
-  Handle<fid_fabric> fabric_;
-  Handle<fid_domain> domain_;
-  Handle<fid_eq> events_;
-  Handle<fid_cq> queue_;
+  Waiter waiter_;
+  ofi::Domain domain_{library()};
   Handle<fid_ep> endpoint_;
   std::deque<std::vector<std::byte>> kept_;
 };
 
-class Ofi : public testing::TestWithParam<bool> {
+class Ofi : public testing::TestWithParam<bool>, protected TwoSides {
  protected:
   static std::unique_ptr<Side> side() {
     Options options;
@@ -131,17 +113,14 @@ class Ofi : public testing::TestWithParam<bool> {
   void hear_from(RawPeer& peer, uint32_t sequence) {
     const uint64_t before = target->message_count;
     peer.send({0, 1, sequence, peer.number}, "after");
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count > before; }));
+    ASSERT_TRUE(target_until([&] { return target->message_count > before; }));
   }
   bool is_closed(const RawPeer& peer) const {
     return std::ranges::count(target->closed, peer.far) != 0;
   }
   bool wait_closed(const RawPeer& peer) {
-    return run_until({target.get()}, [&] { return is_closed(peer); });
+    return target_until([&] { return is_closed(peer); });
   }
-
-  std::unique_ptr<Side> target;
-  std::vector<std::byte> address;
 };
 
 TEST_P(Ofi, ParcelsInSequenceAreDelivered) {
@@ -167,13 +146,12 @@ TEST_P(Ofi, AForgedNumberReachesNobodyAndClosesItsSender) {
 
 TEST_P(Ofi, ALateParcelOfAClosedEndpointIsNotMisdirected) {
   uint64_t number = 0;
-  EndpointId far = no_endpoint;
   {
     RawPeer left(*target, address);
     number = left.number;
     far = left.far;
   }
-  ASSERT_TRUE(run_until({target.get()}, [&] { return !target->closed.empty(); }));
+  ASSERT_TRUE(target_until([&] { return !target->closed.empty(); }));
   RawPeer next(*target, address), other(*target, address);
   EXPECT_EQ(static_cast<uint32_t>(next.far), static_cast<uint32_t>(far))
       << "the place is used again";
@@ -230,8 +208,8 @@ TEST_P(Ofi, ManySendersFillThePool) {
   std::map<EndpointId, uint32_t> next;
   bool parks = true;
   EndpointId free_one = no_endpoint;
-  std::vector<EndpointId> near(senders);
-  for (EndpointId& one : near)
+  std::vector<EndpointId> nears(senders);
+  for (EndpointId& one : nears)
     ASSERT_TRUE(origin->fabric->connect(address, as_bytes("h"), &one).ok());
   ASSERT_TRUE(run_until({origin.get(), target.get()}, [&] {
     return origin->connected.size() == senders && target->accepted.size() == senders;
@@ -247,7 +225,7 @@ TEST_P(Ofi, ManySendersFillThePool) {
   };
   const std::vector<std::byte> payload = pattern(9000, 1);
   for (uint32_t i = 0; i < ofi::window; ++i)
-    for (const EndpointId one : near)
+    for (const EndpointId one : nears)
       ASSERT_EQ(send(*origin, one, std::to_string(i), payload), SendResult::accepted);
   ASSERT_TRUE(
       run_until({origin.get(), target.get()}, [&] { return taken_of_free == ofi::window; }));

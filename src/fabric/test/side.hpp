@@ -160,6 +160,41 @@ inline SendResult send(Side& side, EndpointId endpoint, std::string_view header,
   return side.fabric->send(endpoint, as_bytes(header), payload, more, cookie);
 }
 
+// A server and a client of most tests, and the ends of a connection between them.
+struct TwoSides {
+  template <class Condition>
+  bool until(Condition condition) {
+    return run_until({client.get(), target.get()}, condition);
+  }
+  template <class Condition>
+  bool target_until(Condition condition) {
+    return run_until({target.get()}, condition);
+  }
+  bool until_writable() {
+    return until([&, before = client->writable] { return client->writable > before; });
+  }
+  // Connects and waits for both ends.
+  void join(Side& origin, Side& server, EndpointId* origin_end, EndpointId* server_end) {
+    const size_t accepted = server.accepted.size(), connected = origin.connected.size();
+    ASSERT_TRUE(origin.fabric->connect(address, as_bytes("hello"), origin_end).ok());
+    ASSERT_TRUE(run_until({&origin, &server}, [&] {
+      return origin.connected.size() > connected && server.accepted.size() > accepted;
+    }));
+    *server_end = server.accepted.back();
+  }
+  void join() { join(*client, *target, &near, &far); }
+  // The target's memory.
+  void expose(void* base, uint64_t bytes) {
+    ASSERT_TRUE(target->fabric->register_memory(base, bytes, &key, &registration).ok());
+  }
+
+  std::vector<std::byte> address;
+  std::unique_ptr<Side> target, client;
+  EndpointId near = no_endpoint, far = no_endpoint;
+  RemoteKey key;
+  uint64_t registration = 0;
+};
+
 // The kinds of fabric that the conformance tests run over.
 struct Kind {
   std::string name;
@@ -169,7 +204,7 @@ struct Kind {
 inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 std::vector<Kind> kinds();
 
-class Conformance : public testing::TestWithParam<Kind> {
+class Conformance : public testing::TestWithParam<Kind>, protected TwoSides {
  protected:
   void SetUp() override { make_ = GetParam().network(); }
   std::unique_ptr<Side> side(Options options = {}) {
@@ -187,18 +222,16 @@ class Conformance : public testing::TestWithParam<Kind> {
     EXPECT_LE(address.size(), 256u);
     return made;
   }
-  // Connects and waits for both ends.
-  void join(Side& client, Side& target, EndpointId* near, EndpointId* far) {
-    const size_t accepted = target.accepted.size(), connected = client.connected.size();
-    ASSERT_TRUE(client.fabric->connect(address, as_bytes("hello"), near).ok());
-    ASSERT_TRUE(run_until({&client, &target}, [&] {
-      return client.connected.size() > connected && target.accepted.size() > accepted;
-    }));
-    *far = target.accepted.back();
+  void begin() {
+    target = server();
+    client = side();
+  }
+  void begin_joined() {
+    begin();
+    join();
   }
 
   std::function<Status(const Options&, std::unique_ptr<Fabric>*)> make_;
-  std::vector<std::byte> address;
 };
 
 }  // namespace skerry::fabric::test

@@ -63,7 +63,15 @@ std::vector<std::byte> frame(std::string_view header, Bytes payload) {
   return out;
 }
 
-class Tcp : public testing::Test {
+tcp::InterfaceAddress own_loopback() {
+  tcp::InterfaceAddress one;
+  one.family = AF_INET;
+  one.loopback = true;
+  one.address = {127, 0, 0, 1};
+  return one;
+}
+
+class Tcp : public testing::Test, protected TwoSides {
  protected:
   std::unique_ptr<Side> side(Options options = {}) {
     options.loopback_only = true;
@@ -71,10 +79,9 @@ class Tcp : public testing::Test {
     EXPECT_TRUE(make_tcp_fabric(options, &fabric).ok());
     return std::make_unique<Side>(std::move(fabric));
   }
-  std::unique_ptr<Side> server(Options options = {}) {
-    auto made = side(options);
-    EXPECT_TRUE(made->fabric->listen(&address).ok());
-    return made;
+  void serve(Options options = {}) {
+    target = side(options);
+    EXPECT_TRUE(target->fabric->listen(&address).ok());
   }
   ~Tcp() override {
     for (int fd : fds) ::close(fd);
@@ -83,12 +90,25 @@ class Tcp : public testing::Test {
     fds.push_back(raw_connection(address));
     return fds.back();
   }
-  std::vector<std::byte> address;
+  // One that said its hello and was accepted.
+  int peer() {
+    const int fd = unauthenticated_peer();
+    const size_t before = target->accepted.size();
+    write_all(fd, greeting("hello"));
+    EXPECT_TRUE(target_until([&] { return target->accepted.size() > before; }));
+    return fd;
+  }
+  // A client of the same process.
+  void connect_and_wait() {
+    client = side();
+    ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+    ASSERT_TRUE(until([&] { return !client->connected.empty(); }));
+  }
   std::vector<int> fds;
 };
 
 TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
-  auto target = server();
+  serve();
   const std::vector<std::string> garbage = {"G",
                                             "GET / HTTP/1.1\r\n\r\n",
                                             std::string("SKRX"),
@@ -96,8 +116,7 @@ TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
                                             std::string("SKRY\x01\x00\x38\x00", 8),
                                             std::string("SKRY\x01\x00\xff\xff", 8)};
   for (const std::string& text : garbage) write_all(unauthenticated_peer(), as_bytes(text));
-  ASSERT_TRUE(run_until({target.get()},
-                        [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
+  ASSERT_TRUE(target_until([&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
   EXPECT_TRUE(target->requests.empty());
   EXPECT_EQ(target->fabric->traffic().unauthenticated.garbage, garbage.size());
   EXPECT_EQ(target->fabric->traffic().unauthenticated.all(), garbage.size());
@@ -106,22 +125,21 @@ TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
 // Nobody looks at what follows the hello before its sender is accepted; but a frame that cannot be
 // one is no peer's.
 TEST_F(Tcp, BytesBehindTheHelloWait) {
-  auto target = server();
+  serve();
   std::vector<std::byte> bytes = greeting("hello");
   for (int i = 0; i < 12; ++i) bytes.push_back(std::byte{0xff});
   write_all(unauthenticated_peer(), bytes);
-  ASSERT_TRUE(run_until({target.get()}, [&] { return closed_by_peer(fds[0]); }));
+  ASSERT_TRUE(target_until([&] { return closed_by_peer(fds[0]); }));
   target->accept_requests = false;
   write_all(unauthenticated_peer(), greeting("hello"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->requests.size() == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->requests.size() == 1; }));
   const uint64_t prefix = tcp::encode_prefix(3, 2);
   write_all(fds[1], std::as_bytes(std::span(&prefix, 1)));
   write_all(fds[1], as_bytes("abcde"));
-  for (int i = 0; i < 10; ++i) (void)run_until({target.get()}, [] { return true; });
+  for (int i = 0; i < 10; ++i) (void)target_until([] { return true; });
   EXPECT_EQ(target->message_count, 0u);
-  EndpointId far;
   EXPECT_TRUE(target->fabric->accept(target->requests[0], {}, &far).ok());
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->message_count == 1; }));
 }
 
 // A peer that comes faster than unauthenticated peers may be refused waits in the system's queue; a
@@ -129,11 +147,10 @@ TEST_F(Tcp, BytesBehindTheHelloWait) {
 TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
   Options options;
   options.max_refusals_per_s = 1000;  // 100 at once
-  auto target = server(options);
-  auto client = side();
+  serve(options);
+  client = side();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 300; ++i) write_all(unauthenticated_peer(), as_bytes("GET / HTTP/1.0"));
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
   // Expect: never more than the rate allows (a slow machine only makes it fewer), and all in the
   // end.
@@ -144,7 +161,7 @@ TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
            101 + 1000 * seconds;
   };
   bool always = true;
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+  ASSERT_TRUE(until([&] {
     const uint64_t seen = target->fabric->traffic().unauthenticated.garbage;
     if (seen > 0) always = always && within_rate();
     return client->connected.size() == 1;
@@ -154,13 +171,13 @@ TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
 }
 
 TEST_F(Tcp, HelloMayComeByteByByte) {
-  auto target = server();
+  serve();
   const int fd = unauthenticated_peer();
   for (std::byte b : greeting("slow hello")) {
     write_all(fd, {&b, 1});
     target->step(1'000'000);
   }
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->accepted.size() == 1; }));
   EXPECT_EQ(target->hellos[0], "slow hello");
 }
 
@@ -168,15 +185,13 @@ TEST_F(Tcp, HelloMayComeByteByByte) {
 // that recv took the first part of the payload, slept, and was not woken for the rest, which was
 // shorter than the mark.
 TEST_F(Tcp, TheTailOfADirectPlacementWakesItsReader) {
-  auto target = server();
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("hello"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  serve();
+  const int fd = peer();
   const std::vector<std::byte> payload = pattern(2 * inline_payload_bytes, 5);
   const std::vector<std::byte> bytes = frame("long", payload);
   const size_t begin = bytes.size() - payload.size() + 100, middle = begin + inline_payload_bytes;
   write_all(fd, {bytes.data(), begin});
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->directs_begun == 1; }));
   write_all(fd, {bytes.data() + begin, middle - begin});
   std::atomic<int> reader_id{0};
   std::thread reader([&] {
@@ -256,13 +271,12 @@ TEST_F(Tcp, AMarkIsOneThatTheReceiveWindowReaches) {
   for (const uint32_t buffer_bytes : {0u, 64u * 1024}) {
     Options options;
     options.socket_buffer_bytes = buffer_bytes;
-    auto target = server(options);
-    const int fd = unauthenticated_peer();
-    write_all(fd, greeting("hello"));
+    serve(options);
+    const int fd = peer();
     const std::vector<std::byte> payload = pattern(1024 * 1024, 5);
     const std::vector<std::byte> bytes = frame("long", payload);
     write_all(fd, {bytes.data(), bytes.size() - payload.size() + 100});
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun == 1; }));
+    ASSERT_TRUE(target_until([&] { return target->directs_begun == 1; }));
     const Kernel kernel(fd);
     EXPECT_GT(kernel.option(SO_RCVLOWAT), 1);
     EXPECT_LE(static_cast<uint64_t>(kernel.option(SO_RCVLOWAT)), kernel.window() / 2);
@@ -272,17 +286,16 @@ TEST_F(Tcp, AMarkIsOneThatTheReceiveWindowReaches) {
 // The endpoint of a connection that ended within a payload went on with the mark of that one: the
 // next connection in its place had none.
 TEST_F(Tcp, TheNextConnectionHasAMarkOfItsOwn) {
-  auto target = server();
+  serve();
   for (int turn = 1; turn <= 2; ++turn) {
-    const int fd = unauthenticated_peer();
-    write_all(fd, greeting("hello"));
+    const int fd = peer();
     const std::vector<std::byte> bytes = frame("long", pattern(1024 * 1024, 5));
     write_all(fd, {bytes.data(), 1000});
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun == turn; }));
+    ASSERT_TRUE(target_until([&] { return target->directs_begun == turn; }));
     EXPECT_GT(Kernel(fd).option(SO_RCVLOWAT), 1) << "connection " << turn;
     shutdown(fd, SHUT_RDWR);
     const auto ended = static_cast<size_t>(turn);
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() == ended; }));
+    ASSERT_TRUE(target_until([&] { return target->closed.size() == ended; }));
     ::close(fd);
     fds.pop_back();
   }
@@ -292,14 +305,13 @@ TEST_F(Tcp, TheNextConnectionHasAMarkOfItsOwn) {
 
 // A server sleeps without a limit. With a payload under way it looks at its socket by itself.
 TEST_F(Tcp, AWakeUpThatTheKernelLosesIsFoundAndCounted) {
-  auto target = server();
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("hello"));
+  serve();
+  const int fd = peer();
   const std::vector<std::byte> payload = pattern(2 * inline_payload_bytes, 5);
   const std::vector<std::byte> bytes = frame("long", payload);
   const size_t begin = bytes.size() - payload.size() + 100;
   write_all(fd, {bytes.data(), begin});
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->directs_begun == 1; }));
   EXPECT_EQ(target->fabric->traffic().waits_found_late, 0u);
   Kernel(fd).loses_wake_ups();
   write_all(fd, {bytes.data() + begin, bytes.size() - begin});
@@ -321,29 +333,26 @@ TEST_F(Tcp, AWakeUpThatTheKernelLosesIsFoundAndCounted) {
 
 // Without a mark, too, where somebody waits. What comes as it should is not late.
 TEST_F(Tcp, AnOriginThatWaitsInVainLooksAtItsSockets) {
-  auto target = server();
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("hello"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  serve();
+  const int fd = peer();
   write_all(fd, frame("first", {}));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->message_count == 1; }));
   EXPECT_EQ(target->fabric->traffic().waits_found_late, 0u);
   Kernel(fd).loses_wake_ups();
   write_all(fd, frame("second", {}));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count == 2; }));
+  ASSERT_TRUE(target_until([&] { return target->message_count == 2; }));
   EXPECT_EQ(target->fabric->traffic().waits_found_late, 1u);
 }
 
 TEST_F(Tcp, SilentUnauthenticatedPeersAreClosedAtTheDeadline) {
   Options options;
   options.hello_deadline_ns = 30'000'000;
-  auto target = server(options);
+  serve(options);
   unauthenticated_peer();
   write_all(unauthenticated_peer(), as_bytes("SKR"));
   write_all(unauthenticated_peer(), greeting("but nobody answers me"));
   target->accept_requests = false;
-  ASSERT_TRUE(run_until({target.get()},
-                        [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
+  ASSERT_TRUE(target_until([&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
   EXPECT_EQ(target->fabric->traffic().unauthenticated.silent, 3u);
   EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
 }
@@ -351,12 +360,11 @@ TEST_F(Tcp, SilentUnauthenticatedPeersAreClosedAtTheDeadline) {
 TEST_F(Tcp, ConnectToAServerThatNeverAnswersTimesOut) {
   Options options;
   options.connect_timeout_ns = 20'000'000;
-  auto client = side(options);
-  auto target = server();
+  client = side(options);
+  serve();
   target->accept_requests = false;
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->reasons[0], CloseReason::unanswered) << "its host did answer";
 }
 
@@ -366,8 +374,8 @@ TEST_F(Tcp, AThousandIdleUnauthenticatedPeersDoNotKeepAPeerOut) {
   constexpr uint64_t unauthenticated = 1000;
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
-  auto target = server();
-  auto client = side();
+  serve();
+  client = side();
   rlimit small = old;
   small.rlim_cur = 700;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
@@ -380,17 +388,14 @@ TEST_F(Tcp, AThousandIdleUnauthenticatedPeersDoNotKeepAPeerOut) {
     unauthenticated_peer();
     target->step();
   }
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
-  EXPECT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
+  EXPECT_TRUE(until([&] { return client->connected.size() == 1; }));
   // How many are crowded out and how many leave by themselves depends on the machine's speed. The
   // table's bound does not: all but so many are closed, and no more are kept.
   const uint64_t kept = Options{}.max_unauthenticated;
-  EXPECT_TRUE(run_until({target.get()}, [&] {
-    return target->fabric->traffic().unauthenticated.all() >= unauthenticated - kept;
-  }));
-  EXPECT_TRUE(run_until({target.get()}, [&] {
+  EXPECT_TRUE(target_until(
+      [&] { return target->fabric->traffic().unauthenticated.all() >= unauthenticated - kept; }));
+  EXPECT_TRUE(target_until([&] {
     return fds.size() -
                static_cast<uint64_t>(std::count_if(fds.begin(), fds.end(), closed_by_peer)) <=
            kept;
@@ -402,14 +407,14 @@ TEST_F(Tcp, AThousandIdleUnauthenticatedPeersDoNotKeepAPeerOut) {
 // The kernel reports a shortage of descriptors before it looks whether anybody waits: the server
 // took that for somebody to make room for, and closed the peer that had got the last descriptor.
 TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
-  auto target = server();
+  serve();
   const int late = unauthenticated_peer();
   std::vector<int> taken;
   for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.push_back(fd);
   ::close(taken.back());
   taken.pop_back();
   // Until the server has accepted with the one that is left.
-  ASSERT_TRUE(run_until({target.get()}, [&] {
+  ASSERT_TRUE(target_until([&] {
     const int probe = dup(STDERR_FILENO);
     if (probe >= 0) ::close(probe);
     return probe < 0;
@@ -419,17 +424,16 @@ TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
   EXPECT_EQ(target->fabric->traffic().unauthenticated.crowded_out, 0u);
   for (const int fd : taken) ::close(fd);
   write_all(late, greeting("peer"));
-  EXPECT_TRUE(run_until({target.get()}, [&] { return target->requests.size() == 1; }));
+  EXPECT_TRUE(target_until([&] { return target->requests.size() == 1; }));
 }
 
 TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
-  auto target = server();
-  auto client = side();
+  serve();
+  client = side();
   for (int i = 0; i < 100; ++i) {
     unauthenticated_peer();
     target->step();
   }
-  EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
   // Now not one descriptor is left, but the accept queue holds the peer.
   rlimit old{};
@@ -439,14 +443,13 @@ TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   ::close(probe);
   none.rlim_cur = static_cast<rlim_t>(probe);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool connected = run_until({client.get(), target.get()},
-                                   [&] { return client->connected.size() == 1; });
+  const bool connected = until([&] { return client->connected.size() == 1; });
   setrlimit(RLIMIT_NOFILE, &old);
   EXPECT_TRUE(connected);
 }
 
 TEST_F(Tcp, OutOfDescriptorsWithoutUnauthenticatedPeersRefuses) {
-  auto target = server();
+  serve();
   unauthenticated_peer();
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
@@ -455,18 +458,16 @@ TEST_F(Tcp, OutOfDescriptorsWithoutUnauthenticatedPeersRefuses) {
   ::close(probe);
   none.rlim_cur = static_cast<rlim_t>(probe);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool refused = run_until({target.get()}, [&] { return closed_by_peer(fds[0]); });
+  const bool refused = target_until([&] { return closed_by_peer(fds[0]); });
   setrlimit(RLIMIT_NOFILE, &old);
   EXPECT_TRUE(refused);
   write_all(unauthenticated_peer(), greeting("hello"));  // and afterwards all is well
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  ASSERT_TRUE(target_until([&] { return target->accepted.size() == 1; }));
 }
 
 TEST_F(Tcp, FramesMayComeByteByByte) {
-  auto target = server();
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("x"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  serve();
+  const int fd = peer();
   const std::vector<std::byte> payload = pattern(300, 1), small = pattern(5, 2);
   std::vector<std::byte> stream;
   for (int i = 0; i < 3; ++i) {
@@ -480,7 +481,7 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
       write_all(fd, Bytes(stream).subspan(at, std::min(piece, stream.size() - at)));
       target->step(1'000'000);
     }
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 9; }));
+    ASSERT_TRUE(target_until([&] { return target->messages.size() == 9; }));
     for (size_t i = 0; i < 9; ++i) {
       EXPECT_EQ(target->messages[i].header, i % 3 == 0 ? "first" : i % 3 == 1 ? "second" : "h");
       EXPECT_TRUE(target->messages[i].payload == (i % 3 == 0   ? small
@@ -493,10 +494,8 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
 // Guards against: the rest of a cut header arrives together with payload bytes, which were then
 // taken for the next frame.
 TEST_F(Tcp, LongPayloadsArePlacedHoweverTheirHeaderIsCut) {
-  auto target = server();
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("x"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  serve();
+  const int fd = peer();
   const std::vector<std::byte> long_one = pattern(inline_payload_bytes + 1000, 3),
                                small = pattern(40, 4);
   std::vector<std::byte> stream = frame("a long one", long_one);
@@ -564,11 +563,8 @@ void send_long_until(Side& from, EndpointId near, Side& to, Done done) {
 
 // Grown by the kernel it would be megabytes.
 TEST_F(Tcp, ANearPeersLongPayloadsPassASmallSendBuffer) {
-  auto target = server();
-  auto client = side();
-  EndpointId near;
-  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  serve();
+  connect_and_wait();
   std::vector<tcp::SocketAddress> candidates;
   ASSERT_TRUE(tcp::decode_address(address, &candidates).ok());
   const int fd = connected_to(port_of(candidates[0].storage));
@@ -591,11 +587,8 @@ TEST_F(Tcp, ANearPeersLongPayloadsPassASmallSendBuffer) {
 TEST_F(Tcp, ABudgetedSendBufferStaysAsItIs) {
   Options options;
   options.socket_buffer_bytes = 256 * 1024;
-  auto target = server(options);
-  auto client = side();
-  EndpointId near;
-  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  serve(options);
+  connect_and_wait();
   sockaddr_storage ours{};
   socklen_t size = sizeof ours;
   std::vector<tcp::SocketAddress> candidates;
@@ -614,10 +607,8 @@ TEST_F(Tcp, ABudgetedSendBufferStaysAsItIs) {
 // Many requests that arrive together are answered in few packets: each costs its sender a system
 // call.
 TEST_F(Tcp, AnswersToMessagesThatCameTogetherTravelTogether) {
-  auto target = server();
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("x"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  serve();
+  const int fd = peer();
   const auto packets = [&] {  // with data, that came here
     // tcpi_data_segs_in of the kernel's tcp_info, which the C library's does not have.
     constexpr size_t at = 152;
@@ -657,12 +648,8 @@ TEST_F(Tcp, AnswersToMessagesThatCameTogetherTravelTogether) {
 TEST_F(Tcp, AnAnswerThatWaitsForTheNextIsSentHoweverThatEnds) {
   enum class End { silent, parked, closed };
   for (const End end : {End::silent, End::parked, End::closed}) {
-    auto target = server();
-    auto client = side();
-    EndpointId near = no_endpoint;
-    ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-    ASSERT_TRUE(
-        run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+    serve();
+    connect_and_wait();
     target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
       if (text_of(header) == "question")
         return target->fabric->send(endpoint, as_bytes("answer"), payload, false, 0) ==
@@ -672,8 +659,7 @@ TEST_F(Tcp, AnAnswerThatWaitsForTheNextIsSentHoweverThatEnds) {
     };
     send(*client, near, "question", as_bytes("1"), true);
     send(*client, near, "last", {}, false);
-    ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->message_count == 1; }))
-        << static_cast<int>(end);
+    ASSERT_TRUE(until([&] { return client->message_count == 1; })) << static_cast<int>(end);
     EXPECT_EQ(client->messages[0].header, "answer");
   }
 }
@@ -681,12 +667,12 @@ TEST_F(Tcp, AnAnswerThatWaitsForTheNextIsSentHoweverThatEnds) {
 // A turn takes a bounded share of each connection, the smaller the more there are, and something of
 // all: those that ask for little wait for one turn at most, however much the others send.
 TEST_F(Tcp, ATurnIsSharedByAllThatHaveSent) {
-  auto target = server();
+  serve();
   target->keep_messages = false;
   constexpr size_t streams = 32;
   constexpr uint64_t most_bytes = 40 * 1024;  // of one stream in a turn
   for (size_t i = 0; i <= streams; ++i) write_all(unauthenticated_peer(), greeting("x"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == streams + 1; }));
+  ASSERT_TRUE(target_until([&] { return target->accepted.size() == streams + 1; }));
   const std::vector<std::byte> put = frame("a put", pattern(2000, 1));
   std::vector<std::byte> stream;
   while (stream.size() < 200 * 1024) stream.insert(stream.end(), put.begin(), put.end());
@@ -713,11 +699,9 @@ TEST_F(Tcp, ATurnIsSharedByAllThatHaveSent) {
 // A payload that its header's reader did not find whole goes where the sink says, until it says
 // that the place is gone.
 TEST_F(Tcp, AnInlinePayloadIsPlacedUntilItIsDiverted) {
-  auto target = server();
+  serve();
   target->places_inline = true;
-  const int fd = unauthenticated_peer();
-  write_all(fd, greeting("x"));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  const int fd = peer();
   const EndpointId endpoint = target->accepted[0];
   const std::vector<std::byte> payload = pattern(40'000, 3), other = pattern(40'000, 4);
   std::vector<std::byte> stream = frame("a part", payload);
@@ -727,13 +711,13 @@ TEST_F(Tcp, AnInlinePayloadIsPlacedUntilItIsDiverted) {
     target->messages.clear();
     const int begun = target->directs_begun;
     write_all(fd, Bytes(stream).first(20'000));
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun > begun; }));
+    ASSERT_TRUE(target_until([&] { return target->directs_begun > begun; }));
     if (divert) {
       target->fabric->divert(endpoint);
       target->placed_payloads[endpoint] = other;
     }
     write_all(fd, Bytes(stream).subspan(20'000));
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 2; }));
+    ASSERT_TRUE(target_until([&] { return target->messages.size() == 2; }));
     EXPECT_TRUE(target->messages[0].payload == (divert ? other : payload)) << divert;
     EXPECT_EQ(target->messages[1].header, "behind");
   }
@@ -741,12 +725,12 @@ TEST_F(Tcp, AnInlinePayloadIsPlacedUntilItIsDiverted) {
   target->fabric->divert(endpoint);  // nothing is being placed
   // Here as a whole, or short: as ever.
   write_all(fd, behind);
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 3; }));
+  ASSERT_TRUE(target_until([&] { return target->messages.size() == 3; }));
   EXPECT_EQ(target->directs_begun, 2);
 }
 
 TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
-  auto target = server();
+  serve();
   const uint64_t bad[] = {0,
                           513,
                           0xffff,
@@ -754,25 +738,19 @@ TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
                           tcp::encode_prefix(16, tcp::max_payload_bytes + 1),
                           ~uint64_t{0}};
   for (uint64_t prefix : bad) {
-    const int fd = unauthenticated_peer();
-    write_all(fd, greeting("x"));
-    const size_t before = target->accepted.size();
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > before; }));
+    const int fd = peer();
     write_all(fd, std::as_bytes(std::span(&prefix, 1)));
     const size_t closed = target->closed.size();
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() > closed; }));
+    ASSERT_TRUE(target_until([&] { return target->closed.size() > closed; }));
     EXPECT_EQ(target->reasons.back(), CloseReason::protocol_error);
   }
 }
 
 TEST_F(Tcp, RandomStreamsNeverCrash) {
-  auto target = server();
+  serve();
   target->keep_messages = false;
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    const int fd = unauthenticated_peer();
-    write_all(fd, greeting("x"));
-    const size_t accepted = target->accepted.size();
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > accepted; }));
+    const int fd = peer();
     std::vector<std::byte> noise = pattern(4000 + seed * 31, seed + 1);
     for (size_t i = 0; i + 8 < noise.size();
          i += 64 + seed) {  // enough plausible prefixes to get beyond the first
@@ -782,7 +760,7 @@ TEST_F(Tcp, RandomStreamsNeverCrash) {
     write_all(fd, noise);
     shutdown(fd, SHUT_WR);
     const size_t closed = target->closed.size();
-    ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() > closed; }));
+    ASSERT_TRUE(target_until([&] { return target->closed.size() > closed; }));
     ::close(fd);
     fds.pop_back();
   }
@@ -799,12 +777,8 @@ TEST_F(Tcp, ConnectToSomethingElseIsAProtocolError) {
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&bound), bytes), 0);
   ASSERT_EQ(::listen(fd, 1), 0);
   ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &bytes), 0);
-  tcp::InterfaceAddress loopback;
-  loopback.family = AF_INET;
-  loopback.loopback = true;
-  loopback.address = {127, 0, 0, 1};
-  auto client = side();
-  EndpointId near;
+  const tcp::InterfaceAddress loopback = own_loopback();
+  client = side();
   ASSERT_TRUE(
       client->fabric
           ->connect(tcp::encode_address(tcp::host_identity(), ntohs(bound.sin_port), {loopback}),
@@ -818,12 +792,8 @@ TEST_F(Tcp, ConnectToSomethingElseIsAProtocolError) {
 }
 
 TEST_F(Tcp, DescriptorsCloseOnExec) {
-  auto target = server();
-  auto client = side();
-  EndpointId near;
-  ASSERT_TRUE(client->fabric->connect(address, as_bytes("x"), &near).ok());
-  ASSERT_TRUE(
-      run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
+  serve();
+  connect_and_wait();
   DIR* directory = opendir("/proc/self/fd");
   ASSERT_NE(directory, nullptr);
   while (const dirent* entry = readdir(directory)) {
@@ -855,13 +825,11 @@ TEST(TcpAddress, InterfaceThatIsNotThereIsNamedWithThoseThatAre) {
 }
 
 TEST(TcpAddress, SameHostUsesLoopbackAndAnotherHostNever) {
-  tcp::InterfaceAddress v4, loopback, far;
+  const tcp::InterfaceAddress loopback = own_loopback();
+  tcp::InterfaceAddress v4;
   v4.family = AF_INET;
   v4.prefix_bits = 24;
   v4.address = {192, 0, 2, 7};
-  loopback.family = AF_INET;
-  loopback.loopback = true;
-  loopback.address = {127, 0, 0, 1};
   std::vector<tcp::SocketAddress> candidates;
   ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::host_identity(), 99, {v4, loopback}),
                                   &candidates)
@@ -891,10 +859,7 @@ TEST(TcpAddress, ASharedSubnetComesFirst) {
 }
 
 TEST(TcpAddress, DamagedBlobsAreErrors) {
-  tcp::InterfaceAddress loopback;
-  loopback.family = AF_INET;
-  loopback.loopback = true;
-  loopback.address = {127, 0, 0, 1};
+  const tcp::InterfaceAddress loopback = own_loopback();
   const std::vector<std::byte> blob = tcp::encode_address(tcp::host_identity(), 99, {loopback});
   std::vector<tcp::SocketAddress> candidates;
   for (size_t bytes = 0; bytes < blob.size(); ++bytes)

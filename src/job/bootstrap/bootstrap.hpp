@@ -91,6 +91,12 @@ class Bootstrap {
 // For get(): network, the rank has put no such value.
 Status nothing_put(int rank, std::string_view key);
 
+// The node of `rank` when `size` ranks are split into `nodes` contiguous blocks whose sizes differ
+// by at most one.
+constexpr int block_node(int rank, int size, int nodes) {
+  return static_cast<int>(static_cast<int64_t>(rank) * nodes / size);
+}
+
 // Finds what started this process, in this order: SKERRY_CONTROL_FD (own launcher), MPI already
 // initialised in this process, PMIx (PMIX_RANK), PMI-1 (PMI_FD); otherwise a job of one rank.
 // Errors: config, network.

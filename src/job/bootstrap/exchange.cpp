@@ -1,15 +1,12 @@
 #include "job/bootstrap/exchange.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "job/bootstrap/control_protocol.hpp"
-#include "job/bootstrap/foreign.hpp"
 
 namespace skerry::job {
-Status ExchangeBootstrap::put(std::string_view key, std::span<const std::byte> value) {
+
+Status GatheredBootstrap::put(std::string_view key, std::span<const std::byte> value) {
   SKERRY_TRY(check_key(key));
   SKERRY_TRY(check_value(value));
   // A frame is as good a container as any.
@@ -21,56 +18,47 @@ Status ExchangeBootstrap::put(std::string_view key, std::span<const std::byte> v
   return {};
 }
 
-Status ExchangeBootstrap::get(int rank, std::string_view key, std::vector<std::byte>* value) {
+Status GatheredBootstrap::get(int rank, std::string_view key, std::vector<std::byte>* value) {
   const auto found = values_.find({rank, std::string(key)});
   if (found == values_.end()) return nothing_put(rank, key);
   *value = found->second;
   return {};
 }
 
-Status ExchangeBootstrap::fence() {
-  if (is_over_) return meet();
-  const bool first = !meeting_.ready() && size() > 1;
-  std::vector<std::byte> invitation;
-  if (first) SKERRY_TRY(meeting_.open(rank(), size(), &invitation));
-  if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
-  SKERRY_TRY(gather());
-  if (!first || rank() == 0) return {};
-  SKERRY_TRY(get(Meeting::parent_of(rank()), Meeting::invitation_key, &invitation));
-  return meeting_.accept_invitation(invitation);
+Status GatheredBootstrap::exchange_values() {
+  std::vector<std::byte> all;
+  SKERRY_TRY(gather(fresh_, &all));
+  fresh_.clear();
+  FrameBuffer frames(max_control_payload);
+  frames.append(all);
+  for (std::optional<Frame> frame; true;) {
+    SKERRY_TRY(frames.next(&frame));
+    if (!frame) return {};
+    FrameReader reader(*frame);
+    const auto key = reader.string();
+    const auto value = reader.rest();
+    values_[{static_cast<int>(frame->rank), std::string(key)}].assign(value.begin(), value.end());
+  }
 }
 
-Status ExchangeBootstrap::gather() {
-  const uint64_t mine = fresh_.size();
+// All give as many bytes as the one that has most.
+Status ExchangeBootstrap::gather(std::span<const std::byte> mine, std::vector<std::byte>* all) {
+  const uint64_t length = mine.size();
   const auto count = static_cast<size_t>(size());
   std::vector<uint64_t> lengths(count);
-  SKERRY_TRY(exchange_.allgather(std::as_bytes(std::span(&mine, 1)),
+  SKERRY_TRY(exchange_.allgather(std::as_bytes(std::span(&length, 1)),
                                  reinterpret_cast<std::byte*>(lengths.data())));
   const uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
   if (longest == 0) return {};  // the lengths were fence enough
-  fresh_.resize(longest);
-  std::vector<std::byte> all(longest * count);
-  SKERRY_TRY(exchange_.allgather(fresh_, all.data()));
-  fresh_.clear();
+  std::vector<std::byte> padded(mine.begin(), mine.end());
+  padded.resize(longest);
+  std::vector<std::byte> parts(longest * count);
+  SKERRY_TRY(exchange_.allgather(padded, parts.data()));
   for (size_t r = 0; r < count; ++r) {
-    FrameBuffer frames(max_control_payload);
-    frames.append(std::span(all).subspan(r * longest, std::min(longest, lengths[r])));
-    for (std::optional<Frame> frame; true;) {
-      SKERRY_TRY(frames.next(&frame));
-      if (!frame) break;
-      FrameReader reader(*frame);
-      const auto key = reader.string();
-      const auto value = reader.rest();
-      values_[{static_cast<int>(r), std::string(key)}].assign(value.begin(), value.end());
-    }
+    const auto part = std::span(parts).subspan(r * longest, std::min(longest, lengths[r]));
+    all->insert(all->end(), part.begin(), part.end());
   }
   return {};
-}
-
-void ExchangeBootstrap::abort(int exit_status, std::string_view message) {
-  print_abort(rank(), message);
-  if (exchange_.abort) exchange_.abort(exit_status);
-  _exit(exit_status);
 }
 
 }  // namespace skerry::job

@@ -7,8 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "job/bootstrap/bootstrap.hpp"
-#include "job/bootstrap/meeting.hpp"
+#include "job/bootstrap/foreign.hpp"
 
 namespace skerry::job {
 
@@ -23,36 +22,49 @@ struct Exchange {
   std::function<void(int exit_status)> abort;
 };
 
-class ExchangeBootstrap final : public Bootstrap {
+// Values travel in an allgather.
+class GatheredBootstrap : public ForeignBootstrap {
  public:
-  explicit ExchangeBootstrap(Exchange exchange) : exchange_(std::move(exchange)) {}
-
-  std::string_view name() const override { return "exchange"; }
-  int rank() const override { return exchange_.position; }
-  int size() const override { return exchange_.count; }
-  // The program that provides the exchange may have left it by the time a rank dies.
-  bool launcher_ends_job() const override { return false; }
-
+  using ForeignBootstrap::ForeignBootstrap;
   Status put(std::string_view key, std::span<const std::byte> value) override;
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override;
-  Status fence() override;
-  void start_is_over() override {
-    is_over_ = true;
-    values_.clear();
-  }
-  Status finish() override { return meet(); }
-  [[noreturn]] void abort(int exit_status, std::string_view message) override;
+  void start_is_over() override { values_.clear(); }
+
+ protected:
+  bool has_news() const { return !fresh_.empty(); }
 
  private:
-  Status gather();
-  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
+  Status exchange_values() final;
+  // Collective: what all ranks give, one behind the other. Errors: network.
+  virtual Status gather(std::span<const std::byte> mine, std::vector<std::byte>* all) = 0;
 
-  const Exchange exchange_;
-  Meeting meeting_;               // fences without the exchange
-  bool is_over_ = false;          // the exchange is not to be used any more
   std::vector<std::byte> fresh_;  // put since the last fence, as frames
   // Some 140 bytes a rank, until the start is over.
   std::map<std::pair<int, std::string>, std::vector<std::byte>> values_;
+};
+
+class ExchangeBootstrap final : public GatheredBootstrap {
+ public:
+  explicit ExchangeBootstrap(Exchange exchange)
+      : GatheredBootstrap(exchange.position, exchange.count), exchange_(std::move(exchange)) {}
+
+  std::string_view name() const override { return "exchange"; }
+  // The program that provides the exchange may have left it by the time a rank dies.
+  bool launcher_ends_job() const override { return false; }
+  void start_is_over() override {
+    is_over_ = true;
+    GatheredBootstrap::start_is_over();
+  }
+
+ private:
+  bool is_over() const override { return is_over_; }
+  Status gather(std::span<const std::byte> mine, std::vector<std::byte>* all) override;
+  void end_job(int exit_status) override {
+    if (exchange_.abort) exchange_.abort(exit_status);
+  }
+
+  const Exchange exchange_;
+  bool is_over_ = false;  // the exchange is not to be used any more
 };
 
 }  // namespace skerry::job

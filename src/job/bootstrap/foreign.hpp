@@ -4,8 +4,37 @@
 #include <string>
 
 #include "job/bootstrap/bootstrap.hpp"
+#include "job/bootstrap/meeting.hpp"
 
 namespace skerry::job {
+
+// What all of these have in common. Ranks exchange values through the launcher while the job
+// starts. The first fence also opens a meeting of our own, for later ones: the program may have
+// finalised its MPI by then, and for the launcher this rank has ended.
+class ForeignBootstrap : public Bootstrap {
+ public:
+  ForeignBootstrap(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const final { return rank_; }
+  int size() const final { return size_; }
+  Status fence() override;
+  Status finish() override { return meet(); }
+  [[noreturn]] void abort(int exit_status, std::string_view message) final;
+
+ protected:
+  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
+
+ private:
+  // The launcher is not to be used any more.
+  virtual bool is_over() const = 0;
+  // Collective: makes what each rank has put known to all.
+  virtual Status exchange_values() = 0;
+  // Returns if nobody but the caller can be ended.
+  virtual void end_job(int exit_status) = 0;
+
+  const int rank_;
+  const int size_;
+  Meeting meeting_;
+};
 
 // Each sets *bootstrap to null if that launcher did not start us. Errors: config, network (it did,
 // but does not work).
@@ -25,8 +54,5 @@ unsigned next_join();
 
 // A short key for a launcher with short keys: the join, the rank, and a hash of the name.
 std::string short_key(unsigned join, int rank, std::string_view name);
-
-// Prints why, as our own launcher would.
-void print_abort(int rank, std::string_view message);
 
 }  // namespace skerry::job

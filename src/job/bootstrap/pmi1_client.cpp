@@ -12,7 +12,6 @@
 
 #include "job/bootstrap/control_protocol.hpp"
 #include "job/bootstrap/foreign.hpp"
-#include "job/bootstrap/meeting.hpp"
 
 namespace skerry::job {
 namespace {
@@ -125,12 +124,10 @@ bool from_hex(std::string_view text, std::vector<std::byte>* out) {
   return text.size() % 2 == 0;
 }
 
-class Pmi1Bootstrap final : public Bootstrap {
+class Pmi1Bootstrap final : public ForeignBootstrap {
  public:
-  Pmi1Bootstrap(int rank, int size, unsigned join) : rank_(rank), size_(size), join_(join) {}
+  using ForeignBootstrap::ForeignBootstrap;
   std::string_view name() const override { return "pmi1"; }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
 
   // Cut into pieces that fit the launcher's limit; the first begins with the number of pieces.
   Status put(std::string_view key, std::span<const std::byte> value) override {
@@ -144,7 +141,7 @@ class Pmi1Bootstrap final : public Bootstrap {
                                hex.substr(i * piece_bytes, piece_bytes);
       std::string line;
       SKERRY_TRY(pmi_.ask(concat("cmd=put kvsname=", pmi_.name_space,
-                                 " key=", piece_key(rank_, key, i), " value=", text),
+                                 " key=", piece_key(rank(), key, i), " value=", text),
                           "put_result", &line));
     }
     return {};
@@ -179,32 +176,22 @@ class Pmi1Bootstrap final : public Bootstrap {
     return {};
   }
 
-  Status fence() override {
-    if (mpi_was_finalized()) return meet();  // and so the launcher's conversation is over
-    const bool first = !meeting_.ready() && size_ > 1;
-    std::vector<std::byte> invitation;
-    if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
-    if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
-    std::string line;
-    SKERRY_TRY(pmi_.ask("cmd=barrier_in", "barrier_out", &line));
-    if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(Meeting::parent_of(rank_), Meeting::invitation_key, &invitation));
-    return meeting_.accept_invitation(invitation);
-  }
-
   Status finish() override {
     SKERRY_TRY(meet());
     pmi_.finished = true;
     return {};
   }
 
-  void abort(int exit_status, std::string_view message) override {
-    print_abort(rank_, message);
-    (void)pmi_.send(concat("cmd=abort exitcode=", exit_status));
-    _exit(exit_status);
-  }
-
  private:
+  // The launcher's conversation ends with MPI.
+  bool is_over() const override { return mpi_was_finalized(); }
+  Status exchange_values() override {
+    std::string line;
+    return pmi_.ask("cmd=barrier_in", "barrier_out", &line);
+  }
+  void end_job(int exit_status) override {
+    (void)pmi_.send(concat("cmd=abort exitcode=", exit_status));
+  }
   std::string piece_key(int rank, std::string_view key, size_t piece) const {
     return concat(short_key(join_, rank, key), ".", piece);
   }
@@ -213,13 +200,8 @@ class Pmi1Bootstrap final : public Bootstrap {
                  "\" came back damaged from the PMI launcher");
   }
 
-  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
-
   Conversation& pmi_ = conversation();
-  Meeting meeting_;
-  const int rank_;
-  const int size_;
-  const unsigned join_;
+  const unsigned join_ = next_join();
 };
 
 }  // namespace
@@ -252,7 +234,7 @@ Status join_pmi1(std::unique_ptr<Bootstrap>* bootstrap) {
     (void)std::atexit(leave_at_exit);
   }
   mine.finished = false;
-  *bootstrap = std::make_unique<Pmi1Bootstrap>(rank, size, next_join());
+  *bootstrap = std::make_unique<Pmi1Bootstrap>(rank, size);
   return {};
 }
 

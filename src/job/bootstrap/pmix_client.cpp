@@ -5,13 +5,10 @@
 // 5 (PMIx 5) cannot start in a process where PMIx is initialised already (it skips PMIx_Init and
 // then lacks its name), and PMIx 5 does not survive being finalised and initialised again: there a
 // helper process speaks PMIx in our name and is gone after finish().
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "job/bootstrap/control_protocol.hpp"
 #include "job/bootstrap/foreign.hpp"
-#include "job/bootstrap/meeting.hpp"
 #include "job/bootstrap/pmix_helper.hpp"
 #include "job/bootstrap/pmix_library.hpp"
 
@@ -39,12 +36,10 @@ void leave_at_exit() {
   if (mine.started && mine.finished) mine.library.finalize();
 }
 
-class PmixBootstrap : public Bootstrap {
+class PmixBootstrap : public ForeignBootstrap {
  public:
-  PmixBootstrap(int rank, int size) : rank_(rank), size_(size), join_(next_join()) {}
+  using ForeignBootstrap::ForeignBootstrap;
   std::string_view name() const override { return "pmix"; }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
 
   Status put(std::string_view key, std::span<const std::byte> value) override {
     SKERRY_TRY(check_key(key));
@@ -55,30 +50,14 @@ class PmixBootstrap : public Bootstrap {
     SKERRY_TRY(check_key(key));
     return do_get(rank, full_key(key), value);
   }
-  Status fence() override {
-    if (mpi_was_finalized()) return meet();  // for the launcher, this rank has ended then
-    const bool first = !meeting_.ready() && size_ > 1;
-    std::vector<std::byte> invitation;
-    if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
-    if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
-    SKERRY_TRY(do_fence());
-    if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(Meeting::parent_of(rank_), Meeting::invitation_key, &invitation));
-    return meeting_.accept_invitation(invitation);
-  }
 
- protected:
-  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
-  virtual Status do_fence() = 0;
+ private:
+  bool is_over() const override { return mpi_was_finalized(); }
   virtual Status do_put(const std::string& key, std::span<const std::byte> value) = 0;
   virtual Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) = 0;
 
- private:
   std::string full_key(std::string_view key) const { return concat("skerry.", join_, ".", key); }
-  const int rank_;
-  const int size_;
-  const unsigned join_;
-  Meeting meeting_;
+  const unsigned join_ = next_join();
 };
 
 class DirectPmix final : public PmixBootstrap {
@@ -89,14 +68,10 @@ class DirectPmix final : public PmixBootstrap {
     process().finished = true;
     return {};
   }
-  void abort(int exit_status, std::string_view message) override {
-    print_abort(rank(), message);
-    process().library.abort(exit_status);
-    _exit(exit_status);
-  }
 
- protected:
-  Status do_fence() override { return process().library.fence(); }
+ private:
+  void end_job(int exit_status) override { process().library.abort(exit_status); }
+  Status exchange_values() override { return process().library.fence(); }
   Status do_put(const std::string& key, std::span<const std::byte> value) override {
     return process().library.put(key, value);
   }
@@ -113,14 +88,10 @@ class HelpedPmix final : public PmixBootstrap {
     SKERRY_TRY(meet());
     return helper_.finish();
   }
-  void abort(int exit_status, std::string_view message) override {
-    print_abort(rank(), message);
-    helper_.abort(exit_status);
-    _exit(exit_status);
-  }
 
- protected:
-  Status do_fence() override { return helper_.fence(); }
+ private:
+  void end_job(int exit_status) override { helper_.abort(exit_status); }
+  Status exchange_values() override { return helper_.fence(); }
   Status do_put(const std::string& key, std::span<const std::byte> value) override {
     return helper_.put(key, value);
   }
@@ -128,7 +99,6 @@ class HelpedPmix final : public PmixBootstrap {
     return helper_.get(rank, key, value);
   }
 
- private:
   PmixHelper helper_;
 };
 

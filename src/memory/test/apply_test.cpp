@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "memory/naive.hpp"
+#include "memory/test/naive.hpp"
 
 namespace skerry::memory {
 namespace {

@@ -151,13 +151,6 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
   EXPECT_EQ(region.base, nullptr);
   EXPECT_FALSE(segment.find(11, &region));
   EXPECT_FALSE(segment.find(16, &region));
-  uint64_t offset = 0;
-  const auto address = reinterpret_cast<uint64_t>(bases[0] + plan.offsets[0]);
-  ASSERT_TRUE(segment.find_address(10, address + 9'999, &offset));
-  EXPECT_EQ(offset, 9'999u);
-  EXPECT_FALSE(segment.find_address(10, address + 10'000, &offset));
-  EXPECT_FALSE(segment.find_address(10, address - 1, &offset));
-
   EXPECT_EQ(members[0]->attach(request_of(id, plan, bytes, 0), patience_ns, &bases[0]).code(),
             Code::invalid)
       << "attached twice";

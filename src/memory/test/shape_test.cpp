@@ -15,6 +15,17 @@ Shape shape_of(uint64_t block_bytes, std::initializer_list<std::pair<uint64_t, i
   return shape;
 }
 
+// The same blocks laid end to end: the shape of the packed stream.
+Shape dense(const Shape& shape) {
+  Shape out = shape;
+  uint64_t run_bytes = shape.block_bytes;
+  for (int32_t k = 0; k < shape.levels; ++k) {
+    out.stride[k] = static_cast<int64_t>(run_bytes);
+    run_bytes *= shape.count[k];
+  }
+  return out;
+}
+
 TEST(Shape, KnowsItsStreamAndExtent) {
   const Shape shape = shape_of(8, {{4, 100}, {3, -1000}});
   uint64_t bytes = 0;

@@ -16,7 +16,7 @@
 
 #include "connection/core/hello.hpp"
 #include "fabric/hooks/forward.hpp"
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "operation/engine.hpp"
 
 namespace skerry::operation::test {

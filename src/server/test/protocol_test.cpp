@@ -439,8 +439,11 @@ TEST(ServerWorlds, ARecordedHelloOfAnotherServerIsRefused) {
 TEST(Relay, AnEarlierUseOfASlotDoesNotReplaceALaterOne) {
   World world;
   const auto fabric = world.make_fabric();
-  Relay relay(world.key(), 0, *fabric);
-  relay.open(&world.map());
+  const ServerConfig config{{0, 0}, world.key(), ranks, 0};
+  NodeView view;
+  view.map = &world.map();
+  Counters counters;
+  Relay relay(config, view, *fabric, counters);
   const auto tag = [&] {
     EXPECT_EQ(relay.waiting(3).size(), 1u);
     return relay.waiting(3).front().tag;

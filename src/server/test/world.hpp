@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "connection/core/hello.hpp"
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "lock/home.hpp"
 #include "placement/node_map.hpp"
 #include "server/server.hpp"

@@ -7,7 +7,7 @@
 
 #include "connection/core/hello.hpp"
 #include "fabric/hooks/forward.hpp"
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/message.hpp"
 #include "share/pool.hpp"

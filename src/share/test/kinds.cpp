@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "fabric/hooks/hooks.hpp"
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/share.hpp"
 
@@ -93,15 +93,6 @@ class Lazy final : public Fabric {
   Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
                          uint64_t* registration) override {
     return now_->register_memory(base, bytes, key, registration);
-  }
-  void deregister_memory(uint64_t registration) override { now_->deregister_memory(registration); }
-  SendResult put(EndpointId e, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
-                 uint64_t cookie) override {
-    return now_->put(e, local, key, offset, bytes, cookie);
-  }
-  SendResult get(EndpointId e, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
-                 uint64_t cookie) override {
-    return now_->get(e, local, key, offset, bytes, cookie);
   }
   Status watch(int fd, uint64_t cookie) override { return now_->watch(fd, cookie); }
   void unwatch(int fd) override { now_->unwatch(fd); }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/message.hpp"
 #include "share/share.hpp"

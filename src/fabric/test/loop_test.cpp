@@ -1,13 +1,13 @@
 // The loop fabric as the worst case: what the core must survive really happens there, and a seed
 // repeats it.
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
 
 #include "fabric/test/side.hpp"
 
 namespace skerry::fabric::test {
 namespace {
 
-struct Pair {
+struct Pair : TwoSides {
   explicit Pair(const LoopCapabilities& capabilities) {
     const auto network = make_loop_network(capabilities);
     for (std::unique_ptr<Side>* side : {&client, &target}) {
@@ -15,20 +15,11 @@ struct Pair {
       EXPECT_TRUE(make_loop_fabric(network, {}, &fabric).ok());
       *side = std::make_unique<Side>(std::move(fabric));
     }
-    std::vector<std::byte> address;
     EXPECT_TRUE(target->fabric->listen(&address).ok());
-    EXPECT_TRUE(client->fabric->connect(address, {}, &near).ok());
-    EXPECT_TRUE(
-        run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
-    far = target->accepted[0];
-    EXPECT_TRUE(
-        target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
+    join();
+    expose(remote.data(), remote.size());
   }
-  std::unique_ptr<Side> client, target;
-  EndpointId near = no_endpoint, far = no_endpoint;
   std::vector<std::byte> remote = std::vector<std::byte>(4096);
-  RemoteKey key;
-  uint64_t registration = 0;
 };
 
 // How often a get saw memory before an earlier message was applied, and a put was not there when a
@@ -49,7 +40,7 @@ std::pair<int, int> surprises(const LoopCapabilities& capabilities) {
     EXPECT_EQ(pair.client->fabric->put(pair.near, &put, pair.key, 100, 1, 2), SendResult::accepted);
     send(*pair.client, pair.near, "look");
     const size_t done = pair.client->rma_done.size();
-    EXPECT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] {
+    EXPECT_TRUE(pair.until([&] {
       return pair.client->rma_done.size() == done + 2 &&
              pair.target->message_count == static_cast<uint64_t>(2 * i);
     }));
@@ -105,8 +96,7 @@ TEST(Loop, OutOfRangeRmaFails) {
   ASSERT_EQ(pair.client->fabric->put(pair.near, local, pair.key, 4092, 8, 1), SendResult::accepted);
   ASSERT_EQ(pair.client->fabric->get(pair.near, local, pair.key, ~uint64_t{0}, 8, 2),
             SendResult::accepted);
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
-                        [&] { return pair.client->rma_failed.size() == 2; }));
+  ASSERT_TRUE(pair.until([&] { return pair.client->rma_failed.size() == 2; }));
 }
 
 TEST(Loop, UnansweredRequestsExpire) {

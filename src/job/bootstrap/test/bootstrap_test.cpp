@@ -11,7 +11,7 @@
 
 #include "job/bootstrap/alone.hpp"
 #include "job/bootstrap/run_client.hpp"
-#include "job/bootstrap/thread_bootstrap.hpp"
+#include "job/bootstrap/test/thread_bootstrap.hpp"
 
 namespace skerry::job {
 namespace {

@@ -1,4 +1,4 @@
-#include "job/bootstrap/thread_bootstrap.hpp"
+#include "job/bootstrap/test/thread_bootstrap.hpp"
 
 #include <unistd.h>
 

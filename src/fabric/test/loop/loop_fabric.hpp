@@ -2,15 +2,14 @@
 // without it.
 #pragma once
 
-#include <sys/epoll.h>
-
 #include <deque>
 #include <list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
-#include "fabric/loop/loop.hpp"
+#include "fabric/test/loop/loop.hpp"
+#include "fabric/waiter.hpp"
 
 namespace skerry::fabric {
 
@@ -22,19 +21,11 @@ struct Connection;
 
 // A put, get or atomic under way.
 struct Rma {
-  enum class Kind : uint8_t { put, get, fetch_and_add, compare_and_swap } kind = Kind::get;
+  RmaCall call;                 // an atomic that is done: `value` is what was there before
   uint64_t number = 0;          // unique in the network
-  void* local = nullptr;        // get only; the caller's
   std::vector<std::byte> data;  // put only: copied at issue, for it may be placed after the origin
                                 // was told that it failed
-  RemoteKey key;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-  uint64_t cookie = 0;
-  uint64_t expected = 0;  // compare_and_swap only
-  uint64_t value = 0;     // atomics only: the operand; when it is done, what was there before
-  int delay = 0;          // polls to wait; rma_unordered only
-  bool is_atomic() const { return kind == Kind::fetch_and_add || kind == Kind::compare_and_swap; }
+  int delay = 0;                // polls to wait; rma_unordered only
 };
 
 // What stands in an end's inbound queue.
@@ -82,8 +73,8 @@ struct Event {
   uint64_t number = 0;  // cookie of sent; RMA number of rma_done and atomic_done
   bool ok = true;
   CloseReason reason = CloseReason::by_peer;
-  std::vector<std::byte> data;  // hello or reply
-  uint64_t before = 0;          // atomic_done
+  std::vector<std::byte> data = {};  // hello or reply
+  uint64_t before = 0;               // atomic_done
 };
 
 struct Delayed {
@@ -156,20 +147,13 @@ class LoopFabric final : public Fabric {
   Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
                          uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
-                 uint64_t bytes, uint64_t cookie) override;
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
-                 uint64_t cookie) override;
-  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
-                           uint64_t cookie) override;
-  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                              uint64_t expected, uint64_t value, uint64_t cookie) override;
-  Status watch(int fd, uint64_t cookie) override;
-  void unwatch(int fd) override;
+  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override;
+  Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
+  void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
   int dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
-  void wake() override;
+  void wake() override { waiter_.wake(); }
   Traffic traffic() const override;
   Memory memory() const override;
 
@@ -180,7 +164,6 @@ class LoopFabric final : public Fabric {
   // All with the mutex held.
   const loop::Reference* find(EndpointId endpoint) const;
   void post(loop::Event event);  // to this fabric
-  void signal();
   static void mark_ready(loop::End& end);
   static void push(const loop::Reference& from, loop::Entry entry);
   void release_held(const loop::Reference& from);
@@ -188,24 +171,21 @@ class LoopFabric final : public Fabric {
   void run_delayed(bool before_sleep);
   void perform(const loop::Reference& from, loop::Rma rma);  // and tells, now or later
   int64_t next_deadline_ns() const;
-  loop::Rma atomic(loop::Rma::Kind kind, RemoteKey key, uint64_t offset, uint64_t value,
-                   uint64_t cookie) const;
-  SendResult start_rma(EndpointId endpoint, loop::Rma rma);
   // Without it.
-  int deliver_event(loop::Event& event, Sink& sink);
-  int deliver_end(EndpointId id, Sink& sink);
-  int deliver_inbound(EndpointId endpoint, Sink& sink);
-  int expire_requests(Sink& sink);
+  void deliver_event(loop::Event& event, Upcalls& upcalls);
+  void deliver_end(EndpointId id, Upcalls& upcalls);
+  void deliver_inbound(EndpointId id, Upcalls& upcalls);
+  bool place(EndpointId id, const loop::Entry& entry, Upcalls& upcalls);
+  bool settle(EndpointId id, loop::Entry entry, Verdict verdict);
+  void expire_requests();
 
   const std::shared_ptr<LoopNetwork> network_;
   const Options options_;
   Capabilities capabilities_;
-  int epoll_fd_ = -1;
-  int wake_fd_ = -1;
+  Waiter waiter_;
   // Guarded by the network's mutex.
   uint64_t number_ = 0;
   bool listening_ = false;
-  bool signalled_ = false;  // wake_fd_ was written and not drained
   EndpointId next_endpoint_ = 1;
   std::unordered_map<EndpointId, loop::Reference> endpoints_;
   std::deque<loop::Event> inbox_;
@@ -214,11 +194,6 @@ class LoopFabric final : public Fabric {
   // Of requests and connects, in order of start.
   std::deque<std::pair<int64_t, EndpointId>> deadlines_;
   Traffic traffic_;
-  // Guarded by the issue lock.
-  std::unordered_map<int, uint64_t> watched_;
-  // Progress side.
-  std::vector<epoll_event> events_;
-  int event_count_ = 0;
 };
 
 }  // namespace skerry::fabric

@@ -1,6 +1,6 @@
 // The naive reference: the meaning of put, get, accumulate and read-modify-write, written for
-// reading, one byte or element at a time. Random streams of operations must leave the fast paths,
-// local and remote, with the same memory as this. Tests only.
+// reading, one byte or element at a time. Random streams of operations must leave the fast paths
+// with the same memory as this.
 #pragma once
 
 #include <complex>

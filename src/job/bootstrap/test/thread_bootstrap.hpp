@@ -10,10 +10,4 @@ namespace skerry::job {
 // before finish() makes the others' waits fail (network) instead of hang.
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int size, int nodes = 1);
 
-// The node of `rank` when `size` ranks are split into `nodes` contiguous blocks whose sizes differ
-// by at most one.
-constexpr int block_node(int rank, int size, int nodes) {
-  return static_cast<int>(static_cast<int64_t>(rank) * nodes / size);
-}
-
 }  // namespace skerry::job

@@ -1,14 +1,10 @@
 // Connections and messages of the loop fabric.
-#include "fabric/loop/loop_fabric.hpp"
-
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include "fabric/test/loop/loop_fabric.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
 
+#include "core/futex.hpp"
 #include "core/pure/assert.hpp"
 #include "core/pure/container_bytes.hpp"
 
@@ -31,12 +27,6 @@ struct LoopAddress {
   uint64_t number;
 };
 constexpr char address_word[8] = {'s', 'k', 'e', 'r', 'l', 'o', 'o', 'p'};
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -69,17 +59,7 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
 }
 
 Status LoopFabric::start() {
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = 0;
-  if (epoll_fd_ < 0 || wake_fd_ < 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) {
-    return error(
-        Code::network,
-        "cannot open the descriptors of a loop fabric; raise the limit of open files (ulimit -n)");
-  }
-  events_.resize(16);
+  SKERRY_TRY(waiter_.open(name()));
   std::lock_guard lock(network_->mutex);
   number_ = network_->next_number++;
   network_->fabrics[number_] = this;
@@ -87,19 +67,14 @@ Status LoopFabric::start() {
 }
 
 LoopFabric::~LoopFabric() {
-  {
-    std::lock_guard lock(network_->mutex);
-    std::vector<EndpointId> open;
-    for (const auto& [id, reference] : endpoints_) open.push_back(id);
-    for (EndpointId id : open) disconnect(id);
-    for (const auto& [number, one] : network_->registrations)
-      if (one.owner == this) network_->write_back(number);
-    std::erase_if(network_->registrations,
-                  [&](const auto& one) { return one.second.owner == this; });
-    network_->fabrics.erase(number_);
-  }
-  if (wake_fd_ >= 0) ::close(wake_fd_);
-  if (epoll_fd_ >= 0) ::close(epoll_fd_);
+  std::lock_guard lock(network_->mutex);
+  std::vector<EndpointId> open;
+  for (const auto& [id, reference] : endpoints_) open.push_back(id);
+  for (EndpointId id : open) disconnect(id);
+  for (const auto& [number, one] : network_->registrations)
+    if (one.owner == this) network_->write_back(number);
+  std::erase_if(network_->registrations, [&](const auto& one) { return one.second.owner == this; });
+  network_->fabrics.erase(number_);
 }
 
 // --- with the mutex held -----------------------------------------------------------------------
@@ -109,23 +84,16 @@ const Reference* LoopFabric::find(EndpointId endpoint) const {
   return found == endpoints_.end() ? nullptr : &found->second;
 }
 
-void LoopFabric::signal() {
-  if (signalled_) return;
-  signalled_ = true;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(wake_fd_, &one, sizeof one);
-}
-
 void LoopFabric::post(Event event) {
   inbox_.push_back(std::move(event));
-  signal();
+  waiter_.wake();
 }
 
 void LoopFabric::mark_ready(End& end) {
   if (end.ready || end.parked || end.fabric == nullptr || end.inbound.empty()) return;
   end.ready = true;
   end.fabric->ready_.push_back(end.id);
-  end.fabric->signal();
+  end.fabric->waiter_.wake();
 }
 
 void LoopFabric::push(const Reference& from, Entry entry) {
@@ -160,7 +128,7 @@ void LoopFabric::disconnect(EndpointId endpoint) {
       ++it;
       continue;
     }
-    if (it->rma.kind == loop::Rma::Kind::put && !capabilities_.close_fences_rma)
+    if (it->rma.call.is_put() && !capabilities_.close_fences_rma)
       network_->strays.push_back(std::move(it->rma));
     it = delayed_.erase(it);
   }
@@ -220,7 +188,7 @@ Status LoopFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   connection->ends[1].fabric = &target;
   connection->ends[1].id = request;
   connection->ends[1].state = End::State::asking;
-  target.deadlines_.emplace_back(now_ns() + target.options_.hello_deadline_ns, request);
+  target.deadlines_.emplace_back(monotonic_ns() + target.options_.hello_deadline_ns, request);
   target.post(
       {Event::Kind::request, request, 0, true, CloseReason::by_peer, {hello.begin(), hello.end()}});
   return {};
@@ -259,8 +227,7 @@ void LoopFabric::hold(RequestId request) {
   const Reference* reference = find(request);
   if (reference != nullptr && reference->ours().state == End::State::asking &&
       reference->theirs().fabric != nullptr)
-    reference->theirs().fabric->post(
-        {Event::Kind::held, reference->theirs().id, 0, true, CloseReason::by_peer, {}});
+    reference->theirs().fabric->post({Event::Kind::held, reference->theirs().id});
 }
 
 SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
@@ -328,30 +295,9 @@ void LoopFabric::unpark(EndpointId endpoint) {
   mark_ready(reference->ours());
 }
 
-Status LoopFabric::watch(int fd, uint64_t cookie) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = static_cast<uint64_t>(fd) + 1;
-  if (epoll_ctl(epoll_fd_, watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) !=
-      0) {
-    return error(Code::internal, "cannot watch descriptor ", fd, ": error ", errno);
-  }
-  watched_[fd] = cookie;
-  return {};
-}
-
-void LoopFabric::unwatch(int fd) {
-  if (watched_.erase(fd) != 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-}
-
 void LoopFabric::close(EndpointId endpoint) {
   std::lock_guard lock(network_->mutex);
   disconnect(endpoint);
-}
-
-void LoopFabric::wake() {
-  std::lock_guard lock(network_->mutex);
-  signal();
 }
 
 Fabric::Traffic LoopFabric::traffic() const {
@@ -366,73 +312,59 @@ Fabric::Traffic LoopFabric::traffic() const {
 // --- progress ----------------------------------------------------------------------------------
 
 void LoopFabric::poll(int64_t timeout_ns, EndpointId) {
-  if (event_count_ > 0) return;
+  if (waiter_.has_events()) return;
   {
     std::lock_guard lock(network_->mutex);
     run_delayed(timeout_ns != 0 && inbox_.empty() && ready_.empty());
     if (!inbox_.empty() || !ready_.empty()) timeout_ns = 0;
     const int64_t deadline = next_deadline_ns();
     if (deadline != INT64_MAX && timeout_ns != 0) {
-      const int64_t left = std::max<int64_t>(deadline - now_ns(), 0);
+      const int64_t left = std::max<int64_t>(deadline - monotonic_ns(), 0);
       timeout_ns = timeout_ns < 0 ? left : std::min(timeout_ns, left);
     }
   }
-  const int64_t timeout_ms = timeout_ns < 0
-                                 ? -1
-                                 : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
-  event_count_ = std::max(epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()),
-                                     static_cast<int>(timeout_ms)),
-                          0);
+  waiter_.sleep(timeout_ns);
 }
 
 int LoopFabric::dispatch(Sink& sink) {
-  int upcalls = 0;
-  const int count = event_count_;
-  event_count_ = 0;
+  Upcalls upcalls{sink};
+  // A wake is used up before we look at what it was for.
+  for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, upcalls);
   std::deque<Event> inbox;
   std::deque<EndpointId> ready;
   {
     std::lock_guard lock(network_->mutex);
-    if (signalled_) {
-      uint64_t value;
-      [[maybe_unused]] const ssize_t n = read(wake_fd_, &value, sizeof value);
-      signalled_ = false;
-    }
     inbox.swap(inbox_);
     ready.swap(ready_);
     for (EndpointId id : ready) {
       if (const Reference* reference = find(id)) reference->ours().ready = false;
     }
   }
-  for (Event& event : inbox) upcalls += deliver_event(event, sink);
-  for (EndpointId id : ready) upcalls += deliver_inbound(id, sink);
-  for (int i = 0; i < count; ++i) {
-    const uint64_t tag = events_[static_cast<size_t>(i)].data.u64;
-    const auto found = tag == 0 ? watched_.end() : watched_.find(static_cast<int>(tag - 1));
-    if (found == watched_.end()) continue;
-    sink.on_watched(found->first, found->second);
-    ++upcalls;
-  }
-  return upcalls + expire_requests(sink);
+  for (Event& event : inbox) deliver_event(event, upcalls);
+  for (EndpointId id : ready) deliver_inbound(id, upcalls);
+  expire_requests();
+  return upcalls.made;
 }
 
-int LoopFabric::deliver_event(Event& event, Sink& sink) {
+void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
+  Sink& sink = upcalls.sink;
   bool writable = false;
   uint64_t cookie = event.number;
   {
     std::lock_guard lock(network_->mutex);
     const Reference* reference = find(event.endpoint);
-    if (reference == nullptr) return 0;  // closed meanwhile
+    if (reference == nullptr) return;  // closed meanwhile
     if (event.kind == Event::Kind::closed) disconnect(event.endpoint);
     if (event.kind == Event::Kind::connected)
       writable = std::exchange(reference->theirs().peer_wants_room, false);
     if (event.kind == Event::Kind::rma_done || event.kind == Event::Kind::atomic_done) {
       const auto found = reference->ours().outstanding.find(event.number);
-      if (found == reference->ours().outstanding.end()) return 0;
+      if (found == reference->ours().outstanding.end()) return;
       cookie = found->second.cookie;
       reference->ours().outstanding.erase(found);
     }
   }
+  ++upcalls.made;
   switch (event.kind) {
     case Event::Kind::request: sink.on_connect_request(event.endpoint, event.data, "loop"); break;
     case Event::Kind::held: sink.on_held(event.endpoint); break;
@@ -440,7 +372,7 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
       sink.on_connected(event.endpoint, event.data);
       if (writable) {  // a send came too early
         std::lock_guard lock(network_->mutex);
-        post({Event::Kind::writable, event.endpoint, 0, true, CloseReason::by_peer, {}});
+        post({Event::Kind::writable, event.endpoint});
       }
       break;
     case Event::Kind::writable: sink.on_writable(event.endpoint); break;
@@ -453,11 +385,10 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
       sink.on_closed(event.endpoint, event.reason, to_string(event.reason));
       break;
   }
-  return 1;
 }
 
-// The peer has closed the connection. Returns the number of upcalls.
-int LoopFabric::deliver_end(EndpointId id, Sink& sink) {
+// The peer has closed the connection.
+void LoopFabric::deliver_end(EndpointId id, Upcalls& upcalls) {
   std::map<uint64_t, End::Outstanding> outstanding;
   {
     std::lock_guard lock(network_->mutex);
@@ -465,23 +396,22 @@ int LoopFabric::deliver_end(EndpointId id, Sink& sink) {
     disconnect(id);
   }
   for (const auto& [number, one] : outstanding) {
-    if (one.is_atomic) sink.on_atomic_done(id, one.cookie, false, 0);
-    else sink.on_rma_done(id, one.cookie, false);
+    if (one.is_atomic) upcalls.sink.on_atomic_done(id, one.cookie, false, 0);
+    else upcalls.sink.on_rma_done(id, one.cookie, false);
   }
-  sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
-  return static_cast<int>(outstanding.size()) + 1;
+  upcalls.sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
+  upcalls.made += static_cast<int>(outstanding.size()) + 1;
 }
 
-int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
-  int upcalls = 0;
+void LoopFabric::deliver_inbound(EndpointId id, Upcalls& upcalls) {
   for (int turn = 0; turn < entries_per_turn; ++turn) {
     Entry entry;
     {
       std::lock_guard lock(network_->mutex);
       const Reference* reference = find(id);
-      if (reference == nullptr) return upcalls;
+      if (reference == nullptr) return;
       End& ours = reference->ours();
-      if (ours.parked || ours.inbound.empty()) return upcalls;
+      if (ours.parked || ours.inbound.empty()) return;
       entry = std::move(ours.inbound.front());
       ours.inbound.pop_front();
       if (entry.kind == Entry::Kind::rma) {
@@ -489,64 +419,73 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
         continue;
       }
     }
-    if (entry.kind == Entry::Kind::end) return upcalls + deliver_end(id, sink);
-    ++upcalls;
+    if (entry.kind == Entry::Kind::end) return deliver_end(id, upcalls);
+    ++upcalls.made;
     Verdict verdict;
     if (entry.payload.size() <= inline_payload_bytes) {
-      verdict = sink.on_message(id, entry.header, entry.payload);
+      verdict = upcalls.sink.on_message(id, entry.header, entry.payload);
     } else {
-      if (!entry.placed) {
-        std::byte* const destination = sink.place_directly(id, entry.header, entry.payload.size());
-        std::unique_lock lock(network_->mutex);
-        if (find(id) == nullptr) return upcalls;
-        if (destination == nullptr) {
-          disconnect(id);
-          lock.unlock();
-          sink.on_closed(id, CloseReason::protocol_error, "a long message had no destination");
-          return upcalls;
-        }
-        std::memcpy(destination, entry.payload.data(), entry.payload.size());
-      }
-      verdict = sink.on_placed(id, entry.header, entry.payload.size());
+      if (!entry.placed && !place(id, entry, upcalls)) return;
+      verdict = upcalls.sink.on_placed(id, entry.header, entry.payload.size());
     }
-    std::lock_guard lock(network_->mutex);
-    const Reference* reference = find(id);
-    if (reference == nullptr) return upcalls;
-    End& ours = reference->ours();
-    End& theirs = reference->theirs();
-    if (verdict == Verdict::park) {
-      entry.placed = entry.payload.size() > inline_payload_bytes;
-      ours.inbound.push_front(std::move(entry));
-      ours.parked = true;
-      return upcalls;
-    }
-    traffic_.bytes_received += entry.header.size() + entry.payload.size();
-    ours.inbound_bytes -= entry.header.size() + entry.payload.size();
-    if (theirs.fabric == nullptr) continue;
-    if (entry.payload.size() > inline_payload_bytes)
-      theirs.fabric->post(
-          {Event::Kind::sent, theirs.id, entry.cookie, true, CloseReason::by_peer, {}});
-    if (ours.peer_wants_room && ours.inbound_bytes <= inbound_limit_bytes / 2) {
-      ours.peer_wants_room = false;
-      theirs.fabric->post({Event::Kind::writable, theirs.id, 0, true, CloseReason::by_peer, {}});
-    }
+    if (!settle(id, std::move(entry), verdict)) return;
   }
   std::lock_guard lock(network_->mutex);
   if (const Reference* reference = find(id)) mark_ready(reference->ours());
-  return upcalls;
 }
 
-int LoopFabric::expire_requests(Sink&) {
+// A long payload. False: the endpoint is gone.
+bool LoopFabric::place(EndpointId id, const Entry& entry, Upcalls& upcalls) {
+  std::byte* const destination = upcalls.sink.place_directly(id, entry.header,
+                                                             entry.payload.size());
+  std::unique_lock lock(network_->mutex);
+  if (find(id) == nullptr) return false;
+  if (destination != nullptr) {
+    std::memcpy(destination, entry.payload.data(), entry.payload.size());
+    return true;
+  }
+  disconnect(id);
+  lock.unlock();
+  upcalls.sink.on_closed(id, CloseReason::protocol_error, "a long message had no destination");
+  return false;
+}
+
+// What follows from the sink's answer. False: nothing more is delivered now.
+bool LoopFabric::settle(EndpointId id, Entry entry, Verdict verdict) {
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(id);
+  if (reference == nullptr) return false;
+  End& ours = reference->ours();
+  End& theirs = reference->theirs();
+  const bool is_long = entry.payload.size() > inline_payload_bytes;
+  if (verdict == Verdict::park) {
+    entry.placed = is_long;
+    ours.inbound.push_front(std::move(entry));
+    ours.parked = true;
+    return false;
+  }
+  const uint64_t bytes = entry.header.size() + entry.payload.size();
+  traffic_.bytes_received += bytes;
+  ours.inbound_bytes -= bytes;
+  if (theirs.fabric == nullptr) return true;
+  if (is_long) theirs.fabric->post({Event::Kind::sent, theirs.id, entry.cookie});
+  if (ours.peer_wants_room && ours.inbound_bytes <= inbound_limit_bytes / 2) {
+    ours.peer_wants_room = false;
+    theirs.fabric->post({Event::Kind::writable, theirs.id});
+  }
+  return true;
+}
+
+void LoopFabric::expire_requests() {
   std::lock_guard lock(network_->mutex);
   while (!deadlines_.empty()) {
     const Reference* reference = find(deadlines_.front().second);
     if (reference != nullptr && reference->ours().state == End::State::asking) {
-      if (deadlines_.front().first > now_ns()) break;
+      if (deadlines_.front().first > monotonic_ns()) break;
       disconnect(deadlines_.front().second);
     }
     deadlines_.pop_front();
   }
-  return 0;
 }
 
 Fabric::Memory LoopFabric::memory() const {
@@ -563,7 +502,7 @@ Fabric::Memory LoopFabric::memory() const {
   }
   out.fixed_bytes = sizeof *this + deque_bytes(inbox_) + deque_bytes(ready_) +
                     deque_bytes(deadlines_) + delayed_.size() * sizeof(loop::Delayed) +
-                    table_bytes(watched_) + vector_bytes(events_);
+                    waiter_.heap_bytes();
   return out;
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/pure/assert.hpp"
-#include "fabric/loop/loop_fabric.hpp"
+#include "fabric/test/loop/loop_fabric.hpp"
 
 namespace skerry::fabric {
 
@@ -47,25 +47,25 @@ uint32_t LoopNetwork::random(uint32_t below) {
 }
 
 bool LoopNetwork::apply(Rma& rma) {
-  const auto found = registrations.find(rma.key.key);
-  if (found == registrations.end() || rma.offset > found->second.bytes ||
-      rma.bytes > found->second.bytes - rma.offset)
+  const auto found = registrations.find(rma.call.key.key);
+  if (found == registrations.end() || rma.call.offset > found->second.bytes ||
+      rma.call.bytes > found->second.bytes - rma.call.offset)
     return false;
-  std::byte* const remote = found->second.base + rma.offset;
-  if (rma.kind == Rma::Kind::put) {
-    copy_bytes(remote, rma.data.data(), rma.bytes);
+  std::byte* const remote = found->second.base + rma.call.offset;
+  if (rma.call.is_put()) {
+    copy_bytes(remote, rma.data.data(), rma.call.bytes);
   } else {
-    copy_bytes(rma.local, remote, rma.bytes);
+    copy_bytes(rma.call.local, remote, rma.call.bytes);
   }
   return true;
 }
 
 uint64_t* LoopNetwork::word_of(const Rma& rma) {
-  const auto found = registrations.find(rma.key.key);
+  const auto found = registrations.find(rma.call.key.key);
   if (found == registrations.end() || found->second.bytes < sizeof(uint64_t) ||
-      rma.offset > found->second.bytes - sizeof(uint64_t))
+      rma.call.offset > found->second.bytes - sizeof(uint64_t))
     return nullptr;
-  std::byte* const at = found->second.base + rma.offset;
+  std::byte* const at = found->second.base + rma.call.offset;
   if (reinterpret_cast<uintptr_t>(at) % sizeof(uint64_t) != 0) return nullptr;
   return reinterpret_cast<uint64_t*>(at);
 }
@@ -87,57 +87,12 @@ void LoopFabric::deregister_memory(uint64_t registration) {
   network_->registrations.erase(registration);
 }
 
-SendResult LoopFabric::put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
-                           uint64_t bytes, uint64_t cookie) {
-  Rma rma;
-  rma.kind = Rma::Kind::put;
-  rma.data.resize(bytes);
-  std::memcpy(rma.data.data(), local, bytes);
-  rma.key = key;
-  rma.offset = offset;
-  rma.bytes = bytes;
-  rma.cookie = cookie;
-  return start_rma(endpoint, std::move(rma));
-}
-
-SendResult LoopFabric::get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset,
-                           uint64_t bytes, uint64_t cookie) {
-  Rma rma;
-  rma.local = local;
-  rma.key = key;
-  rma.offset = offset;
-  rma.bytes = bytes;
-  rma.cookie = cookie;
-  return start_rma(endpoint, std::move(rma));
-}
-
-Rma LoopFabric::atomic(Rma::Kind kind, RemoteKey key, uint64_t offset, uint64_t value,
-                       uint64_t cookie) const {
-  SKERRY_ASSERT(capabilities_.atomics != Atomics::none, "an atomic on a fabric without");
-  Rma rma;
-  rma.kind = kind;
-  rma.key = key;
-  rma.offset = offset;
-  rma.bytes = sizeof(uint64_t);
-  rma.cookie = cookie;
-  rma.value = value;
-  return rma;
-}
-
-SendResult LoopFabric::fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                                     uint64_t operand, uint64_t cookie) {
-  return start_rma(endpoint, atomic(Rma::Kind::fetch_and_add, key, offset, operand, cookie));
-}
-
-SendResult LoopFabric::compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                                        uint64_t expected, uint64_t value, uint64_t cookie) {
-  Rma rma = atomic(Rma::Kind::compare_and_swap, key, offset, value, cookie);
-  rma.expected = expected;
-  return start_rma(endpoint, std::move(rma));
-}
-
-SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
+SendResult LoopFabric::start_rma(EndpointId endpoint, const RmaCall& call) {
   SKERRY_ASSERT(capabilities_.rma, "put or get on a fabric without RMA");
+  SKERRY_ASSERT(!call.is_atomic() || capabilities_.atomics != Atomics::none,
+                "an atomic on a fabric without");
+  Rma rma{call, 0, {}, 0};
+  if (call.is_put()) rma.data.assign(call.local, call.local + call.bytes);
   std::lock_guard lock(network_->mutex);
   const Reference* reference = find(endpoint);
   if (reference == nullptr || reference->theirs().fabric == nullptr) return SendResult::closed;
@@ -148,8 +103,8 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
   }
   if (ours.state != End::State::open) return SendResult::closed;
   rma.number = network_->next_number++;
-  ours.outstanding.emplace(rma.number, End::Outstanding{rma.cookie, rma.is_atomic()});
-  (rma.kind == Rma::Kind::put ? traffic_.bytes_sent : traffic_.bytes_received) += rma.bytes;
+  ours.outstanding.emplace(rma.number, End::Outstanding{call.cookie, call.is_atomic()});
+  (call.is_put() ? traffic_.bytes_sent : traffic_.bytes_received) += call.bytes;
   if (!network_->capabilities.rma_unordered) {
     release_held(*reference);
     Entry entry;
@@ -165,7 +120,7 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
     perform(*reference, std::move(rma));
   } else {
     delayed_.push_back({*reference, std::move(rma)});
-    signal();  // wakes a thread that sleeps in poll
+    waiter_.wake();  // wakes a thread that sleeps in poll
   }
   return SendResult::accepted;
 }
@@ -174,42 +129,43 @@ void LoopFabric::finish(const Reference& from, const Rma& rma, bool ok) {
   End& origin = from.ours();
   if (origin.fabric == nullptr) return;
   Event event{Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}};
-  if (rma.is_atomic()) {
+  if (rma.call.is_atomic()) {
     event.kind = Event::Kind::atomic_done;
-    event.before = ok ? rma.value : 0;
+    event.before = ok ? rma.call.value : 0;
   }
   origin.fabric->post(std::move(event));
 }
 
 // Takes effect now; an incoherent adapter tells later.
 void LoopFabric::perform(const Reference& from, Rma rma) {
-  if (!rma.is_atomic()) return finish(from, rma, network_->apply(rma));
+  if (!rma.call.is_atomic()) return finish(from, rma, network_->apply(rma));
   uint64_t* const word = network_->word_of(rma);
   if (word == nullptr) return finish(from, rma, false);
   if (network_->capabilities.atomics == Atomics::coherent) {
     std::atomic_ref<uint64_t> shared(*word);
-    if (rma.kind == Rma::Kind::fetch_and_add) {
-      rma.value = shared.fetch_add(rma.value);
+    if (rma.call.kind == RmaCall::Kind::fetch_and_add) {
+      rma.call.value = shared.fetch_add(rma.call.value);
     } else {
-      uint64_t before = rma.expected;
-      shared.compare_exchange_strong(before, rma.value);
-      rma.value = before;
+      uint64_t before = rma.call.expected;
+      shared.compare_exchange_strong(before, rma.call.value);
+      rma.call.value = before;
     }
     return finish(from, rma, true);
   }
   const auto [found, is_new] = network_->adapter_words.try_emplace(word);
   loop::AdapterWord& adapter = found->second;
   if (is_new) {
-    adapter.registration = rma.key.key;
+    adapter.registration = rma.call.key.key;
     adapter.copy = std::atomic_ref<uint64_t>(*word).load();
     adapter.delay = static_cast<int>(1 + network_->random(longest_delay_polls));
   }
   const uint64_t before = adapter.copy;
-  if (rma.kind == Rma::Kind::fetch_and_add) adapter.copy += rma.value;
-  else if (before == rma.expected) adapter.copy = rma.value;
-  rma.value = before;
+  if (rma.call.kind == RmaCall::Kind::fetch_and_add) adapter.copy += rma.call.value;
+  else if (before == rma.call.expected) adapter.copy = rma.call.value;
+  rma.call.value = before;
   adapter.ended.push_back({from, std::move(rma)});
-  if (from.ours().fabric != nullptr) from.ours().fabric->signal();  // a poll there lets time pass
+  if (from.ours().fabric != nullptr)
+    from.ours().fabric->waiter_.wake();  // a poll there lets time pass
 }
 
 namespace {
@@ -268,8 +224,7 @@ void LoopFabric::run_delayed(bool before_sleep) {
     // The passive side closed: a fabric that fences drops it, the other kind places it all
     // the same. Either way the origin cannot tell: the end in our queue tells what is outstanding.
     if (peer_open) perform(it->from, std::move(it->rma));
-    else if (it->rma.kind == Rma::Kind::put && !capabilities_.close_fences_rma)
-      network_->apply(it->rma);
+    else if (it->rma.call.is_put() && !capabilities_.close_fences_rma) network_->apply(it->rma);
     it = delayed_.erase(it);
   }
   network_->write_back_due(before_sleep);

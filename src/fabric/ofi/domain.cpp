@@ -1,0 +1,173 @@
+#include "fabric/ofi/domain.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/tcp/address.hpp"
+
+namespace skerry::fabric::ofi {
+
+namespace {
+
+constexpr uint64_t tag_queue = 1;
+
+bool is_verbs(const fi_info& info) {
+  return std::strstr(info.fabric_attr->prov_name, "verbs") != nullptr;
+}
+
+}  // namespace
+
+Status Domain::open(const std::string& provider, const Options& options, Waiter& waiter) {
+  name = "ofi:" + provider;
+  SKERRY_TRY(waiter.open(name));
+  SKERRY_TRY(find_provider(provider, options));
+  SKERRY_TRY(open_queues(waiter));
+  open_shared_receives();
+  const uint64_t mr_mode = static_cast<uint64_t>(info->domain_attr->mr_mode);
+  mr_local = (mr_mode & FI_MR_LOCAL) != 0;
+  virtual_addresses = (mr_mode & FI_MR_VIRT_ADDR) != 0;
+  provider_keys = (mr_mode & FI_MR_PROV_KEY) != 0;
+  // Injected parcels free their place in the queue without telling; where queues are the adapter's
+  // we rather read the completion.
+  inject_bytes = is_verbs(*info) ? 0 : info->tx_attr->inject_size;
+  return {};
+}
+
+int Domain::register_memory(void* base, uint64_t bytes, uint64_t access, Handle<fid_mr>* mr,
+                            uint64_t* number) {
+  const uint64_t wanted = next_registration++;
+  fid_mr* made = nullptr;
+  const int result = fi_mr_reg(domain.get(), base, bytes, access, 0, wanted, 0, &made, nullptr);
+  mr->reset(made);
+  if (number != nullptr) *number = wanted;
+  return result;
+}
+
+Status Domain::failed(const char* what, int64_t result) const {
+  return error(Code::network, what, " on ", name, ": ",
+               library->strerror(static_cast<int>(-result)),
+               "; set SKERRY_FABRIC=tcp to do without libfabric");
+}
+
+// Asks the provider whether it has something for one of our addresses: then there is an info.
+Status Domain::try_address(const std::string& provider, const Options& options, int family,
+                           const uint8_t* address) {
+  const Info hints(library->dupinfo(nullptr), FreeInfo{library});
+  if (hints == nullptr) return error(Code::no_memory, "no memory for libfabric's hints");
+  const tcp::SocketAddress source = tcp::socket_address(family, address, 0);
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_MSG;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->threading = FI_THREAD_SAFE;  // poll runs beside issue calls
+  hints->addr_format = family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+  hints->fabric_attr->prov_name = strdup(provider.c_str());  // freed with the hints
+  hints->src_addr = std::malloc(source.bytes);
+  if (hints->src_addr == nullptr) return error(Code::no_memory, "no memory for libfabric's hints");
+  std::memcpy(hints->src_addr, &source.storage, source.bytes);
+  hints->src_addrlen = source.bytes;
+  // Queues default to hundreds of entries; what we post is bounded by the window.
+  hints->tx_attr->size = window + 2 + max_rma_outstanding;
+  hints->rx_attr->size = window + 2;
+  for (const uint64_t atomics : {options.atomics ? uint64_t{FI_ATOMIC} : 0, uint64_t{0}}) {
+    hints->caps = FI_MSG | FI_RMA | atomics;
+    for (const uint64_t flags :
+         {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
+      hints->tx_attr->op_flags = flags;
+      // Where receives cannot be shared, each endpoint has its own.
+      if ((!options.shared_receives || !get_info(hints.get(), true)) &&
+          !get_info(hints.get(), false))
+        continue;
+      write_flags = flags;
+      // Asked only to learn what there is: a message need not wait for its acknowledgement.
+      info->tx_attr->op_flags = 0;
+      return {};
+    }
+  }
+  return {};
+}
+
+bool Domain::get_info(fi_info* hints, bool shared) {
+  hints->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 0;
+  fi_info* found = nullptr;
+  if (library->getinfo(api_version, nullptr, nullptr, 0, hints, &found) != 0) return false;
+  info = Info(found, FreeInfo{library});
+  return true;
+}
+
+Status Domain::find_provider(const std::string& provider, const Options& options) {
+  std::vector<tcp::InterfaceAddress> addresses;
+  SKERRY_TRY(tcp::choose_listen_addresses(options, &addresses));
+  // An RDMA device may sit on any interface: jobs on one host use it as well when it is asked for.
+  if (options.loopback_only) {
+    for (const tcp::InterfaceAddress& one : tcp::interface_addresses()) addresses.push_back(one);
+  }
+  std::string tried;
+  for (const tcp::InterfaceAddress& one : addresses) {
+    SKERRY_TRY(try_address(provider, options, one.family, one.address.data()));
+    if (info != nullptr) return {};
+    tried += concat(tried.empty() ? "" : ", ", one.interface, " (", tcp::to_string(one), ")");
+  }
+  return error(Code::unsupported, "libfabric's provider ", provider,
+               " has connected endpoints on none of ", tried,
+               "; set SKERRY_INTERFACE to the interface of the adapter, or SKERRY_FABRIC=tcp");
+}
+
+Status Domain::open_queues(Waiter& waiter) {
+  fid_fabric* opened_fabric = nullptr;
+  fid_domain* opened_domain = nullptr;
+  if (const int result = library->fabric(info->fabric_attr, &opened_fabric, nullptr); result != 0)
+    return failed("fi_fabric", result);
+  fabric.reset(opened_fabric);
+  if (const int result = fi_domain(opened_fabric, info.get(), &opened_domain, nullptr); result != 0)
+    return failed("fi_domain", result);
+  domain.reset(opened_domain);
+
+  fi_eq_attr eq_attr{};
+  eq_attr.wait_obj = FI_WAIT_FD;
+  fid_eq* eq = nullptr;
+  if (const int result = fi_eq_open(opened_fabric, &eq_attr, &eq, nullptr); result != 0)
+    return failed("fi_eq_open", result);
+  events.reset(eq);
+  fid_cq* cq = nullptr;
+  int result = 0;
+  // One queue for all endpoints must hold what they can complete together; adapters differ in how
+  // much they allow.
+  for (const size_t size : {size_t{16384}, size_t{4096}, size_t{0}}) {
+    fi_cq_attr cq_attr{};
+    cq_attr.format = FI_CQ_FORMAT_MSG;
+    cq_attr.wait_obj = FI_WAIT_FD;
+    cq_attr.size = size;
+    result = fi_cq_open(opened_domain, &cq_attr, &cq, nullptr);
+    if (result == 0) break;
+  }
+  if (result != 0) return failed("fi_cq_open", result);
+  completions.reset(cq);
+
+  for (fid* const queue : {&eq->fid, &cq->fid}) {
+    int fd = -1;
+    fi_control(queue, FI_GETWAIT, &fd);
+    if (!waiter.control(EPOLL_CTL_ADD, fd, EPOLLIN, tag_queue) && errno != EEXIST)
+      return error(Code::network, "cannot wait for libfabric's queues: error ", errno,
+                   "; raise the limit of open files (ulimit -n)");
+  }
+  return {};
+}
+
+// Adapters differ in how many buffers one context may have. Where there is none, each endpoint has
+// buffers of its own.
+void Domain::open_shared_receives() {
+  if (info->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT) return;
+  for (const uint32_t size : {max_shared_buffers, max_shared_buffers / 4}) {
+    fi_rx_attr attr = *info->rx_attr;
+    attr.size = size;
+    attr.iov_limit = 1;
+    fid_ep* opened = nullptr;
+    if (fi_srx_context(domain.get(), &attr, &opened, nullptr) != 0) continue;
+    receives.reset(opened);
+    shared_capacity = size;
+    return;
+  }
+  info->ep_attr->rx_ctx_cnt = 1;
+}
+
+}  // namespace skerry::fabric::ofi

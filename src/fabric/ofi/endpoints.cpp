@@ -1,0 +1,165 @@
+#include "fabric/ofi/endpoints.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+
+#include "core/pure/container_bytes.hpp"
+
+namespace skerry::fabric::ofi {
+
+void Endpoints::release_all() {
+  slots_.for_each([&](Endpoint& endpoint) { release(endpoint); });
+}
+
+Endpoint* Endpoints::find_usable(EndpointId id) const {
+  Endpoint* const endpoint = find(id);
+  return endpoint == nullptr || endpoint->ending || endpoint->state == State::asking ? nullptr
+                                                                                     : endpoint;
+}
+
+Endpoint* Endpoints::find(const fid* object) const {
+  const auto found = by_fid_.find(object);
+  return found == by_fid_.end() ? nullptr : find(found->second);
+}
+
+Endpoint* Endpoints::find_numbered(uint64_t number) const {
+  const auto slot = static_cast<uint32_t>(number);
+  if (slot >= by_slot_.size()) return nullptr;
+  Endpoint* const endpoint = find(by_slot_[slot]);
+  return endpoint != nullptr && endpoint->number == number ? endpoint : nullptr;
+}
+
+Endpoint& Endpoints::add(State state, int64_t deadline_ns, EndpointId* id) {
+  Endpoint& endpoint = *slots_.allocate(id);
+  endpoint.state = state;
+  endpoint.deadline_ns = deadline_ns;
+  Slots<Endpoint>::publish(&endpoint, *id);
+  return endpoint;
+}
+
+// Gives the connection its number: the slot, which finds it, under a part that is drawn by chance.
+void Endpoints::number(Endpoint& endpoint) {
+  uint32_t chance = 0;  // stays 0 where the system has none ready: the sequence still tells
+  [[maybe_unused]] const ssize_t n = getrandom(&chance, sizeof chance, GRND_NONBLOCK);
+  const auto slot = static_cast<uint32_t>(endpoint.own_id());
+  endpoint.number = (uint64_t{chance} | 1) << 32 | slot;
+  if (by_slot_.size() <= slot) by_slot_.resize(slot + 1, no_endpoint);
+  by_slot_[slot] = endpoint.own_id();
+}
+
+Status Endpoints::open(Endpoint& endpoint, fi_info* info) {
+  if (const int result = fi_endpoint(domain_.domain.get(), info, &endpoint.ep, nullptr);
+      result != 0)
+    return domain_.failed("fi_endpoint", result);
+  by_fid_[&endpoint.ep->fid] = endpoint.own_id();
+  ++opened_;
+  number(endpoint);
+  fid* const receives = domain_.receives != nullptr ? &domain_.receives->fid : nullptr;
+  for (const auto& [bound, flags] :
+       {std::pair<fid*, uint64_t>{&domain_.events->fid, 0},
+        std::pair<fid*, uint64_t>{&domain_.completions->fid, FI_TRANSMIT | FI_RECV},
+        std::pair<fid*, uint64_t>{receives, 0}}) {
+    if (bound == nullptr) continue;
+    if (const int result = fi_ep_bind(endpoint.ep, bound, flags); result != 0)
+      return domain_.failed("fi_ep_bind", result);
+  }
+  if (const int result = fi_enable(endpoint.ep); result != 0)
+    return domain_.failed("fi_enable", result);
+  return {};
+}
+
+// After fi_close nothing new completes; what completed before stands in the queue and names our
+// operations, so it is read first.
+void Endpoints::release(Endpoint& endpoint) {
+  const EndpointId id = endpoint.own_id();
+  if (endpoint.ep != nullptr) {
+    --opened_;
+    by_fid_.erase(&endpoint.ep->fid);
+    fi_shutdown(endpoint.ep, 0);
+    fi_close(&endpoint.ep->fid);
+    drain_completions();
+    std::erase_if(completions_,
+                  [&](const Completion& one) { return one.operation->endpoint == id; });
+  }
+  for (Operation* operation : endpoint.operations) pool_.give_back(operation);
+  for (Operation* operation : endpoint.inbox) pool_.give_back(operation);
+  if (endpoint.filling != nullptr) pool_.give_back(endpoint.filling);
+  static_cast<Connection&>(endpoint) = {};
+  slots_.release(&endpoint);
+}
+
+void Endpoints::end_soon(Endpoint& endpoint, CloseReason reason, std::string detail) {
+  if (endpoint.ending) return;
+  endpoint.ending = true;
+  endpoint.end_reason = reason;
+  endpoint.end_detail = std::move(detail);
+  end_now(endpoint);
+}
+
+void Endpoints::try_again(EndpointId id, bool soon) {
+  again_.push_back(id);
+  if (soon) impatient.store(true, std::memory_order_relaxed);
+  waiter_.leave_work();
+}
+
+void Endpoints::tell_writable(EndpointId id) {
+  writable_.push_back(id);
+  waiter_.leave_work();
+}
+
+void Endpoints::drain_completions() {
+  for (;;) {
+    fi_cq_msg_entry entries[32];
+    const ssize_t n = fi_cq_read(domain_.completions.get(), entries, 32);
+    for (ssize_t i = 0; i < n; ++i)
+      completions_.push_back({static_cast<Operation*>(entries[i].op_context), entries[i].len, 0});
+    if (n > 0) continue;
+    if (n != -FI_EAVAIL) return;
+    fi_cq_err_entry failure{};
+    if (fi_cq_readerr(domain_.completions.get(), &failure, 0) != 1) return;
+    if (failure.op_context != nullptr)
+      completions_.push_back({static_cast<Operation*>(failure.op_context), 0,
+                              failure.err != 0 ? failure.err : FI_EOTHER});
+  }
+}
+
+void Endpoints::add_completion(const Completion& completion) {
+  completions_.push_back(completion);
+  waiter_.leave_work();
+}
+
+bool Endpoints::next_completion(Completion* completion) {
+  if (completions_.empty()) return false;
+  *completion = completions_.front();
+  completions_.pop_front();
+  return true;
+}
+
+uint64_t Endpoints::open_to_caller() const {
+  uint64_t open = 0;
+  slots_.for_each([&](const Endpoint& endpoint) { open += endpoint.state != State::asking; });
+  return open;
+}
+
+void Endpoints::add_memory(Fabric::Memory* memory) const {
+  uint64_t used_operations = 0, used_buffers = 0;
+  const auto count = [&](const Operation* operation) {
+    if (operation == nullptr) return;
+    ++used_operations;
+    used_buffers += operation->buffer.data != nullptr ? 1 : 0;
+  };
+  slots_.for_each([&](const Endpoint& e) {
+    memory->endpoint_bytes += slots_.item_bytes() + table_bytes(e.operations) +
+                              deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) +
+                              vector_bytes(e.end_detail);
+    for (const Operation* operation : e.operations) count(operation);
+    for (const Operation* operation : e.inbox) count(operation);
+    count(e.filling);
+  });
+  memory->endpoint_bytes += table_bytes(by_fid_) + used_operations * sizeof(Operation) +
+                            used_buffers * buffer_bytes;
+  memory->fixed_bytes += slots_.spare_bytes() + vector_bytes(by_slot_);
+}
+
+}  // namespace skerry::fabric::ofi

@@ -1,0 +1,124 @@
+// The connections of an ofi fabric, what all its parts do to one, and the completions of all.
+// Issue lock.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fabric/ofi/pool.hpp"
+#include "fabric/slots.hpp"
+
+namespace skerry::fabric::ofi {
+
+enum class State : uint8_t {
+  connecting,  // fi_connect called
+  asking,      // a request that the caller has not answered
+  accepting,   // fi_accept called, not established yet: parcels wait
+  open,
+};
+
+// One connection; as it is here before it begins and after it ended.
+struct Connection {
+  State state = State::connecting;
+  fid_ep* ep = nullptr;                       // null: asking
+  Info info;                                  // asking only: the request
+  int64_t deadline_ns = 0;                    // connecting and asking
+  bool held = false;                          // asking: it is told to come back if not accepted
+  std::unordered_set<Operation*> operations;  // posted or waiting; owned
+  std::deque<Operation*> inbox;               // received, not wholly delivered; owned
+  Operation* filling = nullptr;               // a parcel being filled; owned; null: none
+  bool due = false;                           // filling should go out as soon as it can
+  bool parked = false;
+  bool writable_wanted = false;
+  bool ending = false;  // the peer is gone: on_closed follows when the inbox is delivered
+  CloseReason end_reason = CloseReason::by_peer;
+  std::string end_detail;
+  // What a parcel for us must carry, and what ours must carry: a part that is drawn by chance above
+  // the slot, so that a late parcel of an earlier connection does not fit.
+  uint64_t number = 0, peer_number = 0;
+  uint32_t sent = 0, received = 0;  // parcels
+  uint32_t credits = window;        // parcels that we may send
+  uint32_t owed = 0;                // credits to return
+  uint32_t rma_outstanding = 0;
+  uint64_t in_flight_bytes = 0;        // of parcels sent without their completion
+  std::deque<Operation*> rma_waiting;  // libfabric said "again"; in operations as well
+};
+
+struct Endpoint : Connection {
+  std::atomic<uint64_t> id{0};  // see Slots
+  EndpointId own_id() const { return id.load(std::memory_order_relaxed); }
+};
+
+struct Completion {
+  Operation* operation;
+  uint64_t bytes;
+  int error_number;  // 0: success
+};
+
+class Endpoints {
+ public:
+  Endpoints(Domain& domain, Pool& pool, Waiter& waiter)
+      : domain_(domain), pool_(pool), waiter_(waiter) {}
+  void release_all();
+
+  Endpoint* find(EndpointId id) const { return slots_.find(id); }
+  // What the caller may use: null as well for one that ends, and for a request.
+  Endpoint* find_usable(EndpointId id) const;
+  // An event names an object that may be closed already: its pointer is never followed.
+  Endpoint* find(const fid* object) const;
+  // By what a parcel carries. Null: not one of ours, or closed.
+  Endpoint* find_numbered(uint64_t number) const;
+  Endpoint& add(State state, int64_t deadline_ns, EndpointId* id);
+  // Creates and enables libfabric's part.
+  Status open(Endpoint& endpoint, fi_info* info);
+  void release(Endpoint& endpoint);
+  uint32_t opened() const { return opened_; }
+
+  // The end is told when what came before it is delivered; the first reason is the true one.
+  void end_soon(Endpoint& endpoint, CloseReason reason, std::string detail);
+  void end_now(Endpoint& endpoint) { ending_.push_back(endpoint.own_id()); }
+  // Libfabric, or memory, had no room for something: the next dispatch tries.
+  void try_again(EndpointId id, bool soon);
+  void tell_writable(EndpointId id);
+  void leave_work() { waiter_.leave_work(); }
+
+  // Reads what libfabric has completed. What it will not complete itself is added.
+  void drain_completions();
+  void add_completion(const Completion& completion);
+  bool next_completion(Completion* completion);
+
+  // For dispatch: what came since it asked last.
+  std::vector<EndpointId> take_again() { return std::exchange(again_, {}); }
+  std::vector<EndpointId> take_ending() { return std::exchange(ending_, {}); }
+  std::vector<EndpointId> take_writable() { return std::exchange(writable_, {}); }
+  bool any_again() const { return !again_.empty(); }
+  bool any_ending() const { return !ending_.empty(); }
+  bool any_work() const { return !completions_.empty() || !writable_.empty(); }
+
+  uint64_t open_to_caller() const;
+  void add_memory(Fabric::Memory* memory) const;
+
+  // Something must be tried again soon, or has a deadline: poll sleeps briefly.
+  std::atomic<bool> impatient{false};
+  Fabric::Traffic traffic;
+
+ private:
+  void number(Endpoint& endpoint);
+
+  Domain& domain_;
+  Pool& pool_;
+  Waiter& waiter_;
+  Slots<Endpoint> slots_;
+  std::unordered_map<const void*, EndpointId> by_fid_;
+  std::vector<EndpointId> by_slot_;  // that number names
+  uint32_t opened_ = 0;              // endpoints of libfabric that exist
+  std::vector<EndpointId> ending_;
+  std::vector<EndpointId> again_;       // have something that libfabric did not take
+  std::vector<EndpointId> writable_;    // on_writable is due
+  std::deque<Completion> completions_;  // read, not handled
+};
+
+}  // namespace skerry::fabric::ofi

@@ -1,0 +1,334 @@
+#include "fabric/ofi/messages.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/pure/assert.hpp"
+#include "fabric/tcp/frame.hpp"
+
+namespace skerry::fabric::ofi {
+
+namespace {
+
+ParcelHead head_of(const Operation& operation) {
+  ParcelHead head;
+  std::memcpy(&head, operation.buffer.data, sizeof head);
+  return head;
+}
+
+}  // namespace
+
+// --- sending -----------------------------------------------------------------------------------
+
+SendResult Messages::send(Endpoint& endpoint, Bytes header, Bytes payload, bool more) {
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
+                "a message header has 1..512 bytes");
+  SKERRY_ASSERT(payload.size() <= parcel_payload_bytes,
+                "longer payloads are for the caller to cut");
+  switch (endpoint.state) {
+    case State::accepting:
+    case State::open: break;
+    case State::connecting: endpoint.writable_wanted = true; return SendResult::would_block;
+    case State::asking: return SendResult::closed;
+  }
+  const uint64_t bytes = tcp::prefix_bytes + header.size() + payload.size();
+  if (endpoint.filling != nullptr && endpoint.filling->bytes + bytes > buffer_bytes) {
+    endpoint.due = true;
+    if (!post_parcel(endpoint)) {
+      endpoint.writable_wanted = true;
+      return SendResult::would_block;
+    }
+  }
+  if (endpoint.filling == nullptr) {
+    endpoint.filling = pool_.take(Operation::Kind::send, endpoint.own_id(), true);
+    if (endpoint.filling == nullptr) {  // no memory now: completions will give some back
+      endpoint.writable_wanted = true;
+      endpoints_.try_again(endpoint.own_id(), false);
+      return SendResult::would_block;
+    }
+    endpoint.filling->bytes = sizeof(ParcelHead);
+    endpoint.due = false;
+  }
+  Operation& parcel = *endpoint.filling;
+  std::byte* to = parcel.buffer.data + parcel.bytes;
+  const uint64_t prefix = tcp::encode_prefix(header.size(), payload.size());
+  std::memcpy(to, &prefix, sizeof prefix);
+  std::memcpy(to + sizeof prefix, header.data(), header.size());
+  if (!payload.empty())
+    std::memcpy(to + sizeof prefix + header.size(), payload.data(), payload.size());
+  parcel.bytes += bytes;
+  ++parcel.frames;
+  if (!more) {
+    endpoint.due = true;
+    post_parcel(endpoint);
+  }
+  return SendResult::accepted;
+}
+
+void Messages::flush(Endpoint& endpoint) {
+  if (endpoint.filling == nullptr) return;
+  endpoint.due = true;
+  post_parcel(endpoint);
+}
+
+// Hands a parcel to libfabric. False: not now.
+bool Messages::transmit(Endpoint& endpoint, Operation* operation) {
+  const ParcelHead head{static_cast<uint16_t>(endpoint.owed),
+                        static_cast<uint16_t>(operation->frames), endpoint.sent,
+                        endpoint.peer_number};
+  std::memcpy(operation->buffer.data, &head, sizeof head);
+  const bool injected = operation->bytes <= domain_.inject_bytes &&
+                        fi_inject(endpoint.ep, operation->buffer.data, operation->bytes, 0) == 0;
+  if (!injected && fi_send(endpoint.ep, operation->buffer.data, operation->bytes,
+                           operation->buffer.descriptor, 0, &operation->context) != 0)
+    return false;
+  endpoint.owed = 0;
+  ++endpoint.sent;
+  endpoints_.traffic.bytes_sent += operation->bytes;
+  if (injected) {
+    pool_.give_back(operation);
+  } else {
+    endpoint.in_flight_bytes += operation->bytes;
+    endpoint.operations.insert(operation);
+  }
+  return true;
+}
+
+// Sends the parcel that is being filled if it is due and there is a credit. True: there is none any
+// more.
+bool Messages::post_parcel(Endpoint& endpoint) {
+  if (endpoint.filling == nullptr) return true;
+  if (endpoint.state != State::open || endpoint.credits == 0)
+    return false;  // credits and the connection bring us back
+  if (!transmit(endpoint, endpoint.filling)) {
+    endpoints_.try_again(endpoint.own_id(), true);
+    return false;
+  }
+  --endpoint.credits;
+  endpoint.filling = nullptr;
+  endpoint.due = false;
+  return true;
+}
+
+// A peer that only sends would run out of credits if we waited for something to say.
+void Messages::return_credits(Endpoint& endpoint) {
+  if (endpoint.owed < window / 2 || endpoint.state != State::open || endpoint.ending) return;
+  Operation* operation = pool_.take(Operation::Kind::send, endpoint.own_id(), true);
+  if (operation != nullptr) {
+    operation->bytes = sizeof(ParcelHead);
+    if (transmit(endpoint, operation)) return;
+    pool_.give_back(operation);
+  }
+  endpoints_.try_again(endpoint.own_id(), true);
+}
+
+void Messages::after_progress(Endpoint& endpoint) {
+  if (endpoint.ending) return;
+  if (endpoint.due) post_parcel(endpoint);
+  rma_.go_on(endpoint);
+  return_credits(endpoint);
+  const bool room = endpoint.state == State::open &&
+                    (endpoint.filling == nullptr || !endpoint.due) &&
+                    endpoint.rma_outstanding < max_rma_outstanding / 2;
+  if (!room || !endpoint.writable_wanted) return;
+  endpoint.writable_wanted = false;
+  endpoints_.tell_writable(endpoint.own_id());
+}
+
+// --- receiving ---------------------------------------------------------------------------------
+
+// False: it cannot; the operation is given back.
+bool Messages::post_receive(fid_ep* to, Operation* operation) {
+  operation->at = 0;
+  operation->bytes = 0;
+  if (fi_recv(to, operation->buffer.data, buffer_bytes, operation->buffer.descriptor, 0,
+              &operation->context) == 0)
+    return true;
+  pool_.give_back(operation);
+  return false;
+}
+
+Status Messages::post_receives(Endpoint& endpoint) {
+  if (domain_.receives != nullptr) {
+    post_shared();
+    return shared_posted_ != 0 ? Status()
+                               : error(Code::no_memory, "cannot post receive buffers of ",
+                                       buffer_bytes, " bytes on ", domain_.name);
+  }
+  for (uint32_t i = 0; i < window + 2; ++i) {
+    Operation* const operation = pool_.take(Operation::Kind::receive, endpoint.own_id(), true);
+    if (operation == nullptr)
+      return error(Code::no_memory, "no memory for receive buffers of ", buffer_bytes, " bytes");
+    if (!post_receive(endpoint.ep, operation))
+      return error(Code::network, "cannot post receive buffers on ", domain_.name);
+    endpoint.operations.insert(operation);
+  }
+  return {};
+}
+
+// The buffer of a parcel that is done with takes another one. False: it cannot.
+bool Messages::receive_again(Endpoint& endpoint, Operation* operation) {
+  if (domain_.receives != nullptr) {
+    pool_.give_back(operation);  // the pool had its replacement when the parcel arrived
+    return true;
+  }
+  if (!post_receive(endpoint.ep, operation)) return false;
+  endpoint.operations.insert(operation);
+  return true;
+}
+
+// As many as all peers may send at once, up to what the pool may have.
+uint32_t Messages::shared_wanted() const {
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t{endpoints_.opened()} * (window + 2), domain_.shared_capacity));
+}
+
+bool Messages::is_short_of_buffers() const {
+  return domain_.receives != nullptr && shared_posted_ < shared_wanted();
+}
+
+void Messages::post_shared() {
+  while (is_short_of_buffers()) {
+    Operation* const operation = pool_.take(Operation::Kind::receive, no_endpoint, true);
+    if (operation == nullptr || !post_receive(domain_.receives.get(), operation)) return;
+    ++shared_posted_;
+  }
+}
+
+void Messages::sent(Endpoint& endpoint, const Completion& completion) {
+  endpoint.operations.erase(completion.operation);
+  endpoint.in_flight_bytes -= completion.operation->bytes;
+  pool_.give_back(completion.operation);
+  if (completion.error_number == 0) after_progress(endpoint);
+}
+
+void Messages::received(Endpoint& endpoint, const Completion& completion, Upcalls& upcalls) {
+  endpoint.operations.erase(completion.operation);
+  completion.operation->bytes = completion.bytes;
+  endpoints_.traffic.bytes_received += completion.bytes;
+  take_parcel(endpoint, completion.operation, upcalls);
+}
+
+// A buffer of the pool was filled, or its connection ended meanwhile: the end itself comes as an
+// event. A parcel that names no connection of ours is late or forged, and is dropped: whatever it
+// was, the next parcel of its true connection is out of sequence and closes that.
+void Messages::received_shared(const Completion& completion, Upcalls& upcalls) {
+  --shared_posted_;
+  Operation* const operation = completion.operation;
+  operation->bytes = completion.bytes;
+  Endpoint* endpoint = nullptr;
+  if (completion.error_number == 0) {
+    endpoints_.traffic.bytes_received += completion.bytes;
+    if (completion.bytes >= sizeof(ParcelHead))
+      endpoint = endpoints_.find_numbered(head_of(*operation).number);
+  }
+  if (endpoint == nullptr) pool_.give_back(operation);
+  post_shared();
+  if (endpoint == nullptr) return;
+  operation->endpoint = endpoint->own_id();
+  take_parcel(*endpoint, operation, upcalls);
+}
+
+// Checks what all parcels must keep, and delivers.
+void Messages::take_parcel(Endpoint& endpoint, Operation* operation, Upcalls& upcalls) {
+  const ParcelHead head = operation->bytes >= sizeof(ParcelHead) ? head_of(*operation)
+                                                                 : ParcelHead{};
+  const bool in_sequence = head.number == endpoint.number && head.sequence == endpoint.received;
+  const bool whole = head.frames != 0 || operation->bytes == sizeof(ParcelHead);
+  const bool had_credit = head.frames == 0 || endpoint.owed + endpoint.inbox.size() < window;
+  if (!in_sequence || !whole || !had_credit || endpoint.credits + head.credits > window) {
+    pool_.give_back(operation);
+    endpoints_.end_soon(endpoint, CloseReason::protocol_error,
+                        !in_sequence  ? "a parcel is missing, or is not of this connection"
+                        : !had_credit ? "the peer sends more than it may"
+                                      : "a parcel is corrupt");
+    return;
+  }
+  ++endpoint.received;
+  endpoint.credits += head.credits;
+  operation->at = sizeof(ParcelHead);
+  if (head.frames != 0) {
+    endpoint.inbox.push_back(operation);
+    if (endpoint.state == State::open) deliver(endpoint.own_id(), upcalls);
+    return;
+  }
+  // Only credits: its buffer must not wait behind a parked message, or the next ones would find
+  // none, and the answers that it waits for no credits.
+  if (endpoint.ending) {
+    pool_.give_back(operation);
+  } else if (receive_again(endpoint, operation)) {
+    after_progress(endpoint);
+  } else {
+    endpoints_.end_soon(endpoint, CloseReason::reset, "cannot post a receive buffer");
+  }
+}
+
+void Messages::unpark(EndpointId id) {
+  unparked_.push_back(id);
+  endpoints_.leave_work();
+}
+
+void Messages::run_unparked(Upcalls& upcalls) {
+  for (const EndpointId id : std::exchange(unparked_, {})) {
+    if (Endpoint* const endpoint = endpoints_.find(id)) endpoint->parked = false;
+    deliver(id, upcalls);
+  }
+}
+
+void Messages::deliver(EndpointId id, Upcalls& upcalls) {
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->state != State::open) return;
+  // While it is parked nothing is delivered. But the parcel may have brought credits, and what it
+  // waits for may be exactly that our own answers go out.
+  if (endpoint->parked) return after_progress(*endpoint);
+  while (!endpoint->inbox.empty()) {
+    Operation* const parcel = endpoint->inbox.front();
+    endpoint->inbox.pop_front();  // out of the endpoint's hands: the sink may close it while it
+                                  // looks at the message
+    switch (deliver_frames(*endpoint, *parcel, upcalls)) {
+      case Delivered::gone: return pool_.give_back(parcel);
+      case Delivered::parked:
+        endpoint->inbox.push_front(parcel);
+        endpoint->parked = true;
+        return after_progress(*endpoint);
+      case Delivered::corrupt:
+        pool_.give_back(parcel);
+        return endpoints_.end_soon(*endpoint, CloseReason::protocol_error, "a parcel is corrupt");
+      case Delivered::all: break;
+    }
+    parcel->kind = Operation::Kind::receive;
+    if (endpoint->ending) {
+      pool_.give_back(parcel);
+    } else if (receive_again(*endpoint, parcel)) {
+      ++endpoint->owed;
+    } else {
+      endpoints_.end_soon(*endpoint, CloseReason::reset, "cannot post a receive buffer");
+    }
+  }
+  after_progress(*endpoint);
+  if (endpoint->ending) endpoints_.end_now(*endpoint);  // it waited for this delivery
+}
+
+// Those of one parcel.
+Messages::Delivered Messages::deliver_frames(Endpoint& endpoint, Operation& parcel,
+                                             Upcalls& upcalls) {
+  const EndpointId id = endpoint.own_id();
+  while (parcel.at < parcel.bytes) {
+    const uint64_t left = parcel.bytes - parcel.at;
+    const std::byte* const at = parcel.buffer.data + parcel.at;
+    if (left < tcp::prefix_bytes) return Delivered::corrupt;
+    const tcp::Prefix prefix = tcp::decode_prefix(at);
+    const uint64_t bytes = tcp::prefix_bytes + prefix.header_bytes + prefix.payload_bytes;
+    if (!tcp::plausible(prefix) || bytes > left) return Delivered::corrupt;
+    ++upcalls.made;
+    const Verdict verdict = upcalls.sink.on_message(
+        id, {at + tcp::prefix_bytes, prefix.header_bytes},
+        {at + tcp::prefix_bytes + prefix.header_bytes, prefix.payload_bytes});
+    if (endpoint.own_id() != id) return Delivered::gone;
+    if (verdict == Verdict::park) return Delivered::parked;
+    parcel.at += bytes;
+  }
+  return Delivered::all;
+}
+
+}  // namespace skerry::fabric::ofi

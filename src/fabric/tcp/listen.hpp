@@ -1,0 +1,56 @@
+// Connections that peers begin. An unauthenticated peer costs a descriptor, an Endpoint and a few
+// dozen bytes, for a bounded time, in a bounded number. Issue side and dispatch.
+#pragma once
+
+#include "fabric/tcp/connect.hpp"
+#include "fabric/tcp/receive.hpp"
+
+namespace skerry::fabric::tcp {
+
+class Listener {
+ public:
+  struct Parts {
+    Waiter& waiter;
+    Endpoints& endpoints;
+    Sender& sender;
+    Receiver& receiver;
+    Timer& timer;
+  };
+  Listener(const Parts& parts, const Options& options) : parts_(parts), options_(options) {}
+  ~Listener();
+  bool open();  // false: errno says why
+
+  Status listen(std::vector<std::byte>* address);
+  // Takes some of those that wait in the system's queue.
+  void take(Upcalls& upcalls);
+  // Reads at most a greeting, byte for byte checked: garbage is closed at once.
+  void read(Endpoint& endpoint, Upcalls& upcalls);
+  Status accept(RequestId request, Bytes reply, EndpointId* id);
+  void reject(RequestId request);
+  void hold(RequestId request);
+  void expire(int64_t now_ns);
+  const Fabric::Unauthenticated& refused() const { return refused_; }
+
+ private:
+  using Reason = uint64_t Fabric::Unauthenticated::*;
+
+  void begin(int fd, Upcalls& upcalls);
+  void ask(Endpoint& endpoint, Bytes hello, Bytes early, Upcalls& upcalls);
+  bool make_room();
+  void refuse(Endpoint& endpoint, Reason reason);
+  void count_refusal(Reason reason);
+  void rest(int64_t until_ns);
+
+  const Parts parts_;
+  const Options& options_;
+  int listen_fd_ = -1;      // -1: does not listen
+  int reserve_fd_ = -1;     // given up to accept and close a connection when descriptors run out
+  bool is_paused_ = false;  // out of descriptors or memory, or refusing too many: the timer tries
+                            // again
+  Fabric::Unauthenticated refused_;
+  // Each refusal moves it on by its share of a second. While it lies ahead of the clock the
+  // listener rests.
+  int64_t refusals_paid_ns_ = 0;
+};
+
+}  // namespace skerry::fabric::tcp

@@ -1,0 +1,112 @@
+#include "fabric/waiter.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "core/pure/container_bytes.hpp"
+
+namespace skerry::fabric {
+
+Waiter::~Waiter() {
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+  if (epoll_fd_ >= 0) ::close(epoll_fd_);
+}
+
+Status Waiter::open(std::string_view fabric) {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_fd_ >= 0 && wake_fd_ >= 0 && control(EPOLL_CTL_ADD, wake_fd_, EPOLLIN, tag_wake))
+    return {};
+  return error(Code::network, "cannot open the descriptors of the fabric ", fabric, ": error ",
+               errno, "; raise the limit of open files (ulimit -n)");
+}
+
+bool Waiter::control(int operation, int fd, uint32_t events, uint64_t tag) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = tag;
+  return epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
+}
+
+Status Waiter::watch(int fd, uint64_t cookie) {
+  const int operation = watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+  if (!control(operation, fd, EPOLLIN, tag_watch_base + static_cast<uint64_t>(fd)))
+    return error(Code::internal, "cannot watch descriptor ", fd, ": error ", errno);
+  watched_[fd] = cookie;
+  return {};
+}
+
+void Waiter::unwatch(int fd) {
+  if (watched_.erase(fd) != 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void Waiter::leave_work() {
+  if (dispatching_) return;  // its end looks
+  work_pending_.store(true, std::memory_order_seq_cst);
+  if (polling_.load(std::memory_order_seq_cst)) wake();
+}
+
+// One write per sleep is enough: the mark is cleared after the descriptor was drained.
+void Waiter::wake() {
+  if (woken_.exchange(true, std::memory_order_seq_cst)) return;
+  const uint64_t one = 1;  // cannot fail but by overflow, which wakes as well
+  [[maybe_unused]] const ssize_t n = write(wake_fd_, &one, sizeof one);
+}
+
+bool Waiter::begin_poll() {
+  polling_.store(true, std::memory_order_seq_cst);
+  return work_pending_.load(std::memory_order_seq_cst);
+}
+
+int Waiter::wait(int timeout_ms) {
+  const int count = epoll_wait(epoll_fd_, events_.data(), max_events, timeout_ms);
+  event_count_ = std::max(count, 0);  // EINTR: nothing found, the caller looks again
+  return count;
+}
+
+int Waiter::sleep(int64_t timeout_ns) {
+  if (timeout_ns > 0 && timeout_ns < 100'000'000) {
+    const timespec timeout{0, timeout_ns};
+    const int count = epoll_pwait2(epoll_fd_, events_.data(), max_events, &timeout, nullptr);
+    event_count_ = std::max(count, 0);
+    // Kernels before 5.11 have none, and filters of system calls may refuse it in their own way.
+    if (count >= 0 || errno == EINTR) return count;
+  }
+  // Milliseconds do; rounded up so that a deadline has passed when we return.
+  return wait(timeout_ns < 0 ? -1
+                             : static_cast<int>(std::min<int64_t>(
+                                   (timeout_ns + 999'999) / 1'000'000, INT32_MAX)));
+}
+
+std::span<const epoll_event> Waiter::take_events() {
+  return {events_.data(), static_cast<size_t>(std::exchange(event_count_, 0))};
+}
+
+bool Waiter::handle(uint64_t tag, Upcalls& upcalls) {
+  if (tag == tag_wake) {
+    uint64_t value;
+    [[maybe_unused]] const ssize_t n = read(wake_fd_, &value, sizeof value);
+    woken_.store(false, std::memory_order_seq_cst);
+    return true;
+  }
+  if (tag < tag_watch_base || tag >> 32 != 0) return false;
+  const auto found = watched_.find(static_cast<int>(tag - tag_watch_base));
+  if (found == watched_.end()) return true;  // unwatched by an upcall earlier in this dispatch
+  ++upcalls.made;
+  upcalls.sink.on_watched(found->first, found->second);
+  return true;
+}
+
+void Waiter::end_dispatch(bool work_left) {
+  work_pending_.store(work_left, std::memory_order_seq_cst);
+  dispatching_ = false;
+}
+
+uint64_t Waiter::heap_bytes() const { return table_bytes(watched_); }
+
+}  // namespace skerry::fabric

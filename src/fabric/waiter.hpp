@@ -1,0 +1,81 @@
+// Waiter: how every fabric sleeps and is woken. An epoll set holds a descriptor for wake, those
+// that the caller watches, and the fabric's own.
+//
+// Between an issue call that leaves work for dispatch and a thread that is about to sleep, Dekker:
+// begin_poll says that we sleep, then looks for work; leave_work adds work, then looks for
+// sleepers.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <atomic>
+#include <span>
+#include <unordered_map>
+
+#include "fabric/fabric.h"
+
+namespace skerry::fabric {
+
+// Whom dispatch calls up, and how often it did.
+struct Upcalls {
+  Sink& sink;
+  int made = 0;
+};
+
+class Waiter {
+ public:
+  static constexpr int max_events = 64;
+  // Tags of events. Below 16 all but tag_wake are the fabric's own; an endpoint's id has a
+  // generation of at least 1 in the upper half.
+  static constexpr uint64_t tag_wake = 0, tag_watch_base = 16;
+
+  Waiter() = default;
+  Waiter(const Waiter&) = delete;
+  ~Waiter();
+  Status open(std::string_view fabric);  // Errors: network
+  // Adds or changes what is waited for; false: errno says why.
+  bool control(int operation, int fd, uint32_t events, uint64_t tag);
+
+  // Issue calls.
+  Status watch(int fd, uint64_t cookie);
+  void unwatch(int fd);
+  void leave_work();  // dispatch has something to do: poll returns at once
+
+  // Any thread.
+  void wake();
+
+  // Poll: between begin_poll, which answers whether there is work already, and end_poll it may look
+  // and sleep.
+  bool has_events() const { return event_count_ > 0; }
+  bool begin_poll();
+  int look() { return wait(0); }  // epoll's answer, as for the next one
+  int sleep(int64_t timeout_ns);  // negative: no limit
+  void end_poll() { polling_.store(false, std::memory_order_relaxed); }
+
+  // Dispatch: the events are taken once, and end_dispatch says whether work is left.
+  void begin_dispatch() { dispatching_ = true; }
+  bool has_work() const { return work_pending_.load(std::memory_order_relaxed); }
+  std::span<const epoll_event> take_events();
+  // True: it was a wake or a watched descriptor.
+  bool handle(uint64_t tag, Upcalls& upcalls);
+  void end_dispatch(bool work_left);
+
+  uint64_t heap_bytes() const;
+
+ private:
+  int wait(int timeout_ms);
+
+  int epoll_fd_ = -1;
+  int wake_fd_ = -1;                           // eventfd
+  std::unordered_map<int, uint64_t> watched_;  // cookies; issue lock
+  bool dispatching_ = false;                   // issue lock
+  std::atomic<bool> work_pending_{false};
+  std::atomic<bool> polling_{false};  // poll sleeps or is about to
+  std::atomic<bool> woken_{false};    // wake_fd_ was written and not yet drained
+  // Progress side: by poll, for the next dispatch.
+  std::array<epoll_event, max_events> events_;
+  int event_count_ = 0;
+};
+
+}  // namespace skerry::fabric

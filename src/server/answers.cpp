@@ -1,0 +1,155 @@
+#include "server/answers.hpp"
+
+namespace skerry::server {
+namespace {
+
+// Cookies of answers that the fabric does not copy. The payload is in the client's record, or lies
+// in a segment.
+constexpr uint64_t late_payload = 1, segment_payload = 2;
+
+wire::ReplyHeader header_of(const Client& client, wire::AnswerKind kind, uint64_t number = 0,
+                            int code = 0) {
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(kind);
+  header.code = static_cast<int8_t>(code);
+  header.incarnation = client.session->incarnation();
+  header.applied = client.session->applied();
+  header.number = number;
+  return header;
+}
+
+wire::ReplyHeader reply_header(Client& client, const wire::Request& request, int code) {
+  wire::ReplyHeader header = header_of(client, wire::AnswerKind::reply, request.header.number,
+                                       code);
+  header.slot = request.header.reply_slot;
+  header.tag = request.header.reply_tag;
+  client.acknowledge = false;  // the reply says `applied` as well
+  return header;
+}
+
+template <class Header>
+fabric::Bytes bytes_of(const Header& header) {
+  return std::as_bytes(std::span(&header, 1));
+}
+
+}  // namespace
+
+bool Answers::has_room(const Client& client) const {
+  return client.late() == 0 &&
+         fabric_.unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2;
+}
+
+void Answers::send(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload,
+                   SegmentId segment) {
+  if (client.late() == 0) {
+    // Long ones are what gets read, and lie in their segment.
+    const bool from_segment = payload.size() > fabric::inline_payload_bytes;
+    switch (fabric_.send(client.endpoint, bytes_of(header), payload, false,
+                         from_segment ? segment_payload : 0)) {
+      case fabric::SendResult::accepted:
+        if (from_segment) client.keep().segments.push_back(segment);
+        return;
+      case fabric::SendResult::closed:
+        return;  // on_closed follows; the session remembers what was applied
+      case fabric::SendResult::would_block: break;
+    }
+  }
+  client.keep().late.push_back({header, {payload.begin(), payload.end()}});
+}
+
+void Answers::reply(Client& client, const wire::Request& request, fabric::Bytes payload, int code,
+                    uint64_t result) {
+  wire::ReplyHeader header = reply_header(client, request, code);
+  header.result = result;
+  send(client, header, payload, request.segment());
+}
+
+void Answers::reply_gathered(Client& client, const wire::Request& request,
+                             std::span<const fabric::Bytes> parts) {
+  const wire::ReplyHeader header = reply_header(client, request, 0);
+  if (client.late() == 0) {
+    switch (fabric_.send_gathered(client.endpoint, bytes_of(header), parts, segment_payload)) {
+      case fabric::SendResult::accepted: return client.keep().segments.push_back(request.segment());
+      case fabric::SendResult::closed: return;
+      case fabric::SendResult::would_block: break;
+    }
+  }
+  Client::Late& late = client.keep().late.emplace_back(header, std::vector<std::byte>());
+  late.payload.reserve(fabric::total_bytes(parts));
+  for (const fabric::Bytes& part : parts)
+    late.payload.insert(late.payload.end(), part.begin(), part.end());
+}
+
+void Answers::reply_late(Client& client, const lock::Waiter& waiter, uint64_t number, int code,
+                         std::string_view text) {
+  wire::ReplyHeader header = header_of(client, wire::AnswerKind::reply, number, code);
+  header.slot = lock::slot_of(waiter);
+  header.tag = lock::tag_of(waiter);
+  send(client, header, std::as_bytes(std::span(text)));
+}
+
+void Answers::tell_failure(Client& client, uint64_t number, int code, std::string_view text) {
+  send(client, header_of(client, wire::AnswerKind::failure, number, code),
+       std::as_bytes(std::span(text)));
+}
+
+fabric::SendResult Answers::tell_close(const Client& client, wire::CloseKind kind) {
+  const uint16_t asked_again = kind == wire::CloseKind::farewell ? client.asked_again : uint16_t{0};
+  const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), asked_again,
+                                 client.session->incarnation(), client.session->applied()};
+  return fabric_.send(client.endpoint, bytes_of(header), {}, false, 0);
+}
+
+void Answers::acknowledge_soon(Client& client) {
+  client.quiet_bytes = 0;
+  if (client.acknowledge) return;
+  client.acknowledge = true;
+  soon_.push_back(client.endpoint);
+}
+
+void Answers::acknowledge(Client& client) {
+  client.acknowledge = false;
+  send(client, header_of(client, wire::AnswerKind::acknowledge), {});
+}
+
+void Answers::acknowledge_all(Clients& clients) {
+  for (const fabric::EndpointId endpoint : soon_) {
+    Client* client = clients.find(endpoint);
+    if (client != nullptr && client->acknowledge) acknowledge(*client);
+  }
+  soon_.clear();
+}
+
+void Answers::on_writable(Client& client) {
+  if (client.unsent) {
+    std::vector<Client::Late>& all = client.unsent->late;
+    size_t sent = 0;
+    for (; sent < all.size(); ++sent) {
+      Client::Late& late = all[sent];
+      const bool by_reference = late.payload.size() > fabric::inline_payload_bytes;
+      const fabric::SendResult result = fabric_.send(client.endpoint, bytes_of(late.header),
+                                                     late.payload, false,
+                                                     by_reference ? late_payload : 0);
+      if (result == fabric::SendResult::would_block) break;
+      if (by_reference && result == fabric::SendResult::accepted)
+        client.unsent->sending.push_back(std::move(late.payload));
+    }
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(sent));
+    client.tidy_unsent();
+  }
+  if (client.state == Client::State::owing && client.late() == 0 &&
+      tell_close(client, wire::CloseKind::bye_answer) != fabric::SendResult::would_block)
+    client.state = Client::State::leaving;
+}
+
+void Answers::on_sent(Client& client, uint64_t cookie) {
+  if (!client.unsent) return;
+  Client::Unsent& unsent = *client.unsent;
+  if (cookie == late_payload && !unsent.sending.empty()) unsent.sending.pop_front();
+  else if (cookie == segment_payload && !unsent.segments.empty())
+    unsent.segments.erase(unsent.segments.begin());
+  client.tidy_unsent();
+}
+
+}  // namespace skerry::server

@@ -1,0 +1,90 @@
+// Applies requests of origins to the memory and the locks of the server's node, and answers them.
+// Everything the wire says is checked here: segment, range, alignment, shape. Server's thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "lock/host/locks.hpp"
+#include "memory/stripes.hpp"
+#include "server/answers.hpp"
+#include "server/incoming.hpp"
+#include "server/node.hpp"
+
+namespace skerry::server {
+
+class Applier {
+ public:
+  // What became of a request that was not refused.
+  enum class Outcome : uint8_t {
+    done,      // applied; nobody is told yet
+    answered,  // applied and told, or told when its lock is granted
+    park,      // something is held for a moment: the same request must come again
+  };
+
+  Applier(const NodeView& view, fabric::Fabric& fabric, Directory& directory, lock::Locks& locks,
+          Answers& answers);
+  // The view was filled.
+  void open();
+
+  // The session's next request. A status that is not ok refuses it.
+  Status apply(Incoming& in, Outcome* outcome);
+  // A request arrives again that was applied already: its connection broke before the origin had
+  // the answer. Repeats the answer, not the effect.
+  void answer_again(Incoming& in);
+  // A long put: where its payload goes; and when it is there.
+  Status place(Incoming& in, uint64_t bytes, std::byte** to);
+  Status placed(Incoming& in, Outcome* outcome);
+  // The segment goes: what the fabric was told of it is taken back.
+  void forget(SegmentId segment);
+  uint64_t memory_bytes() const;
+
+ private:
+  struct Registration {
+    fabric::RemoteKey key;
+    uint64_t handle = 0;  // 0: not registered
+  };
+  // The elements of an accumulate or a fetching update, and where they go.
+  struct Change {
+    memory::Update what;
+    uint64_t bytes = 0;        // of the elements
+    fabric::Bytes operands;    // as many; of a no-op anything
+    std::byte* old = nullptr;  // where the elements before it go; null: nowhere
+  };
+
+  Status find(Incoming& in);
+  Status access(Incoming& in, Outcome* outcome);
+  Outcome answer(const Incoming& in, fabric::Bytes payload, uint64_t result = 0);
+  Status put(const Incoming& in, Outcome* outcome);
+  Status notify(const Incoming& in, Outcome* outcome);
+  Status get(const Incoming& in, Outcome* outcome);
+  Status read_plain(const Incoming& in, uint64_t bytes, fabric::Bytes* answer);
+  Status read_pieces(const Incoming& in, fabric::Bytes* data);
+  Status read_modify_write(const Incoming& in, Outcome* outcome);
+  Status key(const Incoming& in, Outcome* outcome);
+  Status accumulate(const Incoming& in, Outcome* outcome);
+  Status fetch_update(const Incoming& in, Outcome* outcome);
+  Status check_change(const Incoming& in, const Change& change) const;
+  memory::Applied change_from(const Incoming& in, const Change& change, uint64_t done) const;
+  Status apply_change(const Incoming& in, const Change& change, Outcome* outcome) const;
+  Status lock_or_unlock(const Incoming& in, Outcome* outcome);
+  Status locked(Incoming& in, Outcome* outcome);
+  Status note(Incoming& in, Outcome* outcome);
+
+  const NodeView& view_;
+  fabric::Fabric& fabric_;
+  Directory& directory_;  // a look-up is valid within one request
+  lock::Locks& locks_;
+  Answers& answers_;
+  std::optional<memory::Stripes> stripes_;
+  std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>>
+      registrations_;                 // by packed segment id; fabrics with RMA only
+  std::vector<Piece> pieces_;         // of the vector request being applied
+  std::vector<std::byte> scratch_;    // packs the reply to a non-contiguous get
+  std::vector<fabric::Bytes> parts_;  // of the strided get being answered from where its bytes lie
+};
+
+}  // namespace skerry::server

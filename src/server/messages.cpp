@@ -1,0 +1,218 @@
+// What becomes of a message: of a request, of a bye, and of the header of a long put.
+#include <algorithm>
+#include <cstdio>
+
+#include "core/pure/rule.hpp"
+#include "server/server.hpp"
+
+namespace skerry::server {
+
+fabric::Verdict Server::protocol_error(Client& client, const Status& why) {
+  std::fprintf(stderr, "skerry: data server of node %d closes its connection to rank %d: %s\n",
+               config_.self.node, client.rank, why.message().c_str());
+  admission_.end(client);
+  return fabric::Verdict::taken;
+}
+
+// Is the decoded request one of this connection's origin, for this server?
+Status Server::check_addressee(const Client& client) const {
+  const wire::RequestHeader& h = request_.header;
+  if (h.origin_rank != static_cast<uint32_t>(client.rank) ||
+      h.incarnation != client.session->incarnation())
+    return error(Code::invalid, "a request of rank ", h.origin_rank, " and session ", h.incarnation,
+                 " on rank ", client.rank, "'s connection");
+  if (h.target_node != static_cast<uint32_t>(config_.self.node) ||
+      h.target_server != config_.self.index)
+    return error(Code::invalid, "a request for the server (", h.target_node, ", ", h.target_server,
+                 ") reached (", config_.self.node, ", ", config_.self.index, ")");
+  return {};
+}
+
+// Nothing of the origin's is unacknowledged or unanswered, and it sends no more.
+fabric::Verdict Server::on_close(Client& client, wire::CloseKind kind, fabric::Bytes header) {
+  wire::CloseHeader close;
+  if (kind != wire::CloseKind::bye || !wire::decode(header, &close).ok() ||
+      close.last_number != client.session->applied())
+    return protocol_error(
+        client, error(Code::invalid, "a bye that does not agree on the last request applied, ",
+                      client.session->applied()));
+  client.session->confirm_bye();
+  // The end of the connection says as much as an answer, but not that a lock was asked for again
+  // before it: we might have closed for want of slots.
+  if (client.asked_again == 0 && client.late() == 0 &&
+      fabric_->unsent_bytes(client.endpoint) == 0) {
+    admission_.end(client);
+    return fabric::Verdict::taken;
+  }
+  client.state = answers_.tell_close(client, wire::CloseKind::bye_answer) ==
+                         fabric::SendResult::would_block
+                     ? Client::State::owing
+                     : Client::State::leaving;
+  admission_.said_bye(client);
+  return fabric::Verdict::taken;
+}
+
+fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                                   fabric::Bytes payload) {
+  assert_server_thread();
+  Client* client = clients_.find(endpoint);
+  if (client == nullptr) {  // another server's, or late
+    if (relay_.on_message(endpoint, header)) return fabric::Verdict::taken;
+    full_.push_back(endpoint);
+    return fabric::Verdict::park;
+  }
+  if (client->said_bye())
+    return protocol_error(*client, error(Code::invalid, "a message behind a bye"));
+  // Every message may need an answer, a bye too. So none is begun before there is room for an
+  // answer and all earlier answers are sent.
+  if (!answers_.has_room(*client)) {
+    client->state = Client::State::parked;
+    full_.push_back(endpoint);
+    return fabric::Verdict::park;
+  }
+  admission_.heard(*client);
+  if (wire::CloseKind kind; wire::peek(header, &kind)) return on_close(*client, kind, header);
+  Status status = wire::decode(header, &request_);
+  if (status.ok()) status = check_addressee(*client);
+  if (!status.ok()) return protocol_error(*client, status);
+  const uint64_t number = request_.header.number;
+  Incoming in{*client, request_, payload};
+  switch (client->session->classify(number)) {
+    case session::Order::apply: break;
+    case session::Order::duplicate:
+      if (!SKERRY_RULE(skip_duplicates)) break;
+      if (!SKERRY_RULE(locked_once) && request_.has(wire::flag_locked)) break;
+      applier_.answer_again(in);
+      return fabric::Verdict::taken;
+    case session::Order::gap:
+      return protocol_error(*client, error(Code::invalid, "request ", number, " follows request ",
+                                           client->session->applied()));
+  }
+  if (request_.kind() != wire::Kind::get && request_.kind() != wire::Kind::fetch_update)
+    request_.extent_bytes = payload.size();
+  Applier::Outcome outcome = Applier::Outcome::done;
+  const Status refusal = applier_.apply(in, &outcome);
+  return finish(*client, outcome, refusal);
+}
+
+// The request is parked, or counts as applied from here on: its origin sends it once more only if
+// its answer is lost.
+fabric::Verdict Server::finish(Client& client, Applier::Outcome outcome, const Status& refusal) {
+  if (!refusal.ok()) {
+    refuse_request(client, refusal);
+  } else if (outcome == Applier::Outcome::park) {
+    client.state = Client::State::parked;
+    retry_.push_back(client.endpoint);
+    return fabric::Verdict::park;
+  } else if (outcome == Applier::Outcome::done) {
+    client.session->applied_next();
+    client.quiet_bytes += static_cast<uint32_t>(std::min(request_.extent_bytes, quiet_bytes_limit));
+    if (!request_.has(wire::flag_more) || client.quiet_bytes >= quiet_bytes_limit)
+      answers_.acknowledge_soon(client);
+  }
+  client.session->confirm(request_.header.results_received);
+  count(counters_.requests);
+  return fabric::Verdict::taken;
+}
+
+// It was dealt with: its origin is told, and what follows it goes on.
+void Server::refuse_request(Client& client, const Status& why) {
+  const uint64_t number = request_.header.number;
+  const int code = static_cast<int>(why.code());
+  const std::string text = why.message().substr(0, longest_text);
+  const bool one_way = request_.header.reply_slot == 0;
+  client.session->applied_next();
+  client.session->keep_failure(number, code, one_way, text);
+  if (one_way) answers_.tell_failure(client, number, code, text);
+  else answers_.reply(client, request_, std::as_bytes(std::span(text)), code);
+}
+
+// ---- long puts --------------------------------------------------------------------------------
+
+// Does the decoded header begin a payload that this connection may send now?
+Status Server::check_direct(const Client& client, uint64_t payload_bytes) const {
+  const wire::RequestHeader& h = request_.header;
+  if (request_.kind() != wire::Kind::put ||
+      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 || client.said_bye() ||
+      client.session->classify(h.number) != session::Order::apply)
+    return error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
+                 wire::to_string(request_.kind()), " that may not carry one");
+  return check_addressee(client);
+}
+
+std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
+  Client* client = clients_.find(endpoint);
+  if (client == nullptr) return nullptr;
+  Status status = wire::decode(header, &request_);
+  if (status.ok()) status = check_direct(*client, payload_bytes);
+  if (!status.ok()) {  // not our protocol: the fabric closes the connection
+    std::fprintf(stderr, "skerry: data server of node %d refuses a payload of rank %d: %s\n",
+                 config_.self.node, client->rank, status.message().c_str());
+    return nullptr;
+  }
+  Incoming in{*client, request_, {}};
+  std::byte* to = nullptr;
+  status = applier_.place(in, payload_bytes, &to);
+  if (!status.ok()) return refuse_direct(*client, payload_bytes, std::move(status));
+  client->state = Client::State::receiving;
+  client->receives_into = request_.segment();
+  return to;
+}
+
+// The request is counted and its origin told, as for one whose payload came with it. Otherwise the
+// origin would send it again on every next connection.
+std::byte* Server::refuse_direct(Client& client, uint64_t payload_bytes, Status why) {
+  if (payload_bytes > longest_dropped_bytes) {
+    (void)finish(client, Applier::Outcome::done, why);  // told on the next connection
+    return nullptr;
+  }
+  client.state = Client::State::receiving;
+  client.refused = std::make_unique<Client::Refused>(
+      Client::Refused{std::move(why), std::vector<std::byte>(payload_bytes)});
+  return client.refused->payload.data();
+}
+
+fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
+  Client* client = clients_.find(endpoint);
+  if (client == nullptr) return fabric::Verdict::taken;
+  client->state = Client::State::serving;
+  admission_.heard(*client);
+  (void)wire::decode(header, &request_);  // place_directly accepted it
+  request_.extent_bytes = payload_bytes;
+  Incoming in{*client, request_, {}};
+  Applier::Outcome outcome = Applier::Outcome::done;
+  const std::unique_ptr<Client::Refused> refused = std::move(client->refused);
+  const Status refusal = refused ? std::move(refused->why) : applier_.placed(in, &outcome);
+  return finish(*client, outcome, refusal);
+}
+
+// ---- connections ------------------------------------------------------------------------------
+
+void Server::on_connect_request(fabric::RequestId request, fabric::Bytes hello, std::string_view) {
+  assert_server_thread();
+  admission_.on_connect_request(request, hello);
+}
+
+void Server::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
+  relay_.on_connected(endpoint, answer);
+}
+
+void Server::on_writable(fabric::EndpointId endpoint) {
+  if (Client* client = clients_.find(endpoint)) return answers_.on_writable(*client);
+  if (std::erase(full_, endpoint) > 0) fabric_->unpark(endpoint);
+  relay_.on_writable(endpoint);
+}
+
+void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {
+  if (Client* client = clients_.find(endpoint)) answers_.on_sent(*client, cookie);
+}
+
+void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {
+  assert_server_thread();
+  if (Client* client = clients_.find(endpoint)) return admission_.drop(*client);
+  relay_.on_closed(endpoint);
+}
+
+}  // namespace skerry::server
