@@ -83,24 +83,19 @@ void line(const char* what, const Cost& cost, const std::string& kernel) {
               amount(cost.heap).c_str(), amount(cost.resident).c_str(), kernel.c_str());
 }
 
-}  // namespace
-
-int main(int count, char** arguments) {
-  const std::string json = count > 1 ? arguments[1] : "";
-  skerry_job* job = nullptr;
-  check(skerry_init(nullptr, &job), "cannot start");
-  const int rank = skerry_rank(job), size = skerry_size(job);
-  if (skerry_node_count(job) != size || size < 4) {
-    if (rank == 0)
-      std::fprintf(stderr,
-                   "skerry info: %d ranks on %d nodes: connections are measured with at least 4 "
-                   "ranks, each on a node of its own\n",
-                   size, skerry_node_count(job));
-    return 2;
-  }
-  Probe probe(job);
-  probe.barrier();
+// What rank 0 saw, in the order of the steps above; 0 and 3: before them.
+struct Measured {
   Moment m[6];
+  Kernel kernel_before, kernel_after;
+  uint64_t connections_before = 0, connections_after = 0;  // of all ranks
+
+  const skerry_memory& account(int i) const { return m[i].account; }
+};
+
+// Collective.
+Measured measure(Probe& probe, skerry_job* job, int rank, int size) {
+  Measured out;
+  Moment* const m = out.m;
   // As an origin.
   if (rank == 0) {
     probe.touch(1, size / 4);  // the policy's tables, buffers that stay, what the first look
@@ -119,91 +114,133 @@ int main(int count, char** arguments) {
   if (rank != 0) probe.touch_all(1);
   probe.barrier();
   if (rank == 0) m[4] = probe.now();
-  const uint64_t connections_before = probe.sum(memory(job).connections);
-  const Kernel kernel_before = kernel_memory();
+  out.connections_before = probe.sum(memory(job).connections);
+  out.kernel_before = kernel_memory();
   probe.barrier();
   if (rank != 0) probe.touch_all(0);
   probe.barrier();
   if (rank == 0) m[5] = probe.now();
-  const Kernel kernel_after = kernel_memory();
-  const uint64_t connections_after = probe.sum(memory(job).connections);
+  out.kernel_after = kernel_memory();
+  out.connections_after = probe.sum(memory(job).connections);
+  return out;
+}
 
+// Bytes.
+struct Costs {
+  Cost connection, known, client, origin, unknown_node;
+  double kernel = NAN;           // of one end; NAN: for root to see
+  double kernel_buffers = 0;     // of this
+  double ends = 0, sockets = 0;  // that appeared
+};
+
+Costs costs_of(const Measured& seen, int size) {
+  const auto account = [&](int i) -> const skerry_memory& { return seen.account(i); };
+  const Moment* const m = seen.m;
+  Costs out;
+  // Connections come and go in step 1, and those of before may have gone; step 2 only adds.
+  out.connection = each(m[1], m[2], account(1).connection_bytes, account(2).connection_bytes,
+                        grown(account(1).connections, account(2).connections));
+  out.known = each(m[0], m[1], account(0).known_bytes, account(1).known_bytes,
+                   grown(account(0).servers_known, account(1).servers_known),
+                   grown(account(0).connections, account(1).connections), out.connection);
+  out.client = each(m[4], m[5], account(4).server_connection_bytes,
+                    account(5).server_connection_bytes,
+                    grown(account(4).server_connections, account(5).server_connections));
+  out.origin = each(m[3], m[4], account(3).server_known_bytes, account(4).server_known_bytes,
+                    grown(account(3).server_ranks_known, account(4).server_ranks_known),
+                    grown(account(3).server_connections, account(4).server_connections),
+                    out.client);
+  out.unknown_node = {static_cast<double>(account(0).node_table_bytes) / size, NAN, NAN};
+  // Both ends of all connections are on this machine.
+  out.ends = 2 * grown(seen.connections_before, seen.connections_after);
+  out.sockets = seen.kernel_after.sockets - seen.kernel_before.sockets;
+  const double buffers = seen.kernel_after.buffer_bytes - seen.kernel_before.buffer_bytes;
+  if (out.ends > 0) out.kernel_buffers = std::max(0.0, buffers / out.ends);
+  if (seen.kernel_after.objects_known)
+    out.kernel = seen.kernel_after.object_bytes + out.kernel_buffers;
+  return out;
+}
+
+void print(const Measured& seen, const Costs& costs, const char* fabric, int size) {
+  const bool is_tcp = std::string(fabric) == "tcp";
+  const std::string kernel = is_tcp ? amount(costs.kernel) : "-";
+  std::printf(
+      "connections, bytes each (fabric %s, %d ranks on as many virtual nodes, %llu connections, "
+      "measured now)\n",
+      fabric, size, static_cast<unsigned long long>(seen.connections_after));
+  std::printf("  %-34s %12s %12s %14s %12s\n", "", "own account", "allocator", "resident",
+              "kernel");
+  line("origin, a connection", costs.connection, kernel);
+  line("origin, a node talked to before", costs.known, "0");
+  line("data server, a connection", costs.client, kernel);
+  line("data server, a rank seen before", costs.origin, "0");
+  line("a node never talked to", costs.unknown_node, "0");
+  std::printf("  fixed: origin %.0f, data server %.0f\n",
+              static_cast<double>(seen.account(5).fixed_bytes),
+              static_cast<double>(seen.account(5).server_fixed_bytes));
+  if (is_tcp && seen.kernel_after.objects_known)
+    std::printf(
+        "  kernel: %.0f of objects of one end (socket, inode, file, directory entry, epoll), "
+        "%.0f of buffers; %.0f sockets appeared for %.0f ends\n",
+        seen.kernel_after.object_bytes, costs.kernel_buffers, costs.sockets, costs.ends);
+  else if (is_tcp)
+    std::printf("  kernel: %.0f of buffers an end; sizes of its objects are for root to see\n",
+                costs.kernel_buffers);
+  std::printf(
+      "  resident: pages of the process, so for a few dozen connections only good to some "
+      "hundred bytes\n");
+}
+
+// `path`: "-" for standard output. False: it cannot be written.
+bool write_json(const std::string& path, const Measured& seen, const Costs& costs,
+                const char* fabric, int size) {
+  std::FILE* const file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
+  if (file == nullptr) return false;
+  const double kernel = std::string(fabric) == "tcp" ? costs.kernel : NAN;
+  const auto number = [](double v) { return std::isnan(v) ? std::string("null") : amount(v); };
+  const auto row = [&](const char* name, const Cost& c, double of_kernel, const char* end) {
+    std::fprintf(
+        file,
+        "  \"%s\": {\"account\": %s, \"allocator\": %s, \"resident\": %s, \"kernel\": %s}%s\n",
+        name, number(c.account).c_str(), number(c.heap).c_str(), number(c.resident).c_str(),
+        number(of_kernel).c_str(), end);
+  };
+  std::fprintf(file, "{\n  \"fabric\": \"%s\", \"ranks\": %d, \"connections\": %llu,\n", fabric,
+               size, static_cast<unsigned long long>(seen.connections_after));
+  row("origin_connection", costs.connection, kernel, ",");
+  row("origin_known_node", costs.known, 0, ",");
+  row("server_connection", costs.client, kernel, ",");
+  row("server_known_rank", costs.origin, 0, ",");
+  row("unknown_node", costs.unknown_node, 0, "");
+  std::fprintf(file, "}\n");
+  if (file != stdout) std::fclose(file);
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string json = count > 1 ? arguments[1] : "";
+  skerry_job* job = nullptr;
+  check(skerry_init(nullptr, &job), "cannot start");
+  const int rank = skerry_rank(job), size = skerry_size(job);
+  if (skerry_node_count(job) != size || size < 4) {
+    if (rank == 0)
+      std::fprintf(stderr,
+                   "skerry info: %d ranks on %d nodes: connections are measured with at least 4 "
+                   "ranks, each on a node of its own\n",
+                   size, skerry_node_count(job));
+    return 2;
+  }
+  Probe probe(job);
+  probe.barrier();
+  const Measured seen = measure(probe, job, rank, size);
   if (rank == 0) {
-    const auto account = [&](int i) -> const skerry_memory& { return m[i].account; };
-    // Connections come and go in step 1, and those of before may have gone; step 2 only adds.
-    const double opened = grown(account(1).connections, account(2).connections);
-    const Cost connection = each(m[1], m[2], account(1).connection_bytes,
-                                 account(2).connection_bytes, opened);
-    const Cost known = each(m[0], m[1], account(0).known_bytes, account(1).known_bytes,
-                            grown(account(0).servers_known, account(1).servers_known),
-                            grown(account(0).connections, account(1).connections), connection);
-    const double admitted = grown(account(4).server_connections, account(5).server_connections);
-    const Cost client = each(m[4], m[5], account(4).server_connection_bytes,
-                             account(5).server_connection_bytes, admitted);
-    const Cost origin = each(
-        m[3], m[4], account(3).server_known_bytes, account(4).server_known_bytes,
-        grown(account(3).server_ranks_known, account(4).server_ranks_known),
-        grown(account(3).server_connections, account(4).server_connections), client);
-    const double table = static_cast<double>(account(0).node_table_bytes) / size;
-    // Both ends of all connections are on this machine.
-    const double ends = 2 * grown(connections_before, connections_after);
-    const bool is_tcp = std::string(skerry_fabric_name(job)) == "tcp";
-    const double sockets = kernel_after.sockets - kernel_before.sockets;
-    const double buffers = ends > 0
-                               ? std::max(0.0,
-                                          (kernel_after.buffer_bytes - kernel_before.buffer_bytes) /
-                                              ends)
-                               : 0;
-    const double kernel = kernel_after.objects_known ? kernel_after.object_bytes + buffers : NAN;
-
-    std::printf(
-        "connections, bytes each (fabric %s, %d ranks on as many virtual nodes, %llu connections, "
-        "measured now)\n",
-        skerry_fabric_name(job), size, static_cast<unsigned long long>(connections_after));
-    std::printf("  %-34s %12s %12s %14s %12s\n", "", "own account", "allocator", "resident",
-                "kernel");
-    line("origin, a connection", connection, is_tcp ? amount(kernel) : "-");
-    line("origin, a node talked to before", known, "0");
-    line("data server, a connection", client, is_tcp ? amount(kernel) : "-");
-    line("data server, a rank seen before", origin, "0");
-    line("a node never talked to", {table, NAN, NAN}, "0");
-    std::printf("  fixed: origin %.0f, data server %.0f\n",
-                static_cast<double>(account(5).fixed_bytes),
-                static_cast<double>(account(5).server_fixed_bytes));
-    if (is_tcp && kernel_after.objects_known)
-      std::printf(
-          "  kernel: %.0f of objects of one end (socket, inode, file, directory entry, epoll), "
-          "%.0f of buffers; %.0f sockets appeared for %.0f ends\n",
-          kernel_after.object_bytes, buffers, sockets, ends);
-    else if (is_tcp)
-      std::printf("  kernel: %.0f of buffers an end; sizes of its objects are for root to see\n",
-                  buffers);
-    std::printf(
-        "  resident: pages of the process, so for a few dozen connections only good to some "
-        "hundred bytes\n");
-
-    if (!json.empty()) {
-      std::FILE* file = json == "-" ? stdout : std::fopen(json.c_str(), "w");
-      if (file == nullptr) skerry_abort(job, 1, ("cannot write " + json).c_str());
-      const auto number = [](double v) { return std::isnan(v) ? std::string("null") : amount(v); };
-      const auto row = [&](const char* name, const Cost& c, double of_kernel, bool last) {
-        std::fprintf(
-            file,
-            "  \"%s\": {\"account\": %s, \"allocator\": %s, \"resident\": %s, \"kernel\": %s}%s\n",
-            name, number(c.account).c_str(), number(c.heap).c_str(), number(c.resident).c_str(),
-            number(of_kernel).c_str(), last ? "" : ",");
-      };
-      std::fprintf(file, "{\n  \"fabric\": \"%s\", \"ranks\": %d, \"connections\": %llu,\n",
-                   skerry_fabric_name(job), size,
-                   static_cast<unsigned long long>(connections_after));
-      row("origin_connection", connection, is_tcp ? kernel : NAN, false);
-      row("origin_known_node", known, 0, false);
-      row("server_connection", client, is_tcp ? kernel : NAN, false);
-      row("server_known_rank", origin, 0, false);
-      row("unknown_node", {table, NAN, NAN}, 0, true);
-      std::fprintf(file, "}\n");
-      if (file != stdout) std::fclose(file);
-    }
+    const char* const fabric = skerry_fabric_name(job);
+    const Costs costs = costs_of(seen, size);
+    print(seen, costs, fabric, size);
+    if (!json.empty() && !write_json(json, seen, costs, fabric, size))
+      skerry_abort(job, 1, ("cannot write " + json).c_str());
   }
   probe.barrier();
   check(skerry_segment_free(probe.segment()), "free");

@@ -380,14 +380,7 @@ void array_sync(const PyArray& a) {
 }
 void array_label(const PyArray& a, const std::string& name) { a.array.label(name); }
 
-}  // namespace
-
-void end_arrays() { dropped().end(); }
-
-void bind_array(nb::module_& m) {
-  bind_parts(m);
-  nb::class_<PyArray> array(m, "Array", nb::is_weak_referenceable());
-  bind_elements(array);
+void bind_facts(nb::class_<PyArray>& array) {
   array
       .def_prop_ro("shape",
                    [](const PyArray& a) {
@@ -417,20 +410,6 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("group", [](const PyArray& a) { return sk::Group(a.array.group()); })
       .def_prop_ro("freed", [](const PyArray& a) { return a.array.freed(); })
       .def_prop_ro("local", &array_local)
-      .def("__len__", [](const PyArray& a) { return a.shape[0]; })
-      .def("__getitem__",
-           [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); })
-      .def("__setitem__", &array_put)
-      .def("get", &array_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
-      .def("put", &array_put, nb::arg("patch"), nb::arg("values"))
-      .def("acc", &array_acc, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
-      .def("get_nb", &array_get_nb, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
-      .def(
-          "put_nb",
-          [](nb::handle self, nb::handle patch, nb::handle values) {
-            return array_write_nb(self, patch, values, nb::handle());
-          },
-          nb::arg("patch"), nb::arg("values"))
       .def("label", &array_label, nb::arg("name"))
       .def(
           "distribution",
@@ -454,7 +433,28 @@ void bind_array(nb::module_& m) {
               all.append(nb::make_tuple(holder.rank, bounds_of(holder.patch)));
             return all;
           },
-          nb::arg("patch"))
+          nb::arg("patch"));
+}
+
+void bind_access(nb::class_<PyArray>& array) {
+  array.def("__len__", [](const PyArray& a) { return a.shape[0]; })
+      .def("__getitem__",
+           [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); })
+      .def("__setitem__", &array_put)
+      .def("get", &array_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+      .def("put", &array_put, nb::arg("patch"), nb::arg("values"))
+      .def("acc", &array_acc, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
+      .def("get_nb", &array_get_nb, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+      .def(
+          "put_nb",
+          [](nb::handle self, nb::handle patch, nb::handle values) {
+            return array_write_nb(self, patch, values, nb::handle());
+          },
+          nb::arg("patch"), nb::arg("values"));
+}
+
+void bind_collectives(nb::class_<PyArray>& array) {
+  array
       .def("zero",
            [](nb::handle self) {
              const auto& a = nb::cast<const PyArray&>(self);
@@ -499,16 +499,18 @@ void bind_array(nb::module_& m) {
             return nb::borrow(target);
           },
           nb::arg("target"))
-      .def("merge",
-           [](nb::handle self) {
-             const auto& a = nb::cast<const PyArray&>(self);
-             {
-               nb::gil_scoped_release waits;
-               a.array.merge();
-             }
-             return nb::borrow(self);
-           })
-      .def("sync", &array_sync)
+      .def("merge", [](nb::handle self) {
+        const auto& a = nb::cast<const PyArray&>(self);
+        {
+          nb::gil_scoped_release waits;
+          a.array.merge();
+        }
+        return nb::borrow(self);
+      });
+}
+
+void bind_life(nb::class_<PyArray>& array) {
+  array.def("sync", &array_sync)
       .def("free",
            [](PyArray& a) {
              dropped().forget(&a);
@@ -526,6 +528,20 @@ void bind_array(nb::module_& m) {
             a.array.free();
           },
           nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+}
+
+}  // namespace
+
+void end_arrays() { dropped().end(); }
+
+void bind_array(nb::module_& m) {
+  bind_parts(m);
+  nb::class_<PyArray> array(m, "Array", nb::is_weak_referenceable());
+  bind_elements(array);
+  bind_facts(array);
+  bind_access(array);
+  bind_collectives(array);
+  bind_life(array);
 
   m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"),
         nb::arg("distribution").none(), nb::arg("grid").none(), nb::arg("mirrored"),

@@ -239,11 +239,7 @@ void bind_starts_and_updates(nb::class_<HeldSegment>& segment) {
           nb::arg("rank"), nb::arg("offset"), nb::arg("values"));
 }
 
-}  // namespace
-
-void bind_memory(nb::module_& m) {
-  nb::class_<HeldSegment> segment(m, "Segment");
-  bind_starts_and_updates(segment);
+void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
   segment
       .def(
           "__init__",
@@ -297,7 +293,11 @@ void bind_memory(nb::module_& m) {
           },
           nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
       .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
-           nb::arg("alpha") = nb::none())
+           nb::arg("alpha") = nb::none());
+}
+
+void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
+  segment
       .def(
           "fetch_add",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
@@ -344,9 +344,18 @@ void bind_memory(nb::module_& m) {
             return s.owner.notify_wait(counter_offset, at_least,
                                        timeout ? static_cast<std::int64_t>(*timeout * 1e9) : -1);
           },
-          nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none())
-      .def(
-          "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+          nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none());
+}
+
+}  // namespace
+
+void bind_memory(nb::module_& m) {
+  nb::class_<HeldSegment> segment(m, "Segment");
+  bind_starts_and_updates(segment);
+  bind_memory_and_transfers(segment);
+  bind_words_and_notices(segment);
+  segment.def(
+      "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
   bind_mutexes(m);
 }
 

@@ -64,7 +64,7 @@ int skerry_group_free(skerry_group* group) try {
   CHECK(check_live(group));
   job::Group* const freed = of(group);
   const Status status = freed->free();
-  freed->job().discard_if_unused(freed);
+  freed->job().objects().discard_if_unused(freed);
   return done(status);
 }
 CAUGHT
@@ -151,9 +151,9 @@ int skerry_mutexes_free(skerry_mutexes* mutexes) try {
   const Status status = freed->free();
   if (segment->is_freed()) {
     job::Group* const group = &segment->group();
-    job.discard(freed, &job.mutexes_);
-    job.discard(segment, &job.segments_);
-    job.discard_if_unused(group);
+    job.objects().discard(freed);
+    job.objects().discard(segment);
+    job.objects().discard_if_unused(group);
   }
   return done(status);
 }

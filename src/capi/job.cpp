@@ -365,11 +365,12 @@ int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) try {
     server.known_bytes += its.known_bytes;
     server.fixed_bytes += its.fixed_bytes;
   }
-  const skerry_memory now{memory->size,         origin.connections,      origin.connection_bytes,
-                          origin.servers_known, origin.known_bytes,      origin.fixed_bytes,
-                          server.connections,   server.connection_bytes, server.ranks_known,
-                          server.known_bytes,   server.fixed_bytes,      j->map().bytes(),
-                          j->waiter_bytes(),    j->group_bytes(),        j->segment_table_bytes()};
+  const skerry_memory now{
+      memory->size,         origin.connections,         origin.connection_bytes,
+      origin.servers_known, origin.known_bytes,         origin.fixed_bytes,
+      server.connections,   server.connection_bytes,    server.ranks_known,
+      server.known_bytes,   server.fixed_bytes,         j->map().bytes(),
+      j->waiter_bytes(),    j->objects().group_bytes(), j->objects().segment_table_bytes()};
   std::memcpy(memory, &now, std::min(memory->size, sizeof now));
   return SKERRY_OK;
 }

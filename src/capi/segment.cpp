@@ -38,8 +38,8 @@ int skerry_segment_free(skerry_segment* segment) try {
   const Status status = freed->free();
   if (!was_freed && freed->is_freed()) {
     job::Group* const group = &freed->group();
-    job.discard(freed, &job.segments_);
-    job.discard_if_unused(group);
+    job.objects().discard(freed);
+    job.objects().discard_if_unused(group);
   }
   return done(status);
 }
@@ -50,7 +50,7 @@ int skerry_segment_label(skerry_segment* segment, const char* name, const char* 
   job::Segment& s = *of(segment);
   if (!s.is_alive()) return forked();
   if (s.is_freed()) return fail(error(Code::freed, "the segment was freed"));
-  return done(s.job().label(s.id(), name, text == nullptr ? "" : text));
+  return done(s.job().labels().set(s.id(), name, text == nullptr ? "" : text));
 }
 CAUGHT
 
@@ -83,7 +83,7 @@ int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segm
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
   job::AddressIndex::Slice slice;
-  if (!j->address_index_.find(rank, address, &slice))
+  if (!j->objects().address_index().find(rank, address, &slice))
     return fail(
         error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
   *segment = to(slice.segment);

@@ -21,12 +21,12 @@ Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle
 
 // The job's windows, made with the first one.
 WindowShelf& shelf_of(job::Job& job) {
-  if (job.windows_ == nullptr) {
+  if (job.objects().windows_ == nullptr) {
     auto made = std::make_shared<WindowShelf>();
     made->freed = std::make_unique<std::unique_ptr<Window>>(Window::stand_in(job));
-    job.windows_ = std::move(made);
+    job.objects().windows_ = std::move(made);
   }
-  return *static_cast<WindowShelf*>(job.windows_.get());
+  return *static_cast<WindowShelf*>(job.objects().windows_.get());
 }
 
 int check_live(const skerry_window* window) {
@@ -67,7 +67,7 @@ int make(skerry_group* group, skerry_window** window, Make&& make_window) try {
   job::Job& job = capi::of(group)->job();
   std::unique_ptr<Window> made;
   if (Status status = make_window(*capi::of(group), &made); !status.ok()) return fail(status);
-  const std::lock_guard guard(job.shelves_mutex_);
+  const std::lock_guard guard(job.objects().mutex());
   *window = static_cast<skerry_window*>(
       WindowShelf::handle_of(shelf_of(job).keep(std::move(made))));
   return SKERRY_OK;
@@ -290,12 +290,12 @@ int skerry_window_free(skerry_window* window) try {
   job::Group* const group = &of(window).group();
   const Status status = of(window).free();
   if (of(window).is_freed()) {
-    const std::lock_guard guard(job.shelves_mutex_);
+    const std::lock_guard guard(job.objects().mutex());
     shelf_of(job).discard(WindowShelf::object_of(window));
   } else {
     return ended(window, status);
   }
-  job.discard_if_unused(group);
+  job.objects().discard_if_unused(group);
   return done(status);
 }
 CAUGHT

@@ -151,13 +151,13 @@ Status Group::open_area(SegmentId id) {
 
 Status Group::close_area() {
   const Status status = area_->close();
-  job_->discard(std::exchange(area_, nullptr), &job_->segments_);
+  job_->objects().discard(std::exchange(area_, nullptr));
   return status;
 }
 
 Group* Group::keep(std::unique_ptr<Group> group) {
   Job& job = *group->job_;
-  Group* const kept = job.keep(std::move(group), &job.groups_);
+  Group* const kept = job.objects().keep(std::move(group));
   kept->area_->set_group(*kept);
   return kept;
 }

@@ -1,11 +1,8 @@
 #include "job/job.hpp"
 
-#include <poll.h>
 #include <sodium.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -165,8 +162,8 @@ Status Job::attach_control(const memory::ControlSizes& sizes) {
 }
 
 Status Job::join(const FabricMaker& make_fabric) {
-  std::vector<NodeId> rank_node;
-  SKERRY_TRY(find_leader(&rank_node));
+  NodeLayout layout;
+  SKERRY_TRY(find_leader(&layout));
   SKERRY_TRY(job_key(*bootstrap_, &key_));
 
   fabric::Options fabric_options;
@@ -182,7 +179,7 @@ Status Job::join(const FabricMaker& make_fabric) {
     // With all ranks on one node nobody else connects: no network is needed, and none is listened
     // on. (An RDMA adapter is no loopback.)
     fabric::Options server_options = fabric_options;
-    const bool one_node = std::ranges::all_of(rank_node, [](NodeId n) { return n == 0; });
+    const bool one_node = std::ranges::all_of(layout.rank_node, [](NodeId n) { return n == 0; });
     server_options.loopback_only = one_node && server_options.interface.empty() &&
                                    options_.config.fabric == "tcp";
     SKERRY_TRY(start_leader(
@@ -190,24 +187,25 @@ Status Job::join(const FabricMaker& make_fabric) {
           server_options.socket_buffer_bytes = asked.socket_buffer_bytes;
           return make_fabric(server_options, f);
         },
-        rank_node));
+        layout));
   } else {
     SKERRY_TRY(follow_leader());
   }
   SKERRY_TRY(enter_node());
   SKERRY_TRY(start_engine(std::move(origin_side)));
   show_panel();
-  segments_.freed = Segment::stand_in(*this);
-  groups_.freed = Group::stand_in(*this);
+  objects_.start(*this);
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
-  return watch_members();
+  return deaths_.watch({bootstrap_.get(), control_, &map_, node_,
+                        node_servers_ ? &node_servers_->first() : nullptr,
+                        options_.failures_return});
 }
 
 // Finds the ranks that share memory with this one: those with an equal host card. Only leaders read
-// the cards of all ranks; *rank_node is theirs, and stays empty elsewhere.
-Status Job::find_leader(std::vector<NodeId>* rank_node) {
+// the cards of all ranks; *layout is theirs, and stays empty elsewhere.
+Status Job::find_leader(NodeLayout* layout) {
   const Rank size = bootstrap_->size();
   HostCard card{};
   std::optional<int> node_hint = bootstrap_->node_hint();
@@ -245,15 +243,16 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
     const auto [node, is_new] = nodes.try_emplace(
         theirs.identity, Node{static_cast<NodeId>(nodes.size()), first, theirs});
     SKERRY_TRY(check_servers(node->second.card, node->second.first, theirs, first));
-    rank_node->insert(rank_node->end(), static_cast<size_t>(count), node->second.number);
+    layout->rank_node.insert(layout->rank_node.end(), static_cast<size_t>(count),
+                             node->second.number);
     return Status{};
   };
   SKERRY_TRY(bootstrap_->get_runs("host", read));
   // A job of one node uses its server as a broker alone.
-  own_servers_ = nodes.size() == 1 ? 1 : card.servers;
-  server_counts_ = placement::ServerCounts(own_servers_);
+  layout->own_servers = nodes.size() == 1 ? 1 : card.servers;
+  layout->servers = placement::ServerCounts(layout->own_servers);
   if (nodes.size() > 1)
-    for (const auto& [identity, node] : nodes) server_counts_.add(node.card.servers);
+    for (const auto& [identity, node] : nodes) layout->servers.add(node.card.servers);
   return {};
 }
 
@@ -323,24 +322,23 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
   config.servers_drop = options_.config.server_max_connections != 0 ||
                         options_.config.node_max_connections != 0;
-  SKERRY_INVARIANT(rank_ != leader_ || server_counts_ == placement::server_counts(map_),
-                   "each node has as many data servers as its host card said");
-  server_counts_ = placement::server_counts(map_);
   uint32_t most_ranks = 1;
   for (NodeId n = 0; n < map_.nodes(); ++n)
     most_ranks = std::max(most_ranks, static_cast<uint32_t>(map_.node_size(n)));
   if (options_.config.fault_drops_per_million != 0) {
-    origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
+    origin_side = fabric::hook_faults(std::move(origin_side), faults_of(options_.config, rank_),
                                       std::make_shared<fabric::FaultLog>());
   }
   // The same routes on all ranks: they agree on what these are made of.
   const uint64_t idle_bytes = origin_side->capabilities().connection_bytes;
-  const placement::Shape shape{map_.nodes(), most_ranks, map_.servers(node_), server_counts_};
-  plan_ = placement::plan(shape, settings(), idle_bytes);
-  if (const placement::Remark remark = placement::remark(shape, settings(), idle_bytes);
+  const placement::Shape shape{map_.nodes(), most_ranks, map_.servers(node_),
+                               placement::server_counts(map_)};
+  plan_ = placement::plan(shape, settings_of(options_.config), idle_bytes);
+  if (const placement::Remark remark = placement::remark(shape, settings_of(options_.config),
+                                                         idle_bytes);
       is_news(remark.weight) && rank_ == 0)
     std::fprintf(stderr, "skerry: %s\n", remark.text.c_str());
-  share::Guide way = guide(plan_.routes, placement::lane_of(map_, rank_));
+  share::Guide way = guide(plan_.routes, map_, placement::lane_of(map_, rank_));
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::Options member;
@@ -383,10 +381,10 @@ void Job::show_panel() {
   panel_.local = &local_counters_;
   panel_.engine = &engine_->live_counters();
   panel_.traffic = traffic_.data();
-  panel_.labels = &first_label_;
+  panel_.labels = labels_.first();
   panel_.spans = &spans_;
-  for (const auto& server : servers_) panel_.server[panel_.servers++] = &server->counters();
-  for (size_t k = 0; k < share_counters_.size(); ++k) panel_.share[k] = share_counters_[k].get();
+  for (const auto& server : servers()) panel_.server[panel_.servers++] = &server->counters();
+  for (size_t k = 0; k < share_counters().size(); ++k) panel_.share[k] = share_counters()[k].get();
   // Where only relatives may look at a process, it may allow others of its user. Refused with
   // EINVAL, and not needed, where there is no such rule.
   if (options_.config.look) (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
@@ -394,176 +392,38 @@ void Job::show_panel() {
       .panel.store(reinterpret_cast<uint64_t>(&panel_), std::memory_order_release);
 }
 
-Status Job::label(SegmentId segment, std::string_view name, std::string_view text) {
-  if (name.size() >= Label::name_bytes || text.size() >= Label::text_bytes)
-    return error(Code::invalid, "the name \"", name, "\" has ", name.size(),
-                 " bytes, and its description ", text.size(), ": at most ", Label::name_bytes - 1,
-                 " and ", Label::text_bytes - 1);
-  const std::lock_guard guard(shelves_mutex_);
-  const auto labels = [&](uint64_t id) {
-    return std::ranges::find_if(labels_, [&](const Label& each) { return each.segment == id; });
-  };
-  auto at = labels(segment.packed());
-  if (at == labels_.end() && name.empty()) return {};
-  if (at == labels_.end()) at = labels(0);
-  if (at == labels_.end()) at = labels_.emplace(labels_.end());
-  at->segment.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  if (name.empty()) return {};
-  std::memset(at->name, 0, sizeof at->name);
-  std::memset(at->text, 0, sizeof at->text);
-  name.copy(at->name, name.size());
-  text.copy(at->text, text.size());
-  at->segment.store(segment.packed(), std::memory_order_release);
-  if (&*at == &labels_.front()) first_label_.store(&*at, std::memory_order_release);
-  else std::prev(at)->next.store(&*at, std::memory_order_release);
-  return {};
-}
-
-Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
-  node_ = rank_node[static_cast<size_t>(rank_)];
+Status Job::start_leader(const FabricMaker& make_fabric, const NodeLayout& layout) {
+  node_ = layout.rank_node[static_cast<size_t>(rank_)];
   memory::Broker::Options broker_options;
   broker_options.job_tag = hex(derive<16>(key_, "broker name"));
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
-  SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
-  SKERRY_TRY(start_servers(make_fabric, rank_node));
-  SKERRY_TRY(find_servers(rank_node));
-  node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
-  const Invitation invitation{map_block_.size(), static_cast<uint32_t>(map_.node_size(node_)),
+  SKERRY_TRY(NodeServers::create({options_.config, key_, node_, map_, make_fabric}, broker_options,
+                                 &node_servers_));
+  SKERRY_TRY(node_servers_->start(layout, *bootstrap_));
+  std::vector<std::byte> map_block;
+  SKERRY_TRY(find_servers(*bootstrap_, layout.rank_node, &map_block));
+  SKERRY_TRY(placement::NodeMap::view(map_block, &map_));
+  SKERRY_INVARIANT(layout.servers == placement::server_counts(map_),
+                   "each node has as many data servers as its host card said");
+  const memory::BrokerAddress& broker = node_servers_->broker().address();
+  node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
+  const Invitation invitation{map_block.size(), static_cast<uint32_t>(map_.node_size(node_)),
                               static_cast<uint32_t>(node_), options_.config.slots,
                               static_cast<uint32_t>(map_.ranks())};
   SKERRY_TRY(attach_control(control_sizes(invitation)));
-  std::memcpy(control_.node_table(), map_block_.data(), map_block_.size());
+  std::memcpy(control_.node_table(), map_block.data(), map_block.size());
   control_.initialise();
-  SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
-  map_block_ = {};
-  std::vector<server::Server*> all;
-  for (const auto& server : servers_) all.push_back(server.get());
-  for (server::Server* server : all)
-    server->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
-                  [this](Rank r) { return member_of(r); }, &map_, all});
+  SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block.size()}, &map_));
+  node_servers_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
+                      [this](Rank r) { return member_of(r); });
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
-  SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker_->address().name))));
+  SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker.name))));
   return bootstrap_->fence();
-}
-
-// ---- what handles name ------------------------------------------------------------------------
-
-void Job::discard_if_unused(Group* group) {
-  if (group->is_freed() && group->segments() == 0) discard(group, &groups_);
-}
-
-void Job::list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices) {
-  segments_.for_each([&](Segment& segment) {
-    if (segment.is_freed() || segment.purpose() != purpose_program) return;
-    if (const uint64_t address = segment.address_of(rank); address != 0)
-      slices->push_back({address, segment.bytes_of(rank), &segment});
-  });
 }
 
 uint64_t Job::waiter_bytes() const {
   return (uint64_t{control_.layout().waiters} + 1) * memory::waiter_record_bytes;
-}
-
-uint64_t Job::group_bytes() {
-  const std::lock_guard guard(shelves_mutex_);
-  uint64_t bytes = 0;
-  groups_.for_each([&](Group& group) { bytes += group.member_bytes(); });
-  return bytes;
-}
-
-uint64_t Job::segment_table_bytes() {
-  const std::lock_guard guard(shelves_mutex_);
-  uint64_t bytes = 0;
-  segments_.for_each([&](Segment& segment) { bytes += segment.table_bytes(); });
-  return bytes;
-}
-
-// ---- deaths -----------------------------------------------------------------------------------
-
-namespace {
-
-int open_process(int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
-
-}  // namespace
-
-// A process of this node has ended. Before it left, this is the end of the job.
-void Job::note_end(memory::Member& member, std::string_view how) {
-  if (member.state.load(std::memory_order_acquire) !=
-      static_cast<uint32_t>(memory::MemberState::joined))
-    return;
-  member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
-  const std::string text = concat("rank ", member.rank, " (process ", member.pid, ")", how,
-                                  " without leaving the job");
-  if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) &&
-      !bootstrap_->launcher_ends_job() && !options_.failures_return)
-    bootstrap_->abort(1, text);
-}
-
-// The leader's server sees the end of its node's processes; everybody else sees the leader's.
-// (Ranks that are threads of one process have no ends of their own.)
-Status Job::watch_members() {
-  if (options_.failures_return) {
-    if (Status status = bootstrap_->report_failures(); !status.ok())
-      return Status(status.code(),
-                    concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap_->name(),
-                           " ends the job when a rank dies: ", status.message()));
-  }
-  if (server::Server* const server = first_server()) {
-    if (options_.failures_return && bootstrap_->events_fd() >= 0)
-      server->call([this, server] {
-        (void)server->watch(bootstrap_->events_fd(), [this] { take_news(); });
-      });
-    for (int32_t k = 0; k < map_.node_size(node_); ++k) {
-      memory::Member& member = control_.member(static_cast<uint32_t>(k));
-      if (member.pid == getpid()) continue;
-      const int fd = open_process(member.pid);
-      if (fd < 0) continue;  // an old kernel: the launcher still sees deaths
-      server->post([this, server, fd, &member] {
-        (void)server->watch(fd, [this, server, fd, &member] {
-          server->unwatch(fd);
-          close(fd);
-          note_end(member, concat(" on node ", node_, " ended"));
-        });
-      });
-    }
-    return {};
-  }
-  const memory::Member& leader = control_.member(0);
-  if (leader.pid == getpid()) return {};
-  const int fd = open_process(leader.pid);
-  if (fd < 0) return {};
-  stop_watch_fd_ = eventfd(0, EFD_CLOEXEC);
-  leader_watch_ = Thread("skerry-watch", [this, fd] {
-    pollfd both[2] = {{fd, POLLIN, 0}, {stop_watch_fd_, POLLIN, 0}};
-    while (::poll(both, 2, -1) < 0) {
-    }
-    if ((both[1].revents & POLLIN) == 0)
-      note_end(control_.member(0), concat(", leader of node ", node_, ", ended"));
-    close(fd);
-  });
-  return {};
-}
-
-// The launcher tells of dead ranks, also of other nodes: from then on every wait of this node's
-// ranks returns, and none of them hangs. Runs on the server's thread; nobody else uses the
-// bootstrap between start and stop.
-void Job::take_news() {
-  std::vector<DeadRank> dead;
-  const Status status = bootstrap_->take_events(&dead);
-  for (const DeadRank& d : dead) {
-    if (map_.node_of(d.rank) == node_)
-      control_.member(static_cast<uint32_t>(member_of(d.rank)))
-          .state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
-    (void)control_.set_abort(d.rank, static_cast<int32_t>(Code::peer_dead),
-                             concat("rank ", d.rank, " ", d.cause));
-  }
-  if (!status.ok()) {
-    first_server()->unwatch(bootstrap_->events_fd());
-    (void)control_.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
-                             "the launcher has gone");
-  }
 }
 
 Status Job::check_abort() const {
@@ -592,23 +452,17 @@ Status Job::stop() {
   SKERRY_TRY(world_->leave());
   if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
   SKERRY_TRY(check_abort());
-  stopped_ = true;
-  if (server::Server* const server = first_server();
-      server != nullptr && options_.failures_return && bootstrap_->events_fd() >= 0)
-    server->call([&] { server->unwatch(bootstrap_->events_fd()); });
+  deaths_.stop_news();
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need
   // connections.
   SKERRY_TRY(bootstrap_->fence());
   memory::Member& me = control_.member(member_index_);
   me.panel.store(0, std::memory_order_release);
   me.state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
-  for (auto& [owner, call] : before_segments_go_) call();
-  segments_.for_each([](Segment& segment) {
-    if (!segment.is_freed()) (void)segment.close();
-  });
-  stop_leader_watch();
+  objects_.end();
+  deaths_.stop();
   engine_->stop_helper();
-  if (servers_.empty()) {  // the leader's servers still sign with the control segment
+  if (!node_servers_) {  // the leader's servers still sign with the control segment
     node_memory_->watch_abort(nullptr);
     (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});
   }
@@ -617,23 +471,12 @@ Status Job::stop() {
   return first.ok() ? finished : first;
 }
 
-void Job::stop_leader_watch() {
-  if (stop_watch_fd_ < 0) return;
-  const uint64_t one = 1;
-  (void)!write(stop_watch_fd_, &one, sizeof one);
-  leader_watch_.join();
-  close(stop_watch_fd_);
-  stop_watch_fd_ = -1;
-}
-
 Job::~Job() {
-  stop_leader_watch();
+  deaths_.stop();
   engine_.reset();
-  for (const auto& server : servers_) server->stop();  // the first one first: it calls the others
-  servers_.clear();
-  directories_.clear();
+  if (node_servers_) node_servers_->stop();
   node_memory_.reset();
-  broker_.reset();
+  node_servers_.reset();
   if (alive_ != nullptr) munmap(const_cast<std::atomic<uint32_t>*>(alive_), memory::page_bytes);
   if (!traffic_.empty()) munmap(traffic_.data(), traffic_.size_bytes());
 }

@@ -33,7 +33,7 @@ Status Mutexes::create(Group& group, uint32_t count, Mutexes** mutexes) {
   made->member_ = made->job_->member_index();
   SKERRY_TRY(Segment::alloc(group, uint64_t{count} * sizeof(lock::Mutex), purpose_mutexes,
                             &made->segment_));
-  *mutexes = group.job().keep(std::move(made), &group.job().mutexes_);
+  *mutexes = group.job().objects().keep(std::move(made));
   return {};
 }
 

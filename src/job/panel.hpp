@@ -7,8 +7,13 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <list>
+#include <mutex>
+#include <string_view>
 
 #include "core/config.hpp"
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
 #include "memory/spans.hpp"
 #include "operation/context.hpp"
 #include "server/server.hpp"
@@ -40,6 +45,20 @@ struct Label {
   std::atomic<const Label*> next{nullptr};  // an address in this process; null: the last one
   char name[name_bytes] = {};               // zero-terminated, as is the text
   char text[text_bytes] = {};
+};
+
+// The labels of a job. Any threads set them; a reader outside takes no lock.
+class Labels {
+ public:
+  // Names the own slice of a segment, until that is freed. An empty name takes it away. Errors:
+  // invalid (too long).
+  Status set(SegmentId segment, std::string_view name, std::string_view text);
+  const std::atomic<const Label*>* first() const { return &first_; }
+
+ private:
+  std::mutex mutex_;
+  std::list<Label> labels_;
+  std::atomic<const Label*> first_{nullptr};
 };
 
 struct Panel {

@@ -84,12 +84,12 @@ void Segment::index_local(const Layout& layout) {
 
 // Freed: every look-up takes the slow path, which says so.
 void Segment::forget_local() {
-  (void)job_->label(id_, {}, {});
+  (void)job_->labels().set(id_, {}, {});
   {
     // Tables are in memory that is about to be unmapped: the index may be reading them.
-    const std::lock_guard guard(job_->shelves_mutex_);
+    const std::lock_guard guard(job_->objects().mutex());
     freed_ = true;
-    if (std::exchange(has_tables_, false)) job_->address_index_.changed();
+    if (std::exchange(has_tables_, false)) job_->objects().address_index().changed();
     sizes_ = bases_ = {};
   }
   dense_count_ = 0;
@@ -118,7 +118,7 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
   SKERRY_TRY(made->lay_out(0, 0, &layout));
   SKERRY_TRY(made->attach(layout, 0, purpose_group));
   made->index_local(layout);
-  *segment = group.job().keep(std::move(made), &group.job().segments_);
+  *segment = group.job().objects().keep(std::move(made));
   return {};
 }
 
@@ -368,9 +368,9 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   if (!equal_bases || sizes.table_bytes() > 0) SKERRY_TRY(group.barrier());
   made->index_local(layout);
   ++group.segments_;
-  *segment = job.keep(std::move(made), &job.segments_);
-  const std::lock_guard guard(job.shelves_mutex_);
-  job.address_index_.changed();
+  *segment = job.objects().keep(std::move(made));
+  const std::lock_guard guard(job.objects().mutex());
+  job.objects().address_index().changed();
   return {};
 }
 

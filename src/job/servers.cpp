@@ -1,10 +1,7 @@
-// The data servers of a node, on its leader, and the routes through those of all nodes.
+#include "job/servers.hpp"
+
 #include <algorithm>
 #include <cstring>
-
-#include "fabric/hooks/hooks.hpp"
-#include "job/job.hpp"
-#include "share/share.hpp"
 
 namespace skerry::job {
 namespace {
@@ -32,30 +29,36 @@ Status read_addresses(std::span<const std::byte> all, Rank leader,
 
 }  // namespace
 
-placement::Settings Job::settings() const {
-  const Config& config = options_.config;
+placement::Settings settings_of(const Config& config) {
   return {config.cluster_size, config.share, config.server_budget_bytes};
 }
 
-// `lane`: of the rank, or of the server, which is its index.
-share::Guide Job::guide(const placement::Routes& routes, uint32_t lane) const {
-  return {routes, [this, lane](NodeId node) {
-            return map_.server_address(placement::server_in_lane(map_, node, lane));
+share::Guide guide(const placement::Routes& routes, const placement::NodeMap& map, uint32_t lane) {
+  return {routes, [&map, lane](NodeId node) {
+            return map.server_address(placement::server_in_lane(map, node, lane));
           }};
 }
 
-fabric::FaultPlan Job::faults(int32_t side) const {
+fabric::FaultPlan faults_of(const Config& config, int32_t side) {
   fabric::FaultPlan plan;
-  plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(side);
-  plan.drop_per_million = options_.config.fault_drops_per_million;
+  plan.seed = config.fault_seed * 1000 + static_cast<uint64_t>(side);
+  plan.drop_per_million = config.fault_drops_per_million;
   return plan;
 }
 
-// The fabric of the node's data server, within its budget.
-Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                             uint16_t index, std::unique_ptr<fabric::Fabric>* side) {
+Status NodeServers::create(Context context, const memory::Broker::Options& broker,
+                           std::unique_ptr<NodeServers>* made) {
+  std::unique_ptr<NodeServers> servers(new NodeServers(std::move(context)));
+  SKERRY_TRY(memory::Broker::create(broker, &servers->broker_));
+  *made = std::move(servers);
+  return {};
+}
+
+// The fabric of one data server, within its budget.
+Status NodeServers::make_side(const NodeLayout& layout, uint16_t index,
+                              std::unique_ptr<fabric::Fabric>* side) {
   std::vector<uint32_t> ranks_of;  // by node
-  for (const NodeId n : rank_node) {
+  for (const NodeId n : layout.rank_node) {
     ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
     ++ranks_of[static_cast<size_t>(n)];
   }
@@ -63,18 +66,19 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   const uint32_t most_ranks = *std::max_element(ranks_of.begin(), ranks_of.end());
   // What a connection takes is the fabric's to say, and what its buffers may take follows from how
   // many there are.
-  SKERRY_TRY(make_fabric({}, side));
+  SKERRY_TRY(context_.make_fabric({}, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  const placement::Plan plan = placement::plan({nodes, most_ranks, own_servers_, server_counts_},
-                                               settings(), idle_bytes);
-  share::Guide way = guide(plan.routes, index);
+  const placement::Plan plan = placement::plan(
+      {nodes, most_ranks, layout.own_servers, layout.servers}, settings_of(context_.config),
+      idle_bytes);
+  share::Guide way = guide(plan.routes, context_.map, index);
   const placement::Budget& budget = plan.budget;
   if (budget.socket_buffer_bytes != 0) {
     fabric::Options options;
     options.socket_buffer_bytes = budget.socket_buffer_bytes;
-    SKERRY_TRY(make_fabric(options, side));
+    SKERRY_TRY(context_.make_fabric(options, side));
   }
-  max_sessions_ = options_.config.server_max_connections;
+  max_sessions_ = context_.config.server_max_connections;
   if (way.routes.is_direct()) return {};
   // Sessions are one for each rank of the job that talks to this server: the budget bounds those
   // that are connected.
@@ -83,68 +87,82 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
 }
 
 // Routes lead through other servers: this node's pass on what is not for them.
-Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
-                    std::unique_ptr<fabric::Fabric>* side) {
+Status NodeServers::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
+                            std::unique_ptr<fabric::Fabric>* side) {
+  const Config& config = context_.config;
   // Trunks break, too.
-  if (options_.config.fault_drops_per_million != 0)
-    *side = fabric::hook_faults(std::move(*side), faults(node_ + 100 * index),
+  if (config.fault_drops_per_million != 0)
+    *side = fabric::hook_faults(std::move(*side), faults_of(config, context_.node + 100 * index),
                                 std::make_shared<fabric::FaultLog>());
   share::Options hub;
-  hub.key = key_;
-  hub.node = static_cast<uint32_t>(node_);
+  hub.key = context_.key;
+  hub.node = static_cast<uint32_t>(context_.node);
   hub.index = index;
   hub.guide = std::move(way);
   hub.pool_bytes = budget.pool_bytes;
   hub.max_passing = budget.passing;
-  hub.max_trunks = options_.config.node_max_connections;
-  hub.victim = options_.config.victim;
-  hub.connect_timeout_ns = options_.config.connect_timeout_ns;
+  hub.max_trunks = config.node_max_connections;
+  hub.victim = config.victim;
+  hub.connect_timeout_ns = config.connect_timeout_ns;
   hub.counters = share_counters_.emplace_back(std::make_shared<share::Counters>());
   return share::make_proxy(std::move(*side), std::move(hub), side);
 }
 
-// The data servers of this node, SKERRY_SERVERS of them. Publishes their addresses.
-Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
-  for (uint16_t i = 0; i < own_servers_; ++i) {
+Status NodeServers::start(const NodeLayout& layout, Bootstrap& bootstrap) {
+  for (uint16_t i = 0; i < layout.own_servers; ++i) {
     std::unique_ptr<fabric::Fabric> side;
-    SKERRY_TRY(make_server_side(make_fabric, rank_node, i, &side));
-    const placement::ServerRef self{node_, i};
+    SKERRY_TRY(make_side(layout, i, &side));
+    const placement::ServerRef self{context_.node, i};
     servers_.push_back(std::make_unique<server::Server>(
-        server::ServerConfig{self, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
+        server::ServerConfig{self, context_.key, static_cast<int32_t>(layout.rank_node.size()),
+                             max_sessions_},
         std::move(side),
-        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, node_))));
+        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, context_.node))));
   }
   // The broker runs on the first one's thread: the others stop using the segment there and then.
   broker_->on_release([this](SegmentId segment) {
-    servers_.front()->forget(segment);
+    first().forget(segment);
     for (size_t i = 1; i < servers_.size(); ++i)
       servers_[i]->call([&, i] { servers_[i]->forget(segment); });
   });
-  SKERRY_TRY(servers_.front()->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
+  SKERRY_TRY(first().watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
   std::vector<std::byte> addresses;  // for read_addresses
   for (const auto& server : servers_) {
     std::vector<std::byte> address;
     SKERRY_TRY(server->start(&address));
     append_address(address, &addresses);
   }
-  SKERRY_TRY(bootstrap_->put("address", addresses));
-  return bootstrap_->fence();
+  SKERRY_TRY(bootstrap.put("address", addresses));
+  return bootstrap.fence();
 }
 
-// Makes the node map, with the addresses of all nodes' data servers.
-Status Job::find_servers(const std::vector<NodeId>& rank_node) {
+void NodeServers::open(const memory::Control& control, uint32_t member,
+                       const std::function<int32_t(Rank)>& member_of) {
+  std::vector<server::Server*> all;
+  for (const auto& server : servers_) all.push_back(server.get());
+  for (server::Server* server : all) server->open({control, member, member_of, &context_.map, all});
+}
+
+void NodeServers::stop() {
+  for (const auto& server : servers_) server->stop();  // the first one first: it calls the others
+  servers_.clear();
+  directories_.clear();
+}
+
+Status find_servers(Bootstrap& bootstrap, const std::vector<NodeId>& rank_node,
+                    std::vector<std::byte>* map_block) {
   // Nodes are numbered by their leaders, which are their lowest ranks.
   std::vector<Rank> leaders;
   for (size_t r = 0; r < rank_node.size(); ++r)
     if (rank_node[r] == static_cast<NodeId>(leaders.size()))
       leaders.push_back(static_cast<Rank>(r));
   std::vector<std::vector<std::byte>> found;
-  SKERRY_TRY(bootstrap_->get_many(leaders, "address", &found));
+  SKERRY_TRY(bootstrap.get_many(leaders, "address", &found));
   std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
   for (size_t n = 0; n < found.size(); ++n)
     SKERRY_TRY(read_addresses(found[n], leaders[n], &addresses.emplace_back()));
-  map_block_ = placement::build_node_map(rank_node, addresses);
-  return placement::NodeMap::view(map_block_, &map_);
+  *map_block = placement::build_node_map(rank_node, addresses);
+  return {};
 }
 
 }  // namespace skerry::job

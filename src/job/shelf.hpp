@@ -4,7 +4,7 @@
 // retires: no generation ever comes twice.
 //
 // object_of() takes no lock, and may be asked of an old handle while its place serves others. All
-// else: one thread at a time (Job holds shelves_mutex_).
+// else: one thread at a time (Objects holds its mutex).
 #pragma once
 
 #include <atomic>

@@ -215,9 +215,9 @@ Status Engine::fence(placement::ServerRef server) {
     SKERRY_TRY(layers_.sender.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
   SKERRY_TRY(layers_.sender.wait_connected(lock, link));
   const uint64_t newest = link.session.issued();
-  if (link.rma_outstanding > 0)
+  if (link.rma.outstanding > 0)
     SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
+        lock, [&] { return link.rma.outstanding == 0 || !link.failure.ok(); }));
   if (SKERRY_RULE(fence_acknowledged) && link.session.applied() < newest) {
     const bool alone = context_.config.one_thread_at_a_time && layers_.slots.in_use() == 0;
     SKERRY_TRY(layers_.progress.wait_until(

@@ -37,6 +37,15 @@ struct Link {
     full_before_bye,  // it was the bye: on_writable sends that
   };
 
+  // On fabrics with puts and gets of their own.
+  struct Rma {
+    uint32_t outstanding = 0;       // puts and gets that are not done
+    uint32_t gets_outstanding = 0;  // of these the gets: whatever is sent before they are done
+                                    // might change what they read
+    std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was
+                                                      // last drained
+  };
+
   placement::ServerRef server;
   connection::Machine machine;
   connection::Cap::Claim claim;  // its partner: the index among all links
@@ -60,8 +69,6 @@ struct Link {
   uint64_t failure_number = 0;              // newest request of whose refusal we heard
   std::unique_ptr<session::ReplayLog> log;  // null: nothing is outstanding
   std::unique_ptr<Batch> batch;  // null: none lately. Its puts come before whatever is sent next
-  std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was
-                                                    // last drained; only on fabrics with RMA
   uint64_t implicit_number = 0;  // implicit by-reference puts are done when this is acknowledged;
                                  // 0: there are none
   uint64_t fetching_bytes = 0;   // of fetching updates whose answers are not here: so much
@@ -69,10 +76,8 @@ struct Link {
   uint32_t waiting_replies = 0;  // armed slots
   uint32_t lock_waits = 0;       // of these, requests for mutexes
   uint32_t gets_waiting = 0;     // of these, gets: see Pending::from
-  uint32_t rma_outstanding = 0;  // puts and gets of the fabric's own that are not done
-  uint32_t rma_gets_outstanding = 0;  // of these the gets: whatever is sent before they are done
-                                      // might change what they read
-  uint32_t waiters = 0;               // threads in wait_open
+  Rma rma;
+  uint32_t waiters = 0;    // threads in wait_open
   uint32_t transfers = 0;  // sent in parts by threads that are at it: the server acknowledges the
                            // parts together, so none is left half sent
 
@@ -85,7 +90,7 @@ struct Link {
   bool is_ready() const { return machine.state() == connection::State::open && takes_messages(); }
   bool may_send() const { return machine.sendable() && takes_messages() && !has_queued(); }
   bool may_send_batch() const {
-    return may_send() && session.may_issue(batch->bytes) && rma_outstanding == 0;
+    return may_send() && session.may_issue(batch->bytes) && rma.outstanding == 0;
   }
 };
 

@@ -80,7 +80,7 @@ connection::Outstanding Links::outstanding(const Link& link) const {
   out.queued_answers = link.backlog.replies;
   out.parked_locks = slots_.parked_locks(link);
   out.locks = link.lock_waits;
-  out.rma = link.rma_outstanding;
+  out.rma = link.rma.outstanding;
   out.refusals = link.session.refusal_due();
   out.batch = link.has_batch();
   out.batch_queues = queues();
@@ -466,7 +466,7 @@ void Links::fail_and_close(Link& link, Status why) {
 void Links::release_unused(Link& link) {
   if (link.log && link.log->empty()) link.log.reset();
   if (link.batch && !link.has_batch() && !link.corked) link.batch.reset();
-  if (link.session.drained()) std::unordered_map<Rank, uint64_t>().swap(link.last_message);
+  if (link.session.drained()) std::unordered_map<Rank, uint64_t>().swap(link.rma.last_message);
 }
 
 void Links::release_unused() {
@@ -612,7 +612,7 @@ uint64_t Links::connection_bytes() const {
   for (const Link* link : all_) {
     if (link->log) bytes += sizeof *link->log + link->log->memory_bytes();
     if (link->batch) bytes += sizeof *link->batch;
-    if (!link->last_message.empty()) bytes += table_bytes(link->last_message);
+    if (!link->rma.last_message.empty()) bytes += table_bytes(link->rma.last_message);
   }
   return bytes;
 }

@@ -47,9 +47,9 @@ Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key
 Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes) {
   auto clear = [&] {
     if (!link.failure.ok()) return true;
-    if (link.rma_outstanding > 0) return false;
-    const auto last = link.last_message.find(target.rank);
-    return last == link.last_message.end() || last->second <= link.session.applied();
+    if (link.rma.outstanding > 0) return false;
+    const auto last = link.rma.last_message.find(target.rank);
+    return last == link.rma.last_message.end() || last->second <= link.session.applied();
   };
   // Small puts that are still held back were issued before this; wait_sendable sends them.
   bool waited = true;  // for a get, with the mutex given up: everything is looked at again
@@ -58,7 +58,7 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
     SKERRY_TRY(parts_.progress.wait_until(lock, clear));
     SKERRY_TRY(parts_.transfers.wait_unread(lock, link, writes, {}, &waited));
   }
-  if (link.session.drained()) link.last_message.clear();
+  if (link.session.drained()) link.rma.last_message.clear();
   return {};
 }
 
@@ -88,8 +88,8 @@ Status Rma::issue(Lock& lock, Link& link, const Access& access, Op* op) {
     }
     if (context_.trace) context_.trace->request(link.server.node, rma.bytes, is_get);
     running_[cookie] = rma;
-    ++link.rma_outstanding;
-    if (is_get) ++link.rma_gets_outstanding;
+    ++link.rma.outstanding;
+    if (is_get) ++link.rma.gets_outstanding;
     ++op->waiting_replies;
     parts_.links.list(link);
     done += rma.bytes;
@@ -108,7 +108,7 @@ bool Rma::hand_over(const Running& rma, uint64_t cookie) {
 // again: somebody else may have written there since.
 bool Rma::issue_again(Link& link, uint64_t up_to) {
   context_.assert_held();
-  if (link.rma_outstanding == 0) return true;
+  if (link.rma.outstanding == 0) return true;
   std::vector<uint64_t> cookies;
   for (const auto& [cookie, rma] : running_)
     if (rma.link == &link && rma.endpoint != link.endpoint && rma.after_number < up_to)
@@ -147,11 +147,11 @@ Link* Rma::done(uint64_t cookie, bool ok) {
 
 void Rma::finish(const Running& rma, const Status& failure) {
   Link& link = *rma.link;
-  SKERRY_INVARIANT(link.rma_outstanding > 0 && rma.op->waiting_replies > 0 &&
-                       link.rma_gets_outstanding >= rma.is_get,
+  SKERRY_INVARIANT(link.rma.outstanding > 0 && rma.op->waiting_replies > 0 &&
+                       link.rma.gets_outstanding >= rma.is_get,
                    "what ends was counted");
-  --link.rma_outstanding;
-  if (rma.is_get) --link.rma_gets_outstanding;
+  --link.rma.outstanding;
+  if (rma.is_get) --link.rma.gets_outstanding;
   --rma.op->waiting_replies;
   if (!failure.ok() && rma.op->status.ok()) rma.op->status = failure;
 }
@@ -163,7 +163,7 @@ void Rma::abandon(Link& link, const Status& why) {
     finish(entry.second, why);
     return true;
   });
-  SKERRY_INVARIANT(link.rma_outstanding == 0 && link.rma_gets_outstanding == 0,
+  SKERRY_INVARIANT(link.rma.outstanding == 0 && link.rma.gets_outstanding == 0,
                    "all of a lost server's transfers are abandoned");
 }
 

@@ -41,8 +41,8 @@ Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room
   // otherwise.
   const bool puts_first = context_.can().rma && !context_.can().am_after_rma_ordered;
   auto may_issue = [&] {
-    return link.session.may_issue(copied_bytes) && link.rma_gets_outstanding == 0 &&
-           (!puts_first || link.rma_outstanding == 0);
+    return link.session.may_issue(copied_bytes) && link.rma.gets_outstanding == 0 &&
+           (!puts_first || link.rma.outstanding == 0);
   };
   for (;;) {
     if (room == Room::or_queue && may_queue(link, copied_bytes)) {
@@ -131,7 +131,7 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
     if (!message.awaits_reply) progress_.watch_over();
     links_.used(link);
     if (context_.can().rma)
-      link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
+      link.rma.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
     if (message.more) upward_.cork(link);
   }
   SKERRY_INVARIANT(link.backlog.issued == link.session.issued() &&

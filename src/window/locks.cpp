@@ -14,7 +14,7 @@ void Locks::close() {
   if (machines_ == nullptr) return;
   job::Segment& segment = machines_->segment();
   (void)segment.release();
-  job_.discard(&segment, &job_.segments_);
+  job_.objects().discard(&segment);
   machines_.reset();
 }
 

@@ -31,14 +31,12 @@ void Memory::move_in(const memory::Pages& pages) {
   given()->moved_from.store(static_cast<uint64_t>(pages.begin - static_cast<std::byte*>(base_)));
   given()->moved_bytes.store(pages.bytes);
   // A program may end its job without freeing its windows, and go on with its memory.
-  const std::lock_guard lock(context_.job.shelves_mutex_);
-  context_.job.before_segments_go_[this] = [this] { (void)moved_.move_out(); };
+  context_.job.objects().before_end(this, [this] { (void)moved_.move_out(); });
 }
 
 void Memory::forget_moved() {
   if (!any_moves_) return;
-  const std::lock_guard lock(context_.job.shelves_mutex_);
-  context_.job.before_segments_go_.erase(this);
+  context_.job.objects().forget(this);
   any_moves_ = false;
 }
 
@@ -116,7 +114,7 @@ void Memory::give_up() {
                                     !views_stay);
   if (!keeps) {
     (void)data->release();
-    context_.job.discard(data, &context_.job.segments_);
+    context_.job.objects().discard(data);
   } else if (!is_allocated) {
     reinterpret_cast<memory::Given*>(data->own())->take_back();
   } else if (own_ != nullptr && !views_stay) {

@@ -19,7 +19,7 @@ constexpr uint64_t longest_kept_bytes = 64 << 10;  // of a member's data
 void close_segment(job::Segment* segment) {
   job::Job& job = segment->job();
   (void)segment->release();
-  job.discard(segment, &job.segments_);
+  job.objects().discard(segment);
 }
 
 // Returns true.
@@ -89,7 +89,7 @@ void Reserve::give_back(const Desk& desk) {
 void Reserve::close(Shared& shared) {
   job::Job& job = group_->job();
   job::Segment* const words = &shared.locks->segment();
-  job.discard(shared.locks, &job.mutexes_);
+  job.objects().discard(shared.locks);
   close_segment(words);
   if (shared.signals != nullptr) close_segment(shared.signals);
 }

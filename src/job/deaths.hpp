@@ -1,0 +1,48 @@
+// Who notices that a rank has died: the first data server of a node sees the end of its node's
+// processes, everybody else sees the end of the leader's, and the launcher tells of other nodes'.
+// Each sets the node's end-of-job flag, which every wait watches.
+#pragma once
+
+#include <string_view>
+
+#include "core/thread.hpp"
+#include "job/bootstrap/bootstrap.hpp"
+#include "memory/control.hpp"
+#include "placement/node_map.hpp"
+#include "server/server.hpp"
+
+namespace skerry::job {
+
+class Deaths {
+ public:
+  struct Context {
+    Bootstrap* bootstrap;
+    memory::Control control;
+    const placement::NodeMap* map;
+    NodeId node;
+    server::Server* server;  // of the leader; null on other ranks
+    bool failures_return;
+  };
+
+  // Once, when all members of the node have signed in. Errors: of a launcher that ends the job when
+  // a rank dies, though the program wants to go on.
+  Status watch(Context context);
+  // No news are taken any more: the bootstrap serves its caller alone.
+  void stop_news();
+  // Before the leader may leave.
+  void stop();
+  ~Deaths() { stop(); }
+
+ private:
+  void watch_member(memory::Member& member);
+  void watch_leader();
+  void note_end(memory::Member& member, std::string_view how);
+  void take_news();
+  bool takes_news() const;
+
+  Context context_{};
+  Thread leader_watch_;     // sleeps until the leader's process ends
+  int stop_watch_fd_ = -1;  // eventfd that ends leader_watch_
+};
+
+}  // namespace skerry::job

@@ -1,0 +1,83 @@
+// The data servers of a node, with the broker of its memory: what the leader of a node has beside
+// its own rank. Others only learn where those of all nodes are.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/config.hpp"
+#include "fabric/hooks/hooks.hpp"
+#include "job/bootstrap/bootstrap.hpp"
+#include "job/directory.hpp"
+#include "memory/broker.hpp"
+#include "placement/node_map.hpp"
+#include "placement/plan.hpp"
+#include "server/server.hpp"
+#include "share/share.hpp"
+
+namespace skerry::job {
+
+// Makes the fabric of one side; tests pass their own.
+using FabricMaker = std::function<Status(const fabric::Options&, std::unique_ptr<fabric::Fabric>*)>;
+
+// What leaders know of all nodes from the host cards, before any data server runs.
+struct NodeLayout {
+  std::vector<NodeId> rank_node;  // of each rank
+  uint32_t own_servers = 1;       // data servers of this node
+  placement::ServerCounts servers;
+};
+
+class NodeServers {
+ public:
+  struct Context {
+    const Config& config;
+    JobKey key{};
+    NodeId node = no_node;
+    const placement::NodeMap& map;  // may be filled after the servers have started
+    FabricMaker make_fabric;
+  };
+  static Status create(Context context, const memory::Broker::Options& broker,
+                       std::unique_ptr<NodeServers>* made);
+  ~NodeServers() { stop(); }
+
+  // Starts them and publishes their addresses. Ends with a fence.
+  Status start(const NodeLayout& layout, Bootstrap& bootstrap);
+  void open(const memory::Control& control, uint32_t member,
+            const std::function<int32_t(Rank)>& member_of);
+  void stop();
+
+  const memory::Broker& broker() const { return *broker_; }
+  server::Server& first() { return *servers_.front(); }  // it also runs the broker
+  const std::vector<std::unique_ptr<server::Server>>& all() const { return servers_; }
+  // Of each of them; none unless they forward.
+  const std::vector<std::shared_ptr<share::Counters>>& share_counters() const {
+    return share_counters_;
+  }
+
+ private:
+  explicit NodeServers(Context context) : context_(std::move(context)) {}
+  Status make_side(const NodeLayout& layout, uint16_t index, std::unique_ptr<fabric::Fabric>* side);
+  Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
+                 std::unique_ptr<fabric::Fabric>* side);
+
+  const Context context_;
+  uint32_t max_sessions_ = 0;  // of each of them; 0: no limit
+  std::unique_ptr<memory::Broker> broker_;
+  std::vector<std::unique_ptr<NodeDirectory>> directories_;  // one for each server
+  std::vector<std::unique_ptr<server::Server>> servers_;
+  std::vector<std::shared_ptr<share::Counters>> share_counters_;
+};
+
+// Makes the node map, with the addresses of all nodes' data servers, after they have started.
+Status find_servers(Bootstrap& bootstrap, const std::vector<NodeId>& rank_node,
+                    std::vector<std::byte>* map_block);
+
+placement::Settings settings_of(const Config& config);
+// `lane`: of the rank, or of the server, which is its index. `map` is read when routes are asked.
+share::Guide guide(const placement::Routes& routes, const placement::NodeMap& map, uint32_t lane);
+// SKERRY_FAULTS, with a seed for this side.
+fabric::FaultPlan faults_of(const Config& config, int32_t side);
+
+}  // namespace skerry::job
