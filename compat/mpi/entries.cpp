@@ -1,5 +1,5 @@
 // The functions of MPI that the program calls: each looks for the window, and hands on to ours or
-// to the library's own.
+// to the library's own. generate.py makes them from functions.txt.
 #include "caller.hpp"
 
 namespace skerry::mpi {

@@ -1,6 +1,7 @@
 // Who notices that a rank has died: the first data server of a node sees the end of its node's
-// processes, everybody else sees the end of the leader's, and the launcher tells of other nodes'.
-// Each sets the node's end-of-job flag, which every wait watches.
+// processes, everybody else sees the end of the leader's, and the launcher tells of other nodes'
+// if the program wants failures returned. Each sets the node's end-of-job flag, which every wait
+// watches.
 #pragma once
 
 #include <string_view>

@@ -18,13 +18,13 @@
 //   lost connection   a request or its grant was lost: after the break the origin asks again, and
 //                     holds() says whether it was granted meanwhile. A grant to a rank without a
 //                     connection goes through its own node's server (server/relay.cpp)
-//   dead holder       nobody hands over any more, and the job ends (job/job.cpp), or its survivors
-//                     are told; every wait here ends with it. A death under the guard is found by
-//                     the next that wants the guard (no_guard)
+//   dead holder       nobody hands over any more, and the job ends (job/deaths.cpp), or its
+//                     survivors are told; every wait here ends with it. A death under the guard is
+//                     found by the next that wants the guard (no_guard)
 //
-// Where a lock is granted: one interface for all protocols. A rank that asks for a lock of its own
-// node and the data server that asks for a rank of another node call the same functions; what
-// differs between them is the Caller that they bring.
+// Where a lock of the fair queue is granted; machines have their own (machine.hpp). A rank that
+// asks for a lock of its own node and the data server that asks for a rank of another node call the
+// same functions; what differs between them is the Caller that they bring.
 //
 // Pure: nothing here waits, wakes or sends by itself.
 #pragma once

@@ -90,8 +90,7 @@ Status Multiplex::next_hop(std::string_view target, std::string* address) const 
 
 // Where a channel goes from here. It has passed `servers`, this one included: a mistake in the
 // routes, or a forged message, must not send it round in circles.
-Status Multiplex::next_server(std::string_view target, uint32_t servers,
-                              std::string* address) const {
+Status Multiplex::onward(std::string_view target, uint32_t servers, std::string* address) const {
   NodeId node = no_node;
   if (read_node(target, &node) && node == context_.node())
     return error(Code::invalid, "that was the address of another data server of node ", node);
@@ -121,7 +120,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   }
   Trunk* out = nullptr;
   std::string next;
-  Status status = next_server(address, prefix.servers + 1u, &next);
+  Status status = onward(address, prefix.servers + 1u, &next);
   if (status.ok()) status = trunks_.to(std::move(next), &out);
   if (status.ok()) transits_.open(trunk, *out, prefix, window, hello, address_bytes);
   else trunks_.say_closed(trunk, prefix.channel, CloseReason::unreachable, status.message());

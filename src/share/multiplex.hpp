@@ -64,7 +64,7 @@ class Multiplex final : public fabric::Forward, private Trunks::User {
  private:
   static bool is_channel(EndpointId id) { return Channels::is_channel(id); }
   Status next_hop(std::string_view target, std::string* address) const;
-  Status next_server(std::string_view target, uint32_t servers, std::string* address) const;
+  Status onward(std::string_view target, uint32_t servers, std::string* address) const;
   void take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes address);
   bool relieve(const Pool& pool);
 

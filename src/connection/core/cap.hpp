@@ -2,7 +2,8 @@
 // driver tells what happened and performs what is answered; the time is an argument.
 //
 //   open(claim)   -> waits in the queue
-//   ask()         -> granted: connect | evict: say bye to *victim, then ask again
+//   ask()         -> granted: connect | evict: *victim makes way; connect if that
+//                    freed a slot, otherwise ask again
 //                    hasten: somebody is leaving already | wait: nobody may be evicted yet
 //   hold(claim, occupied | leaving | none)    it opens | says good-bye | has gone
 //
@@ -13,9 +14,10 @@
 // that are there at most `limit` + 1.
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
-// opening, sending again after a break, in the middle of a transfer), nor while it is *unproven*
-// (nothing has come back on it, and somebody waits for that). Otherwise two threads, or two slow
-// origins, could evict each other for ever and neither would get anything done.
+// opening, sending again after a break, in the middle of a transfer). One that is *unproven*
+// (nothing has come back on it, and somebody waits for that) is pinned until something comes back,
+// or, with Patience, for a time. Otherwise two threads, or two slow origins, could evict each other
+// for ever and neither would get anything done.
 //
 // Driven by the engine (its connections to data servers) and by share (trunks to other nodes). Not
 // thread safe: its owner's lock guards it. Allocates only when it has more claims, or is impatient
@@ -53,7 +55,7 @@ class Cap {
   };
   enum class Answer : uint8_t {
     granted,  // there is a slot: connect
-    evict,    // *victim makes way: evict it, then ask again
+    evict,    // *victim makes way: evict it; connect if that freed a slot, or ask again
     hasten,   // somebody is leaving: end that if it can be ended, and ask again; otherwise denied()
     wait,     // everybody is pinned; the next answer that comes back changes that
   };

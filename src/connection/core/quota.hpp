@@ -15,8 +15,9 @@
 // A closed connection loses nothing: the session at its ends resumes (src/session). So every limit
 // here is about cost, none about correctness, and every client with a slot can be made to leave.
 //
-// Rules. The longest waiting is admitted first. A fresh client is nobody's victim: it gets
-// something done, or two clients might evict each other for ever. Of several victims the one goes
+// Rules. The longest waiting is admitted first. A fresh client is not asked to leave, so that it
+// gets something done, or two clients might evict each other for ever; it goes after `unused_ns`
+// without use, or `force_ns` of being busy. Of several victims the one goes
 // that was heard of longest ago. As many are asked as wait; one that was asked and does not leave
 // within patience_ns no longer counts, so it keeps nobody else from being asked.
 #pragma once
