@@ -12,6 +12,18 @@ int check_mutexes(skerry_mutexes* mutexes) {
   return SKERRY_OK;
 }
 
+[[gnu::noinline]] int lock_anywhere(skerry_mutexes* mutexes, int rank, uint32_t index) try {
+  CHECK(check_mutexes(mutexes));
+  return done(of(mutexes)->lock(rank, index));
+}
+CAUGHT
+
+[[gnu::noinline]] int unlock_anywhere(skerry_mutexes* mutexes, int rank, uint32_t index) try {
+  CHECK(check_mutexes(mutexes));
+  return done(of(mutexes)->unlock(rank, index));
+}
+CAUGHT
+
 int check_root(skerry_group* group, int rank) {
   if (of(group)->index_of(rank) >= 0) return SKERRY_OK;
   return fail(error(Code::invalid, "root ", rank, " is not a member of the group"));
@@ -159,16 +171,18 @@ int skerry_mutexes_free(skerry_mutexes* mutexes) try {
 }
 CAUGHT
 
-int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index) try {
-  CHECK(check_mutexes(mutexes));
-  return done(of(mutexes)->lock(rank, index));
+int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+  job::Mutexes* const here = mutexes == nullptr ? nullptr : of(mutexes);
+  if (here != nullptr && here->lock_here(rank, index)) [[likely]]
+    return SKERRY_OK;
+  return lock_anywhere(mutexes, rank, index);
 }
-CAUGHT
 
-int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) try {
-  CHECK(check_mutexes(mutexes));
-  return done(of(mutexes)->unlock(rank, index));
+int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+  job::Mutexes* const here = mutexes == nullptr ? nullptr : of(mutexes);
+  if (here != nullptr && here->unlock_here(rank, index)) [[likely]]
+    return SKERRY_OK;
+  return unlock_anywhere(mutexes, rank, index);
 }
-CAUGHT
 
 }  // extern "C"

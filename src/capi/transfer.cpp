@@ -18,6 +18,22 @@ job::Segment* plain(skerry_segment* segment, const void* origin, uint64_t bytes)
   return found->is_alive() ? found : nullptr;
 }
 
+// Where the bytes of a transfer on this node are, if nothing else about it needs a look. `find`
+// says which slice. Null: the general way finds out what does, and says so. Inline, and by in_table
+// without a call, so that put and get save no registers.
+template <const memory::Region* (job::Segment::*find)(Rank) const>
+[[gnu::always_inline]] inline std::byte* here(skerry_segment* segment, int rank, uint64_t offset,
+                                              const void* origin, uint64_t bytes,
+                                              memory::SpanKind kind) {
+  job::Segment* const found = plain(segment, origin, bytes);
+  const memory::Region* const region = found == nullptr ? nullptr : (found->*find)(rank);
+  if (region == nullptr || found->is_freed() || offset > region->bytes ||
+      bytes > region->bytes - offset || found->job().spans().is_due(kind)) [[unlikely]]
+    return nullptr;
+  found->job().local_counters().add(bytes);
+  return region->base + offset;
+}
+
 // put and get, the general way of one block.
 [[gnu::noinline]] int move(Kind kind, skerry_segment* segment, int rank, uint64_t offset,
                            const void* origin, uint64_t bytes, Mode mode, Handle* handle) try {
@@ -33,6 +49,26 @@ job::Segment* plain(skerry_segment* segment, const void* origin, uint64_t bytes)
   return done(of(segment)->issue(access, handle));
 }
 CAUGHT
+
+// put and get of what has no place in a table, or is not plain.
+[[gnu::noinline]] int put_elsewhere(skerry_segment* segment, int rank, uint64_t offset,
+                                    const void* origin, uint64_t bytes) {
+  if (std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
+                                                       memory::SpanKind::put)) {
+    memory::put(at, origin, bytes);
+    return SKERRY_OK;
+  }
+  return move(Kind::put, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
+}
+[[gnu::noinline]] int get_elsewhere(skerry_segment* segment, int rank, uint64_t offset,
+                                    void* origin, uint64_t bytes) {
+  if (std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
+                                                       memory::SpanKind::get)) {
+    memory::get(origin, at, bytes);
+    return SKERRY_OK;
+  }
+  return move(Kind::get, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
+}
 
 int strided(const Asked& asked, skerry_segment* segment, int rank, uint64_t offset,
             const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) try {
@@ -111,16 +147,20 @@ extern "C" {
 
 int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                uint64_t bytes) {
-  job::Segment* const here = plain(segment, origin, bytes);
-  if (here != nullptr && here->put_here(rank, offset, origin, bytes)) [[likely]]
+  if (std::byte* const at = here<&job::Segment::in_table>(segment, rank, offset, origin, bytes,
+                                                          memory::SpanKind::put)) [[likely]] {
+    memory::put(at, origin, bytes);
     return SKERRY_OK;
-  return move(Kind::put, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
+  }
+  return put_elsewhere(segment, rank, offset, origin, bytes);
 }
 int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes) {
-  job::Segment* const here = plain(segment, origin, bytes);
-  if (here != nullptr && here->get_here(rank, offset, origin, bytes)) [[likely]]
+  if (std::byte* const at = here<&job::Segment::in_table>(segment, rank, offset, origin, bytes,
+                                                          memory::SpanKind::get)) [[likely]] {
+    memory::get(origin, at, bytes);
     return SKERRY_OK;
-  return move(Kind::get, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
+  }
+  return get_elsewhere(segment, rank, offset, origin, bytes);
 }
 int skerry_put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                        const skerry_strided* shape) {
@@ -151,19 +191,23 @@ int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* s
 
 int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                   uint64_t bytes, skerry_handle* handle) try {
-  if (job::Segment* const found = plain(segment, origin, bytes); found != nullptr) [[likely]]
-    if (found->put_here(rank, offset, origin, bytes) ||
-        found->join_batch(rank, nullptr, offset, origin, bytes, Mode::implicit)) [[likely]] {
-      if (handle != SKERRY_IMPLICIT) *handle = 0;
-      return SKERRY_OK;
-    }
+  std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
+                                                   memory::SpanKind::put);
+  if (at != nullptr) memory::put(at, origin, bytes);
+  job::Segment* const found = plain(segment, origin, bytes);
+  if (at != nullptr || (found != nullptr && found->join_batch(rank, nullptr, offset, origin, bytes,
+                                                              Mode::implicit))) [[likely]] {
+    if (handle != SKERRY_IMPLICIT) *handle = 0;
+    return SKERRY_OK;
+  }
   return move(Kind::put, segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
 CAUGHT
 int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes,
                   skerry_handle* handle) {
-  job::Segment* const here = plain(segment, origin, bytes);
-  if (here != nullptr && here->get_here(rank, offset, origin, bytes)) [[likely]] {
+  if (std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
+                                                       memory::SpanKind::get)) [[likely]] {
+    memory::get(origin, at, bytes);
     if (handle != SKERRY_IMPLICIT) *handle = 0;
     return SKERRY_OK;
   }

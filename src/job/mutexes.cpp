@@ -56,6 +56,19 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
   return {};
 }
 
+bool Mutexes::lock_here(Rank rank, uint32_t index) {
+  lock::Mutex* const mutex = here(rank, index);
+  return mutex != nullptr && job_->asked_lock_ == nullptr &&
+         !job_->spans().is_due(memory::SpanKind::lock) &&
+         lock::try_lock(*mutex, holder_of(*job_)) == lock::LockAnswer::granted;
+}
+
+bool Mutexes::unlock_here(Rank rank, uint32_t index) {
+  lock::Mutex* const mutex = here(rank, index);
+  return mutex != nullptr &&
+         lock::try_unlock(*mutex, holder_of(*job_)) == lock::UnlockAnswer::released;
+}
+
 Status Mutexes::lock(Rank rank, uint32_t index) {
   SKERRY_TRY(job_->take_asked_lock());
   return lock_as(rank, index, holder_of(*job_));

@@ -18,6 +18,10 @@ class Mutexes {
   Status free();  // collective
   Status lock(Rank rank, uint32_t index);
   Status unlock(Rank rank, uint32_t index);
+  // The shortest way, for a mutex of this node that is free, or that nobody waits for. False:
+  // nothing was done, and the general ways above do all.
+  bool lock_here(Rank rank, uint32_t index);
+  bool unlock_here(Rank rank, uint32_t index);
   // The same in the name of any holder of this rank; `lock::shared_bit` in it asks to share.
   Status lock_as(Rank rank, uint32_t index, lock::Holder holder);
   Status unlock_as(Rank rank, uint32_t index, lock::Holder holder);

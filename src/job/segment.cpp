@@ -546,26 +546,6 @@ Status Segment::local_notify(Rank rank, const memory::Region& region,
   return {};
 }
 
-bool Segment::put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
-  const memory::Region* region = local(rank);
-  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset ||
-      job_->spans().is_due(SpanKind::put)) [[unlikely]]
-    return false;
-  count_local(*job_, bytes);
-  memory::put(region->base + offset, origin, bytes);
-  return true;
-}
-
-bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes) {
-  const memory::Region* region = local(rank);
-  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset ||
-      job_->spans().is_due(SpanKind::get)) [[unlikely]]
-    return false;
-  count_local(*job_, bytes);
-  memory::get(origin, region->base + offset, bytes);
-  return true;
-}
-
 bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                               const void* origin) {
   const memory::Region* region = plain_element(rank, offset, type);

@@ -63,11 +63,17 @@ class Segment {
   // The slice of a rank of this node; null if it is elsewhere or no member. A few instructions: the
   // fast path of everything.
   const memory::Region* local(Rank rank) const {
-    const uint32_t at = static_cast<uint32_t>(rank - first_local_);
-    if (at < dense_count_) [[likely]]
-      return dense_[at].base != nullptr || dense_is_member_[at] ? &dense_[at] : nullptr;
-    return dense_count_ == 0 ? find_sparse(rank) : nullptr;
+    const memory::Region* const region = in_table(rank);
+    return region == nullptr && has_no_table() ? find_sparse(rank) : region;
   }
+  // The same, if the ranks of this node are close enough together for a table.
+  const memory::Region* in_table(Rank rank) const {
+    const uint32_t at = static_cast<uint32_t>(rank - first_local_);
+    if (at >= dense_count_) [[unlikely]]
+      return nullptr;
+    return dense_[at].base != nullptr || dense_is_member_[at] ? &dense_[at] : nullptr;
+  }
+  bool has_no_table() const { return dense_count_ == 0; }
   // The same for the fast paths: also null in a forked child, which then takes the slow path and
   // its error.
   const memory::Region* usable(Rank rank) const { return is_alive() ? local(rank) : nullptr; }
@@ -90,12 +96,9 @@ class Segment {
   Status check(Rank rank, uint64_t offset, uint64_t bytes) const;
   Status check_shape(Rank rank, uint64_t offset, const Shape& shape, uint64_t* stream) const;
 
-  // The shortest way for a contiguous transfer on this node: true if it is done. False, with
-  // nothing done, if anything about it is not plain: another node, no member, out of range, freed;
-  // the general way then finds out what, and says so.
-  bool put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
-  bool get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes);
-  // The same for one element; complex ones and long doubles are not plain. `scale` null: one.
+  // The shortest way for one element on this node: true if it is done. False, with nothing done, if
+  // anything about it is not plain: another node, no member, out of range, freed, a complex number
+  // or a long double; the general way then finds out what, and says so. `scale` null: one.
   bool accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                        const void* origin);
   // The type has the operation. `old` null: not wanted.
