@@ -167,10 +167,10 @@ class Trace {
       if (!is_lost && !is_whole) break;  // being written: next time
       track->taken = number;
       lost_ += is_lost;
-      // Waits are few, and who held their locks is known now.
-      const bool is_wait = span.kind == memory::SpanKind::waited;
-      if (!is_lost && is_wait) show(track, span);
-      if (is_lost || is_wait) span.number.store(0, std::memory_order_relaxed);
+      // Who holds a lock is known now.
+      const bool is_lock = span.kind == memory::SpanKind::waited && span.lock_segment != 0;
+      if (!is_lost && is_lock) show(track, span);
+      if (is_lost || is_lock) span.number.store(0, std::memory_order_relaxed);
     }
     for (uint64_t i = track->taken + 1 - first; i < count; ++i)
       spans[i].number.store(0, std::memory_order_relaxed);

@@ -59,6 +59,14 @@ inline Side contiguous(const void* base, uint64_t offset, uint64_t bytes) {
   return side;
 }
 
+// Of an accumulate; `scale` null: one. Errors: invalid.
+inline Status read_accumulate(int type, const void* scale, operation::Accumulate* what) {
+  SKERRY_TRY(check_type(type));
+  what->type = static_cast<ElementType>(type);
+  if (scale != nullptr) what->scale = memory::Scale::of(what->type, scale);
+  return {};
+}
+
 // What is asked for: one kind of access, and of an accumulate its elements.
 struct Asked {
   wire::Kind kind;
@@ -70,11 +78,7 @@ struct Asked {
     access->kind = kind;
     access->mode = mode;
     access->target = segment.target(rank);
-    if (kind != wire::Kind::accumulate) return {};
-    SKERRY_TRY(check_type(type));
-    access->what.type = static_cast<ElementType>(type);
-    if (scale != nullptr) access->what.scale = memory::Scale::of(access->what.type, scale);
-    return {};
+    return kind == wire::Kind::accumulate ? read_accumulate(type, scale, &access->what) : Status();
   }
 };
 
@@ -91,8 +95,8 @@ struct Strided {
       return error(Code::invalid, "shape.reserved is ", shape->reserved, ": set it to 0");
     origin_shape.block_bytes = target_shape.block_bytes = shape->block_bytes;
     origin_shape.levels = target_shape.levels = shape->levels;
-    // All levels, used or not: for copies of a fixed size the compiler needs no string instructions,
-    // which would take longer than a small transfer.
+    // All levels, used or not: for copies of a fixed size the compiler needs no string
+    // instructions, which would take longer than a small transfer.
     std::ranges::copy(shape->count, origin_shape.count);
     std::ranges::copy(shape->count, target_shape.count);
     std::ranges::copy(shape->origin_stride, origin_shape.stride);

@@ -24,23 +24,23 @@ int nothing_outstanding(Handle* handle) {
   return SKERRY_OK;
 }
 
-// The general way, of an access without its sides. `result`: of a fetching update.
-int issue(Access& access, skerry_segment* segment, uint64_t offset, const void* origin,
-          void* result, uint64_t count, Handle* handle) {
-  const ElementType type = access.what.type;
-  const Rank rank = access.target.rank;
+// The general way. `result`: of a fetching update. Apart from what comes before it, since an Access
+// is large, and elements that join others need none.
+[[gnu::noinline]] int issue_alone(Kind kind, const operation::Accumulate& what,
+                                  skerry_segment* segment, int rank, uint64_t offset,
+                                  const void* origin, void* result, uint64_t count, Mode mode,
+                                  Handle* handle) {
+  Access access;
+  access.kind = kind;
+  access.mode = mode;
+  access.target = of(segment)->target(rank);
+  access.what = what;
   const bool reads = access.carries_data();
-  // A few elements to another node may join others.
-  if (reads && !access.returns_data() && count <= operation::Batch::longest_bytes &&
-      offset % part_bytes(type) == 0 &&
-      of(segment)->join_batch(rank, &access.what, offset, origin, count * element_bytes(type),
-                              access.mode))
-    return nothing_outstanding(handle);
   if (count > (uint64_t{1} << 58))
     return fail(error(Code::invalid, count, " elements: at most 2^58"));
-  const uint64_t bytes = count * element_bytes(type);
+  const uint64_t bytes = count * element_bytes(what.type);
   Status status = of(segment)->check(rank, offset, bytes);
-  if (status.ok()) status = check_elements(type, offset, bytes);
+  if (status.ok()) status = check_elements(what.type, offset, bytes);
   if (status.ok() && reads && access.returns_data()) status = check_apart(origin, result, bytes);
   if (!status.ok()) return fail(status);
   // An update that changes nothing: nobody can tell when.
@@ -51,6 +51,17 @@ int issue(Access& access, skerry_segment* segment, uint64_t offset, const void* 
   return done(of(segment)->issue(access, handle));
 }
 
+int issue(Kind kind, const operation::Accumulate& what, skerry_segment* segment, int rank,
+          uint64_t offset, const void* origin, void* result, uint64_t count, Mode mode,
+          Handle* handle) {
+  // A few elements to another node may join others.
+  if (kind == Kind::accumulate && what.operation != Operation::no_op &&
+      count <= operation::Batch::longest_bytes && offset % part_bytes(what.type) == 0 &&
+      of(segment)->join_batch(rank, &what, offset, origin, count * element_bytes(what.type), mode))
+    return nothing_outstanding(handle);
+  return issue_alone(kind, what, segment, rank, offset, origin, result, count, mode, handle);
+}
+
 int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
         const void* origin, uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
@@ -59,11 +70,9 @@ int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void
       of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin))
       [[likely]]
     return nothing_outstanding(handle);
-  Access access;
-  const Asked asked{Kind::accumulate, type, scale};
-  if (Status status = asked.read(*of(segment), rank, mode, &access); !status.ok())
-    return fail(status);
-  return issue(access, segment, offset, origin, nullptr, count, handle);
+  operation::Accumulate what;
+  if (Status status = read_accumulate(type, scale, &what); !status.ok()) return fail(status);
+  return issue(Kind::accumulate, what, segment, rank, offset, origin, nullptr, count, mode, handle);
 }
 CAUGHT
 
@@ -76,12 +85,9 @@ int update(Kind kind, skerry_segment* segment, int rank, uint64_t offset, int ty
   if (count == 1 && origin != result &&
       update_here(segment, rank, offset, type, operation, origin, result)) [[likely]]
     return nothing_outstanding(handle);
-  Access access;
-  access.kind = kind;
-  access.mode = mode;
-  access.target = of(segment)->target(rank);
-  if (Status status = read_update(type, operation, &access.what); !status.ok()) return fail(status);
-  return issue(access, segment, offset, origin, result, count, handle);
+  operation::Accumulate what;
+  if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
+  return issue(kind, what, segment, rank, offset, origin, result, count, mode, handle);
 }
 CAUGHT
 

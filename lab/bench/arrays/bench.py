@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Arrays beside NumPy, Heat, Dask and Global Arrays: make bench-arrays; out/arrays.json and .png.
 
-    lab/bench/arrays/bench.py [--short] [--rounds N] [--turns N] [--no-peers]
+    lab/bench/arrays/bench.py [--short] [--rounds N] [--turns N] [--no-peers] [--only KERNEL ...]
 
 Heat and Dask are installed into a venv of their own, out/arrays-venv, with PyTorch, which Heat
 needs (5 GB). Heat needs an MPI, Global Arrays Debian's libglobalarrays-dev. What cannot be
@@ -110,7 +110,7 @@ def kernels(found, options):
         for (library, ranks), start in found.items():
             lines = run(
                 [*start, HERE / "kernels.py", library, "--rounds", options.rounds,
-                 "--scale", options.scale], BENCH_RANKS=str(ranks),
+                 "--scale", options.scale, *options.only], BENCH_RANKS=str(ranks),
             )  # fmt: skip
             for line in lines:
                 taken.setdefault((line["name"], library, ranks), []).extend(line["seconds"])
@@ -223,15 +223,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="of each kernel in a turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--no-peers", action="store_true", help="only Skerry and NumPy")
+    parser.add_argument("--only", nargs="+", metavar="KERNEL", help="of kernels.py, and no others")
     parser.add_argument("--out", type=Path, default=OUT / "arrays.json")
     options = parser.parse_args()
+    whole, options.only = options.only is None, ["--only", *options.only] if options.only else []
     options.scale, options.count = (0.05, 5_000) if options.short else (1.0, 100_000)
     if options.short:
         options.turns = 1
     OUT.mkdir(exist_ok=True)
     found = contestants(options)
-    rows = kernel_rows(kernels(found, options)) + element_rows(found, options)
-    rows += sharing_rows()
+    rows = kernel_rows(kernels(found, options))
+    if whole:
+        rows += element_rows(found, options) + sharing_rows()
     report.publish(options.out, rows, notes, short=options.short)
     figure(rows, options.out.with_suffix(".png"))
     if options.short:

@@ -174,6 +174,68 @@ def kmeans(library, scale):
     return run
 
 
+def lasso(library, scale):
+    """Coordinate descent on the columns, three times round."""
+    n, width, weight = int(1_000_000 * scale), 16, 0.05
+    random = np.random.default_rng(2)
+    data = random.standard_normal((width, n))
+    target = np.linspace(-1, 1, width) @ data + 0.1 * random.standard_normal(n)
+    xp = library.xp
+
+    def run():
+        columns, rest = [library.array(column) for column in data], library.array(target)
+        theta = np.zeros(width)
+        library.settle()
+        begin = time.perf_counter()
+        for _ in range(3):
+            for k, column in enumerate(columns):
+                rho = library.number(xp.mean(column * (rest + float(theta[k]) * column)))
+                before, theta[k] = theta[k], np.sign(rho) * max(abs(rho) - weight, 0.0)
+                rest = library.settle(rest + float(before - theta[k]) * column)[0]
+        seconds = time.perf_counter() - begin
+        return seconds, float(theta.sum())
+
+    return run
+
+
+def distances(library, scale):
+    """Between all pairs of points."""
+    points = np.random.default_rng(3).random((int(4000 * scale), 16))
+    xp = library.xp
+
+    def run():
+        x, y = library.array(points), library.array(np.ascontiguousarray(points.T))
+        row = library_row(library, (points**2).sum(axis=1))
+        library.settle()
+        begin = time.perf_counter()
+        squares = xp.sum(x * x, axis=1)[:, None] + row - 2.0 * xp.matmul(x, y)
+        whole = library.settle(xp.sqrt(xp.abs(squares)))[0]
+        seconds = time.perf_counter() - begin
+        return seconds, library.number(xp.sum(whole))
+
+    return run
+
+
+def moments(library, scale):
+    """Mean, variance, skewness and kurtosis of the columns."""
+    points = np.random.default_rng(4).random((int(1_000_000 * scale), 16))
+    xp = library.xp
+
+    def run():
+        x = library.array(points)
+        library.settle()
+        begin = time.perf_counter()
+        apart = x - xp.mean(x, axis=0)
+        square = apart * apart
+        variance = xp.mean(square, axis=0)
+        skewness = xp.mean(square * apart, axis=0) / (variance * xp.sqrt(variance))
+        kurtosis = xp.mean(square * square, axis=0) / (variance * variance)
+        check = library.number(xp.sum(skewness + kurtosis))
+        return time.perf_counter() - begin, check
+
+    return run
+
+
 def library_row(library, row):
     if isinstance(library, Heat):
         return library.xp.array(row)
@@ -187,7 +249,10 @@ def as_numpy(array):
     return np.asarray(array)
 
 
-KERNELS = {"stencil": stencil, "black_scholes": black_scholes, "kmeans": kmeans}
+KERNELS = {
+    "stencil": stencil, "black_scholes": black_scholes, "kmeans": kmeans, "lasso": lasso,
+    "distances": distances, "moments": moments,
+}  # fmt: skip
 LIBRARIES = {"numpy": NumPy, "skerry": Skerry, "heat": Heat, "dask": Dask}
 
 
