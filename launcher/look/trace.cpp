@@ -144,6 +144,12 @@ class Trace {
     uint64_t newest = 0, after = 0;
     const uint64_t ring = read_newest(*track, &newest);
     if (ring == 0 || newest == track->taken) return;
+    // No record takes less than a nanosecond: the rank is ending, and this is no ring any more.
+    if (newest < track->taken ||
+        newest - track->taken > static_cast<uint64_t>(monotonic_ns() - begin_ns_)) {
+      track->spans = 0;
+      return;
+    }
     constexpr uint64_t size = memory::SpanRing::size;
     if (newest - track->taken > size / 2) {  // the older half is written soon
       lost_ += newest - size / 2 - track->taken;

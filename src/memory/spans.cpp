@@ -31,7 +31,7 @@ std::string_view to_string(SpanKind kind) {
   return "?";
 }
 
-Spans::~Spans() { delete ring.load(std::memory_order_relaxed); }
+Spans::~Spans() { delete ring.exchange(nullptr, std::memory_order_release); }
 
 // A record that says of nothing but time; its number is still to be stored. Null: recording is
 // over, or there is no memory for it.
