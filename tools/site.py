@@ -256,12 +256,16 @@ def navigation(pages):
     def items(chosen):
         return [f'      - "{title(page)}": {page}' for page in chosen]
 
-    documents = [p for p in pages if p.startswith("docs/") and p.count("/") == 1]
-    design = [p for p in pages if p.startswith("docs/design/")]
-    rooms = [p for p in pages if p not in documents and p not in design and p != "README.md"]
+    begin = ["docs/installing.md"]
+    begin += sorted(p for p in pages if p.startswith("docs/tutorial/"))
+    begin += ["docs/launchers.md"]
+    documents = [p for p in pages if p.startswith("docs/") and p.count("/") == 1 and p not in begin]
+    design = sorted(p for p in pages if p.startswith("docs/design/"))
+    rooms = [p for p in pages if p not in {"README.md", *begin, *documents, *design}]
     api = [f"api/{name}.md" for name in ("c", "cpp", "fortran", "python")]
     out = ["  - Skerry: README.md"]
     for name, chosen in (
+        ("Begin", begin),
         ("Documents", documents),
         ("Reference", api),
         ("Design", design),

@@ -27,7 +27,8 @@ def exported_by_map():
 
 
 def exported(library):
-    """Functions and data that a library defines, without instances of templates (weak symbols)."""
+    """Functions and data that a library defines, without instances of templates (weak symbols) and
+    members of an Impl, which no program can name."""
     out = subprocess.run(
         ["nm", "--dynamic", "--defined-only", str(library)],
         capture_output=True,
@@ -35,7 +36,8 @@ def exported(library):
         check=True,
     ).stdout
     rows = (line.split() for line in out.splitlines())
-    return sorted(name.split("@")[0] for _, kind, name in rows if kind in "TDBR")
+    names = (name for _, kind, name in rows if kind in "TDBR" and "4Impl" not in name)
+    return sorted(name.split("@")[0] for name in names)
 
 
 def describe(out):
