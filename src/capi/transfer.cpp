@@ -37,6 +37,16 @@ template <const memory::Region* (job::Segment::*find)(Rank) const>
 // put and get, the general way of one block.
 [[gnu::noinline]] int move(Kind kind, skerry_segment* segment, int rank, uint64_t offset,
                            const void* origin, uint64_t bytes, Mode mode, Handle* handle) try {
+  const bool is_put = kind == Kind::put;
+  // Of a node whose ranks are too far apart for a table.
+  if (std::byte* const at = here<&job::Segment::local>(
+          segment, rank, offset, origin, bytes,
+          is_put ? memory::SpanKind::put : memory::SpanKind::get)) {
+    if (is_put) memory::put(at, origin, bytes);
+    else memory::get(const_cast<void*>(origin), at, bytes);
+    if (handle != nullptr) *handle = 0;
+    return SKERRY_OK;
+  }
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
@@ -49,26 +59,6 @@ template <const memory::Region* (job::Segment::*find)(Rank) const>
   return done(of(segment)->issue(access, handle));
 }
 CAUGHT
-
-// put and get of what has no place in a table, or is not plain.
-[[gnu::noinline]] int put_elsewhere(skerry_segment* segment, int rank, uint64_t offset,
-                                    const void* origin, uint64_t bytes) {
-  if (std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
-                                                       memory::SpanKind::put)) {
-    memory::put(at, origin, bytes);
-    return SKERRY_OK;
-  }
-  return move(Kind::put, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
-}
-[[gnu::noinline]] int get_elsewhere(skerry_segment* segment, int rank, uint64_t offset,
-                                    void* origin, uint64_t bytes) {
-  if (std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
-                                                       memory::SpanKind::get)) {
-    memory::get(origin, at, bytes);
-    return SKERRY_OK;
-  }
-  return move(Kind::get, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
-}
 
 int strided(const Asked& asked, skerry_segment* segment, int rank, uint64_t offset,
             const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) try {
@@ -152,7 +142,7 @@ int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* o
     memory::put(at, origin, bytes);
     return SKERRY_OK;
   }
-  return put_elsewhere(segment, rank, offset, origin, bytes);
+  return move(Kind::put, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes) {
   if (std::byte* const at = here<&job::Segment::in_table>(segment, rank, offset, origin, bytes,
@@ -160,7 +150,7 @@ int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin,
     memory::get(origin, at, bytes);
     return SKERRY_OK;
   }
-  return get_elsewhere(segment, rank, offset, origin, bytes);
+  return move(Kind::get, segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                        const skerry_strided* shape) {
@@ -191,8 +181,8 @@ int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* s
 
 int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                   uint64_t bytes, skerry_handle* handle) try {
-  std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
-                                                   memory::SpanKind::put);
+  std::byte* const at = here<&job::Segment::in_table>(segment, rank, offset, origin, bytes,
+                                                      memory::SpanKind::put);
   if (at != nullptr) memory::put(at, origin, bytes);
   job::Segment* const found = plain(segment, origin, bytes);
   if (at != nullptr || (found != nullptr && found->join_batch(rank, nullptr, offset, origin, bytes,
@@ -205,8 +195,8 @@ int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void
 CAUGHT
 int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes,
                   skerry_handle* handle) {
-  if (std::byte* const at = here<&job::Segment::local>(segment, rank, offset, origin, bytes,
-                                                       memory::SpanKind::get)) [[likely]] {
+  if (std::byte* const at = here<&job::Segment::in_table>(segment, rank, offset, origin, bytes,
+                                                          memory::SpanKind::get)) [[likely]] {
     memory::get(origin, at, bytes);
     if (handle != SKERRY_IMPLICIT) *handle = 0;
     return SKERRY_OK;
