@@ -26,7 +26,9 @@ all: setup       ## build everything: also tests, examples and the laboratory
 
 demo: setup      ## density-functional theory on 4 ranks and 2 virtual nodes, distributed and mirrored: out/demo.png, out/demo.json
 	@$(call configure,$(PRESET))
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target skerry_python skerry_program
+	@began=$$(date +%s); \
+	  cmake --build --preset $(PRESET) -j $(JOBS) --target skerry_python skerry_program && \
+	  echo "built in $$(($$(date +%s) - began)) s"
 	@.venv/bin/python examples/dft/demo.py
 
 demo-hosts: build ## the same on 4 hosts made of network namespaces, at 100 Mbit/s and unshaped (root)

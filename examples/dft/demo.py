@@ -10,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import launch
@@ -41,7 +42,9 @@ def main():
         "reference: unmodified pyscf.dft.RKS, density-fitted, in a process of its own (about a minute) ...",
         flush=True,
     )
+    began = time.monotonic()
     found = reference.in_own_process(arguments, expected)
+    calculated = time.monotonic()
     print(
         f"PySCF: {found['reference_hartree']:.10f} Hartree after {found['iterations']} iterations, {found['seconds']:.0f} s\n",
         flush=True,
@@ -66,9 +69,14 @@ def main():
         str(results),
     ]
     status = subprocess.run(command, env=launch.environment()).returncode
+    ended = time.monotonic()
     if results.exists():
         report.draw(json.loads(results.read_text()), figure)
-        print(f"\nwritten: {results} and {figure}")
+        print(
+            f"\ntime: reference {calculated - began:.0f} s, "
+            f"Skerry's job {ended - calculated:.0f} s, figure {time.monotonic() - ended:.0f} s\n"
+            f"written: {results} and {figure}"
+        )
     return status
 
 
