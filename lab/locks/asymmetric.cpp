@@ -1,6 +1,7 @@
 #include "locks/asymmetric.hpp"
 
 #include "locks/lab_rule.hpp"
+#include "locks/machine.hpp"
 
 namespace skerry::lock::machine {
 namespace {

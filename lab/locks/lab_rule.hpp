@@ -1,5 +1,4 @@
-// Rules of the laboratory's protocols that a test leaves out, one at a time
-// (lock/machine_rule.hpp).
+// Rules of the laboratory's protocols that a test leaves out, one at a time (sim/rules.hpp).
 #pragma once
 
 #include <cstdint>

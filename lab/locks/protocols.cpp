@@ -1,5 +1,6 @@
 #include "locks/protocols.hpp"
 
+#include "core/pure/assert.hpp"
 #include "locks/asymmetric.hpp"
 #include "locks/cohort.hpp"
 #include "locks/one_sided.hpp"
@@ -10,6 +11,19 @@
 namespace skerry::lock {
 
 namespace machine {
+
+// The protocol has no manager: asking it is a mistake.
+class NoManager {
+ public:
+  Action step(const Event&, const Config&, Links) {
+    SKERRY_ASSERT(false, "this protocol's clients ask nobody");
+    return wait();
+  }
+
+ private:
+  uint32_t unused_ = 0;
+};
+
 namespace {
 
 constexpr Word holder[] = {{"holder", Place::home, Label::network}};

@@ -2,6 +2,7 @@
 
 #include "core/pure/assert.hpp"
 #include "locks/lab_rule.hpp"
+#include "locks/machine.hpp"
 
 namespace skerry::lock::machine {
 

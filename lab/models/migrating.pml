@@ -139,7 +139,7 @@ inline ask(who) {
     printf("%d asks the manager\n", who) }
 }
 
-/* migration.cpp. Any policy, or the paper's. */
+/* migrating.cpp. Any policy, or the paper's. */
 inline shall_migrate(yes) {
   if
   :: yes = true

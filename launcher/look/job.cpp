@@ -54,6 +54,8 @@ void add_ranks(const std::shared_ptr<Process>& process, uint64_t control, Found*
     RankView rank;
     rank.member = k;
     rank.control = control;
+    rank.entry = at;
+    rank.panel_at = panel_at;
     rank.process = process;
     if (!process->read(at + offsetof(memory::Member, rank), &rank.rank) ||
         !process->read(panel_at, &rank.panel) ||
@@ -166,9 +168,14 @@ memory::ControlLayout layout_of(const RankView& rank) {
   return layout;
 }
 
+bool has_left(const RankView& rank) {
+  uint64_t panel_at = 0;
+  return !rank.process->read(rank.entry + offsetof(memory::Member, panel), &panel_at) ||
+         panel_at != rank.panel_at;
+}
+
 std::optional<Wait> wait_of(const RankView& rank) {
-  const uint64_t at = member_at(layout_of(rank), rank.control, rank.member) +
-                      offsetof(memory::Member, waits);
+  const uint64_t at = rank.entry + offsetof(memory::Member, waits);
   struct {
     int64_t since_ns;
     uint64_t lock_segment, lock_place, reserved;

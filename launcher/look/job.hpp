@@ -27,7 +27,9 @@ struct Wait {
 struct RankView {
   Rank rank = no_rank;
   uint32_t member = 0;   // its index on its node
-  uint64_t control = 0;  // where its process maps its node's control segment
+  uint64_t control = 0;  // where its process maps its node's control segment ...
+  uint64_t entry = 0;    // ... and in it the rank's memory::Member
+  uint64_t panel_at = 0;
   std::shared_ptr<Process> process;
   std::map<uint64_t, Mapped> segments;  // of its process
   job::Panel panel;                     // of that process: its pointers lead there
@@ -51,6 +53,8 @@ std::vector<JobView> find_jobs(std::vector<std::string>* remarks);
 Status find_job(const std::string& word, JobView* job);
 
 memory::ControlLayout layout_of(const RankView& rank);
+// Its job has begun to end, or its process has ended.
+bool has_left(const RankView& rank);
 // None: it does not wait, or the note is being changed.
 std::optional<Wait> wait_of(const RankView& rank);
 

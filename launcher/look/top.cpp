@@ -19,8 +19,8 @@ constexpr const char* usage =
     "usage: skerry top [JOB] [--once] [--every SECONDS] [--json | --prometheus]\n"
     "       skerry top [JOB] --metrics [ADDRESS:]PORT | --key\n\n"
     "What the ranks and nodes of a running job do, as a table that refreshes: operations and\n"
-    "bytes a second, connections, requests that await an answer, waits, locks held and waited\n"
-    "for, memory. Reads the job's memory and asks nothing of it; ends with the job, or Ctrl-C.\n\n"
+    "bytes a second, connections, waits, locks, memory. Reads the job's memory and asks nothing\n"
+    "of it; ends with the job, or Ctrl-C.\n\n"
     "  JOB           its name, or the process of a rank or of `skerry run`; without: the only job\n"
     "                of this user on this machine (skerry stacks lists several)\n"
     "  --once        one table, of half a second\n"
@@ -30,7 +30,12 @@ constexpr const char* usage =
     "  --metrics P   serves that text at http://127.0.0.1:P/metrics, or at another address of "
     "this\n"
     "                machine, to who sends the job's key: Authorization: Bearer KEY\n"
-    "  --key         prints the job's key, which only the job's user and root can read\n";
+    "  --key         prints the job's key, which only the job's user and root can read\n\n"
+    "Columns of a node, about its data servers: requests and bytes on the network a second; conn,\n"
+    "origins connected; trunks, connections to other servers; segments, bytes of shared memory.\n"
+    "Of a rank: operations and bytes a second; conn, its connections; queue, requests that await\n"
+    "an answer; locks that it holds; wants 1: it waits for a lock; private and shared, memory\n"
+    "that it has touched; waits, for how long and for what.\n";
 
 double rate(uint64_t now, uint64_t before, int64_t over_ns) {
   return over_ns <= 0 || now < before

@@ -119,8 +119,10 @@ class Trace {
     const int64_t until_ns = monotonic_ns() + lease_ns;
     for (Track& track : tracks_) {
       if (track.spans == 0) continue;
+      // (Should it leave just now: the memory of an ended job is only used for another job.)
       const uint64_t at = track.spans + offsetof(memory::SpanSwitch, until_ns);
-      if (track.rank->process->write(at, until_ns)) track.until_ns = until_ns;
+      if (!has_left(*track.rank) && track.rank->process->write(at, until_ns))
+        track.until_ns = until_ns;
       else track.spans = 0;
     }
   }
@@ -128,7 +130,8 @@ class Trace {
   static void switch_off(const Track& track) {
     const uint64_t at = track.spans + offsetof(memory::SpanSwitch, until_ns);
     int64_t now_ns = 0;
-    if (track.spans != 0 && track.rank->process->read(at, &now_ns) && now_ns == track.until_ns)
+    if (track.spans != 0 && !has_left(*track.rank) && track.rank->process->read(at, &now_ns) &&
+        now_ns == track.until_ns)
       (void)track.rank->process->write(at, int64_t{0});
   }
   // Of the records; 0: there is none.
@@ -143,13 +146,7 @@ class Trace {
   void take_records(Track* track) {
     uint64_t newest = 0, after = 0;
     const uint64_t ring = read_newest(*track, &newest);
-    if (ring == 0 || newest == track->taken) return;
-    // No record takes less than a nanosecond: the rank is ending, and this is no ring any more.
-    if (newest < track->taken ||
-        newest - track->taken > static_cast<uint64_t>(monotonic_ns() - begin_ns_)) {
-      track->spans = 0;
-      return;
-    }
+    if (ring == 0 || newest <= track->taken) return;
     constexpr uint64_t size = memory::SpanRing::size;
     if (newest - track->taken > size / 2) {  // the older half is written soon
       lost_ += newest - size / 2 - track->taken;
@@ -163,8 +160,8 @@ class Trace {
                                     before_end * sizeof(memory::Span)) ||
         !track->rank->process->read(at, spans.data() + before_end,
                                     (count - before_end) * sizeof(memory::Span)) ||
-        read_newest(*track, &after) == 0)
-      return;
+        read_newest(*track, &after) == 0 || after < newest)
+      return;  // the rank has left: this was no ring any more
     for (uint64_t i = 0; i < count; ++i) {
       memory::Span& span = spans[i];
       const uint64_t number = first + i;

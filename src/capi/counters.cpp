@@ -1,14 +1,28 @@
-#include "capi/counters.hpp"
-
-#include <algorithm>
+// The list of counters: what C, C++, Python, the report at the end of a job (SKERRY_COUNTERS=1) and
+// docs/counters.md show. Nothing else names them.
+#include <cstdint>
+#include <cstdio>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "capi/handles.hpp"
 #include "core/futex.hpp"
 
 namespace skerry::capi {
+namespace {
 
+// How values of several processes, or of two moments, belong together.
+enum class CounterKind : uint8_t {
+  total,  // only grows: differences and sums make sense
+  now,    // the present value: sums make sense
+  peak,   // the highest value so far: only the maximum makes sense
+};
+
+enum class CounterSection : uint8_t { operations, connections, server, trunks, refused };
+
+// One consistent reading of all parts of the process.
 struct CounterSources {
   const job::LocalCounters& local;
   const operation::EngineCounters& engine;
@@ -18,7 +32,14 @@ struct CounterSources {
   const placement::Plan& plan;
 };
 
-namespace {
+struct CounterEntry {
+  CounterSection section;
+  const char* name;
+  CounterKind kind;
+  const char* unit;
+  const char* description;  // one line
+  uint64_t (*read)(const CounterSources& sources);
+};
 
 using enum CounterKind;
 using enum CounterSection;
@@ -67,6 +88,7 @@ uint64_t late_waits(const Sources& s) {
 
 // tools/check_docs.py reads this table: section, name, kind, unit, text, value.
 // value}.
+// In the order in which they are shown. An index is good for this version of the library only.
 constexpr CounterEntry entries[] = {
     {operations, "local_operations", total, "operations",
      "put, get, accumulate and read-modify-write on ranks of the own node",
@@ -205,8 +227,7 @@ const CounterEntry* entry(int index) {
   return index >= 0 && index < count ? &entries[index] : nullptr;
 }
 
-}  // namespace
-
+// Its heading.
 std::string_view to_string(CounterSection section) {
   switch (section) {
     case operations: return "operations";
@@ -218,14 +239,61 @@ std::string_view to_string(CounterSection section) {
   return "unknown";
 }
 
-std::span<const CounterEntry> counters() { return entries; }
-
+// All values at one moment; `values` has room for `count`.
 void read_counters(job::Job& job, uint64_t* values) {
   const operation::EngineCounters engine = job.engine().counters();
   const fabric::Fabric::Traffic traffic = job.engine().traffic();
   const CounterSources sources{job.local_counters(), engine,    traffic, job.servers(),
                                job.share_counters(), job.plan()};
   for (const CounterEntry& each : entries) *values++ = each.read(sources);
+}
+
+std::string table(const std::vector<int64_t>& sum, const std::vector<int64_t>& most) {
+  std::string text;
+  char line[128];
+  std::snprintf(line, sizeof line, "  %-28s %20s %20s  %s\n", "", "all ranks", "most of a rank",
+                "unit");
+  text += line;
+  for (int i = 0; i < count; ++i) {
+    const CounterEntry& entry = entries[i];
+    if (i == 0 || entries[i - 1].section != entry.section)
+      text += concat("  ", to_string(entry.section), "\n");
+    // Peaks of different moments have no sum.
+    const std::string all = entry.kind == CounterKind::peak ? "-" : std::to_string(sum[i]);
+    std::snprintf(line, sizeof line, "    %-26s %20s %20lld  %s\n", entry.name, all.c_str(),
+                  static_cast<long long>(most[i]), entry.unit);
+    text += line;
+  }
+  return text;
+}
+
+// How ranks reach other nodes: what SKERRY_CLUSTER_SIZE, SKERRY_SERVERS and SKERRY_SHARE came to.
+std::string ways(const job::Job& job) {
+  const placement::Plan& plan = job.plan();
+  const size_t servers = job.servers().size();
+  return concat(plan.routes.has_clusters()
+                    ? concat(", clusters of at most ", plan.cluster_size, " nodes")
+                    : std::string(", no clusters"),
+                ", ", servers, servers == 1 ? " data server a node" : " data servers a node",
+                plan.routes.is_shared() ? ", shared connections" : "");
+}
+
+}  // namespace
+
+void report_counters(skerry_job* job) {
+  uint64_t own[count];
+  read_counters(*of(job), own);
+  std::vector<int64_t> sum(own, own + count), most = sum;
+  skerry_group* const world = skerry_world(job);
+  if (skerry_reduce(world, SKERRY_INT64, SKERRY_SUM, sum.data(), count, 0) != SKERRY_OK) return;
+  if (skerry_reduce(world, SKERRY_INT64, SKERRY_MAX, most.data(), count, 0) != SKERRY_OK) return;
+  if (skerry_rank(job) != 0) return;
+  // In one piece: other ranks may print, too.
+  const std::string text = concat("skerry: counters of ", skerry_size(job), " ranks on ",
+                                  skerry_node_count(job),
+                                  skerry_node_count(job) == 1 ? " node" : " nodes", ", fabric ",
+                                  skerry_fabric_name(job), ways(*of(job)), "\n", table(sum, most));
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace skerry::capi

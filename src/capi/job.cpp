@@ -1,5 +1,3 @@
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -355,22 +353,15 @@ int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) try {
         error(Code::invalid, "memory.size is ", memory->size, ": set it to sizeof(skerry_memory)"));
   job::Job* j = const_cast<job::Job*>(of(handle));
   if (!j->is_alive()) return forked();
-  const operation::EngineMemory origin = j->engine().memory();
-  server::Server::Memory server;
-  for (const auto& one : j->servers()) {
-    const server::Server::Memory its = one->memory();
-    server.connections += its.connections;
-    server.connection_bytes += its.connection_bytes;
-    server.ranks_known += its.ranks_known;
-    server.known_bytes += its.known_bytes;
-    server.fixed_bytes += its.fixed_bytes;
-  }
+  const fabric::ConnectionsMemory origin = j->engine().memory();
+  fabric::ConnectionsMemory server;
+  for (const auto& one : j->servers()) server += one->memory();
   const skerry_memory now{
-      memory->size,         origin.connections,         origin.connection_bytes,
-      origin.servers_known, origin.known_bytes,         origin.fixed_bytes,
-      server.connections,   server.connection_bytes,    server.ranks_known,
-      server.known_bytes,   server.fixed_bytes,         j->map().bytes(),
-      j->waiter_bytes(),    j->objects().group_bytes(), j->objects().segment_table_bytes()};
+      memory->size,       origin.connections,         origin.connection_bytes,
+      origin.known,       origin.known_bytes,         origin.fixed_bytes,
+      server.connections, server.connection_bytes,    server.known,
+      server.known_bytes, server.fixed_bytes,         j->map().bytes(),
+      j->waiter_bytes(),  j->objects().group_bytes(), j->objects().segment_table_bytes()};
   std::memcpy(memory, &now, std::min(memory->size, sizeof now));
   return SKERRY_OK;
 }

@@ -27,7 +27,8 @@ template <const memory::Region* (job::Segment::*find)(Rank) const>
                                               memory::SpanKind kind) {
   job::Segment* const found = plain(segment, origin, bytes);
   const memory::Region* const region = found == nullptr ? nullptr : (found->*find)(rank);
-  if (region == nullptr || found->is_freed() || offset > region->bytes ||
+  // (An empty slice has no memory.)
+  if (region == nullptr || region->base == nullptr || found->is_freed() || offset > region->bytes ||
       bytes > region->bytes - offset || found->job().spans().is_due(kind)) [[unlikely]]
     return nullptr;
   found->job().local_counters().add(bytes);
@@ -113,21 +114,14 @@ int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64
   return rmw_anywhere(segment, rank, offset, op, word_bytes, operand, expected, old);
 }
 
-int rmw64(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int64_t operand,
-          int64_t expected, int64_t* result) {
+template <class Int>
+int rmw_of(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, Int operand,
+           Int expected, Int* result) {
+  using Word = std::make_unsigned_t<Int>;
   uint64_t old = 0;
-  CHECK(rmw(segment, rank, offset, op, 8, static_cast<uint64_t>(operand),
-            static_cast<uint64_t>(expected), &old));
-  if (result != nullptr) *result = static_cast<int64_t>(old);
-  return SKERRY_OK;
-}
-
-int rmw32(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int32_t operand,
-          int32_t expected, int32_t* result) {
-  uint64_t old = 0;
-  CHECK(rmw(segment, rank, offset, op, 4, static_cast<uint32_t>(operand),
-            static_cast<uint32_t>(expected), &old));
-  if (result != nullptr) *result = static_cast<int32_t>(static_cast<uint32_t>(old));
+  CHECK(rmw(segment, rank, offset, op, sizeof(Int), static_cast<Word>(operand),
+            static_cast<Word>(expected), &old));
+  if (result != nullptr) *result = static_cast<Int>(static_cast<Word>(old));
   return SKERRY_OK;
 }
 
@@ -233,27 +227,29 @@ int skerry_acc_vector_nb(skerry_segment* segment, int rank, int type, const void
 
 int skerry_fetch_add_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value,
                          int64_t* result) {
-  return rmw64(segment, rank, offset, wire::Rmw::fetch_add_64, value, 0, result);
+  return rmw_of<int64_t>(segment, rank, offset, wire::Rmw::fetch_add_64, value, 0, result);
 }
 int skerry_fetch_add_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value,
                          int32_t* result) {
-  return rmw32(segment, rank, offset, wire::Rmw::fetch_add_32, value, 0, result);
+  return rmw_of<int32_t>(segment, rank, offset, wire::Rmw::fetch_add_32, value, 0, result);
 }
 int skerry_swap_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value,
                     int64_t* result) {
-  return rmw64(segment, rank, offset, wire::Rmw::swap_64, value, 0, result);
+  return rmw_of<int64_t>(segment, rank, offset, wire::Rmw::swap_64, value, 0, result);
 }
 int skerry_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value,
                     int32_t* result) {
-  return rmw32(segment, rank, offset, wire::Rmw::swap_32, value, 0, result);
+  return rmw_of<int32_t>(segment, rank, offset, wire::Rmw::swap_32, value, 0, result);
 }
 int skerry_compare_swap_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t expected,
                             int64_t desired, int64_t* result) {
-  return rmw64(segment, rank, offset, wire::Rmw::compare_swap_64, desired, expected, result);
+  return rmw_of<int64_t>(segment, rank, offset, wire::Rmw::compare_swap_64, desired, expected,
+                         result);
 }
 int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t expected,
                             int32_t desired, int32_t* result) {
-  return rmw32(segment, rank, offset, wire::Rmw::compare_swap_32, desired, expected, result);
+  return rmw_of<int32_t>(segment, rank, offset, wire::Rmw::compare_swap_32, desired, expected,
+                         result);
 }
 
 int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const void* origin,

@@ -11,6 +11,7 @@
 using namespace skerry;
 using namespace skerry::capi;
 using window::Epochs;
+using window::Flavor;
 using window::Window;
 
 namespace {
@@ -37,9 +38,10 @@ int check_live(const skerry_window* window) {
 
 #define SITE __builtin_return_address(0)  // where the program called
 // What every call does first; in the debug mode it remembers where the program called.
-#define ENTER(window)        \
-  CHECK(check_live(window)); \
-  of(window).called_at(SITE)
+#define ENTER_FROM(site, window) \
+  CHECK(check_live(window));     \
+  of(window).called_at(site)
+#define ENTER(window) ENTER_FROM(SITE, window)
 
 int ended(skerry_window* window, Status status) {
   if (status.ok()) [[likely]]
@@ -60,13 +62,15 @@ int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
   return buffer == nullptr && bytes > 0 ? null_argument(name) : SKERRY_OK;
 }
 
-template <class Make>
-int make(skerry_group* group, skerry_window** window, Make&& make_window) try {
+int make(skerry_group* group, skerry_window** window, Flavor flavor, void* base, uint64_t bytes,
+         uint64_t unit) try {
   if (group == nullptr || window == nullptr) return null_argument("group or window");
   CHECK(capi::check_live(group));
   job::Job& job = capi::of(group)->job();
   std::unique_ptr<Window> made;
-  if (Status status = make_window(*capi::of(group), &made); !status.ok()) return fail(status);
+  if (Status status = Window::make(*capi::of(group), flavor, base, bytes, unit, &made);
+      !status.ok())
+    return fail(status);
   const std::lock_guard guard(job.objects().mutex());
   *window = static_cast<skerry_window*>(
       WindowShelf::handle_of(shelf_of(job).keep(std::move(made))));
@@ -193,6 +197,45 @@ bool swap_quickly(const skerry_window* window, int rank, uint64_t at, uint64_t b
                      old) == LockResult::locked;
 }
 
+// ---- the long ways of calls that have a shorter one, which so saves no registers ----------------
+
+[[gnu::noinline]] int lock_anyhow(const void* site, skerry_window* window, int mode, int rank,
+                                  uint32_t promises) try {
+  const lock::Holder as = mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0;
+  const bool is_plain = promises == 0 &&
+                        (mode == SKERRY_LOCK_EXCLUSIVE || mode == SKERRY_LOCK_SHARED);
+  if (is_plain && window != nullptr && of(window).epochs().lock_quickly(as, rank)) [[likely]]
+    return SKERRY_OK;
+  ENTER_FROM(site, window);
+  if (mode != SKERRY_LOCK_EXCLUSIVE && mode != SKERRY_LOCK_SHARED) [[unlikely]]
+    return fail(error(Code::invalid, "mode ", mode,
+                      ": give SKERRY_LOCK_EXCLUSIVE (0) or SKERRY_LOCK_SHARED (1)"));
+  return ended(window, of(window).epochs().lock(as, rank, promises));
+}
+CAUGHT
+
+[[gnu::noinline]] int unlock_anyhow(const void* site, skerry_window* window, int rank) try {
+  if (window != nullptr && of(window).epochs().unlock_quickly(rank)) [[likely]]
+    return SKERRY_OK;
+  ENTER_FROM(site, window);
+  return ended(window, of(window).epochs().unlock(rank));
+}
+CAUGHT
+
+[[gnu::noinline]] int put_anyhow(const void* site, skerry_window* window, int rank, uint64_t at,
+                                 const void* origin, uint64_t bytes) try {
+  ENTER_FROM(site, window);
+  return put(window, rank, at, origin, bytes, nullptr);
+}
+CAUGHT
+
+[[gnu::noinline]] int get_anyhow(const void* site, skerry_window* window, int rank, uint64_t at,
+                                 void* origin, uint64_t bytes) try {
+  ENTER_FROM(site, window);
+  return get(window, rank, at, origin, bytes, nullptr);
+}
+CAUGHT
+
 }  // namespace
 
 extern "C" {
@@ -202,14 +245,10 @@ void skerry_window_caller(const void* address, int unchecked) {
 }
 int skerry_window_create(skerry_group* group, void* base, uint64_t bytes, uint64_t unit,
                          skerry_window** window) {
-  return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {
-    return Window::create(g, base, bytes, unit, made);
-  });
+  return make(group, window, Flavor::created, base, bytes, unit);
 }
 int skerry_window_create_dynamic(skerry_group* group, skerry_window** window) {
-  return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {
-    return Window::create_dynamic(g, made);
-  });
+  return make(group, window, Flavor::dynamic, nullptr, 0, 1);
 }
 int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes) try {
   ENTER(window);
@@ -278,9 +317,7 @@ CAUGHT
 
 int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
                            skerry_window** window) {
-  return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {
-    return Window::allocate(g, bytes, unit, made);
-  });
+  return make(group, window, Flavor::allocated, nullptr, bytes, unit);
 }
 
 int skerry_window_free(skerry_window* window) try {
@@ -316,25 +353,17 @@ skerry_group* skerry_window_group(const skerry_window* window) {
   return of(window).is_freed() ? nullptr : to(&of(window).group());
 }
 
-int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) try {
+int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
   if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0 &&
-      of(window).epochs().lock_quickly(rank)) [[likely]]
+      of(window).epochs().lock_free(rank)) [[likely]]
     return SKERRY_OK;
-  ENTER(window);
-  if (mode != SKERRY_LOCK_EXCLUSIVE && mode != SKERRY_LOCK_SHARED) [[unlikely]]
-    return fail(error(Code::invalid, "mode ", mode,
-                      ": give SKERRY_LOCK_EXCLUSIVE (0) or SKERRY_LOCK_SHARED (1)"));
-  const lock::Holder as = mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0;
-  return ended(window, of(window).epochs().lock(as, rank, promises));
+  return lock_anyhow(SITE, window, mode, rank, promises);
 }
-CAUGHT
-int skerry_window_unlock(skerry_window* window, int rank) try {
-  if (window != nullptr && of(window).epochs().unlock_quickly(rank)) [[likely]]
+int skerry_window_unlock(skerry_window* window, int rank) {
+  if (window != nullptr && of(window).epochs().unlock_unasked(rank)) [[likely]]
     return SKERRY_OK;
-  ENTER(window);
-  return ended(window, of(window).epochs().unlock(rank));
+  return unlock_anyhow(SITE, window, rank);
 }
-CAUGHT
 int skerry_window_lock_all(skerry_window* window, uint32_t promises) {
   return synchronize(SITE, window, &Epochs::lock_all, promises);
 }
@@ -389,28 +418,22 @@ int skerry_window_test(skerry_window* window, int* done_now) try {
 CAUGHT
 
 int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
-                      uint64_t bytes) try {
+                      uint64_t bytes) {
   if (const Quick to(window, rank, at, bytes, origin, memory::SpanKind::put); to.memory != nullptr)
       [[likely]] {
-    of(window).will_store();
     memory::put(to.memory, origin, bytes);
     return SKERRY_OK;
   }
-  ENTER(window);
-  return put(window, rank, at, origin, bytes, nullptr);
+  return put_anyhow(SITE, window, rank, at, origin, bytes);
 }
-CAUGHT
-int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin,
-                      uint64_t bytes) try {
+int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes) {
   if (const Quick from(window, rank, at, bytes, origin, memory::SpanKind::get);
       from.memory != nullptr) [[likely]] {
     memory::get(origin, from.memory, bytes);
     return SKERRY_OK;
   }
-  ENTER(window);
-  return get(window, rank, at, origin, bytes, nullptr);
+  return get_anyhow(SITE, window, rank, at, origin, bytes);
 }
-CAUGHT
 int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at, const void* origin,
                          uint64_t bytes, skerry_handle* handle) try {
   ENTER(window);

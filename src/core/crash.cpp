@@ -6,8 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
-#include <cstdio>
 #include <cstring>
 
 namespace skerry {

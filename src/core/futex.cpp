@@ -1,13 +1,11 @@
 #include "core/futex.hpp"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 
 namespace skerry {
 #ifndef SKERRY_SIMULATED

@@ -12,16 +12,9 @@ enum class Namespace : uint8_t { pid, net, ipc };
 
 // Equal on two processes of one host in the same namespace. 0: the system does not say.
 inline uint64_t own_namespace(Namespace kind) {
-  const auto path = [&] {
-    switch (kind) {
-      case Namespace::pid: return "/proc/self/ns/pid";
-      case Namespace::net: return "/proc/self/ns/net";
-      case Namespace::ipc: return "/proc/self/ns/ipc";
-    }
-    return "";
-  };
+  constexpr const char* paths[] = {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/ipc"};
   struct stat info {};
-  return stat(path(), &info) == 0 ? info.st_ino : 0;
+  return stat(paths[static_cast<int>(kind)], &info) == 0 ? info.st_ino : 0;
 }
 
 }  // namespace skerry

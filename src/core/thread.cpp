@@ -27,7 +27,6 @@ Thread::Thread(const char* name, std::function<void()> body) {
   });
 }
 Thread::~Thread() = default;
-Thread::Thread(Thread&&) noexcept = default;
 Thread& Thread::operator=(Thread&&) noexcept = default;
 bool Thread::joinable() const { return thread_.joinable(); }
 void Thread::join() { thread_.join(); }

@@ -165,7 +165,6 @@ class Thread {
   // `name`: at most 15 characters, as debuggers and top show it.
   Thread(const char* name, std::function<void()> body);
   ~Thread();
-  Thread(Thread&&) noexcept;
   Thread& operator=(Thread&&) noexcept;
   bool joinable() const;
   void join();

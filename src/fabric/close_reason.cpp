@@ -16,13 +16,4 @@ std::string_view to_string(CloseReason reason) {
   return "unknown reason";
 }
 
-std::string_view to_string(Atomics atomics) {
-  switch (atomics) {
-    case Atomics::none: return "none";
-    case Atomics::incoherent: return "incoherent";
-    case Atomics::coherent: return "coherent";
-  }
-  return "unknown";
-}
-
 }  // namespace skerry::fabric

@@ -63,7 +63,6 @@ enum class Atomics : uint8_t {
                // fabric. Either may load it. A store or put by the other side may be lost
   coherent,    // atomic towards the processors' as well
 };
-std::string_view to_string(Atomics atomics);
 
 struct Capabilities {
   bool rma = false;               // put and get of registered memory work
@@ -335,6 +334,25 @@ class Fabric {
     uint64_t fixed_bytes = 0;  // the rest: buffers that all of them share, and room kept for more
   };
   virtual Memory memory() const = 0;
+};
+
+// What the connections of an origin or a data server take in its process, beyond the operating
+// system's.
+struct ConnectionsMemory {
+  uint64_t connections = 0;       // open or being opened, now
+  uint64_t connection_bytes = 0;  // their endpoints, and what waits to be sent, again or at all
+  uint64_t known = 0;             // peers that it has talked to
+  uint64_t known_bytes = 0;       // what is kept of them, with or without a connection
+  uint64_t fixed_bytes = 0;       // whatever the number of either: shared buffers, slots, tables
+
+  ConnectionsMemory& operator+=(const ConnectionsMemory& other) {
+    connections += other.connections;
+    connection_bytes += other.connection_bytes;
+    known += other.known;
+    known_bytes += other.known_bytes;
+    fixed_bytes += other.fixed_bytes;
+    return *this;
+  }
 };
 
 // Options common to all; set from SKERRY_* variables by the caller.

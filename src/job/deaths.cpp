@@ -57,10 +57,10 @@ void Deaths::watch_member(memory::Member& member) {
   if (member.pid == getpid()) return;
   const int fd = open_process(member.pid);
   if (fd < 0) return;  // an old kernel: the launcher still sees deaths
+  processes_.push_back(fd);
   context_.server->post([this, fd, &member] {
     (void)context_.server->watch(fd, [this, fd, &member] {
       context_.server->unwatch(fd);
-      close(fd);
       note_end(member, concat(" on node ", context_.node, " ended"));
     });
   });
@@ -72,6 +72,10 @@ void Deaths::watch_leader() {
   const int fd = open_process(leader.pid);
   if (fd < 0) return;
   stop_watch_fd_ = eventfd(0, EFD_CLOEXEC);
+  if (stop_watch_fd_ < 0) {
+    close(fd);
+    return;
+  }
   leader_watch_ = Thread("skerry-watch", [this, fd] {
     pollfd both[2] = {{fd, POLLIN, 0}, {stop_watch_fd_, POLLIN, 0}};
     while (::poll(both, 2, -1) < 0) {
@@ -114,6 +118,11 @@ void Deaths::stop() {
   leader_watch_.join();
   close(stop_watch_fd_);
   stop_watch_fd_ = -1;
+}
+
+Deaths::~Deaths() {
+  stop();
+  for (const int fd : processes_) close(fd);
 }
 
 }  // namespace skerry::job

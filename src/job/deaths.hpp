@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "core/thread.hpp"
 #include "job/bootstrap/bootstrap.hpp"
@@ -32,7 +33,8 @@ class Deaths {
   void stop_news();
   // Before the leader may leave.
   void stop();
-  ~Deaths() { stop(); }
+  // After the servers have stopped: they watch what this closes.
+  ~Deaths();
 
  private:
   void watch_member(memory::Member& member);
@@ -42,6 +44,7 @@ class Deaths {
   bool takes_news() const;
 
   Context context_{};
+  std::vector<int> processes_;  // pidfds of the node's other members, which the server watches
   Thread leader_watch_;     // sleeps until the leader's process ends
   int stop_watch_fd_ = -1;  // eventfd that ends leader_watch_
 };

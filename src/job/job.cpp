@@ -17,7 +17,6 @@
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
 #include "lock/choice.hpp"
-#include "share/share.hpp"
 
 namespace skerry::job {
 namespace {
@@ -33,15 +32,6 @@ std::array<std::byte, N> derive(const JobKey& key, std::string_view purpose) {
   crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(),
                      reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
                      reinterpret_cast<const unsigned char*>(key.data()), key.size());
-  return out;
-}
-
-std::string hex(std::span<const std::byte> bytes) {
-  std::string out;
-  for (const std::byte b : bytes) {
-    out += "0123456789abcdef"[static_cast<unsigned>(b) >> 4];
-    out += "0123456789abcdef"[static_cast<unsigned>(b) & 15];
-  }
   return out;
 }
 
@@ -371,9 +361,9 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
 // From here on processes outside the job see what this one counts.
 void Job::show_panel() {
   panel_.layout = panel_layout();
-  const std::string name = hex(derive<16>(key_, "broker name")).substr(0, 8);
+  const std::string name = to_hex(derive<16>(key_, "broker name")).substr(0, 8);
   std::ranges::copy(name, panel_.job.begin());
-  std::ranges::copy(hex(derive<16>(key_, "metrics")), panel_.metrics_key.begin());
+  std::ranges::copy(to_hex(derive<16>(key_, "metrics")), panel_.metrics_key.begin());
   panel_.ranks = map_.ranks();
   panel_.nodes = map_.nodes();
   panel_.node = node_;
@@ -395,7 +385,7 @@ void Job::show_panel() {
 Status Job::start_leader(const FabricMaker& make_fabric, const NodeLayout& layout) {
   node_ = layout.rank_node[static_cast<size_t>(rank_)];
   memory::Broker::Options broker_options;
-  broker_options.job_tag = hex(derive<16>(key_, "broker name"));
+  broker_options.job_tag = to_hex(derive<16>(key_, "broker name"));
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(NodeServers::create({options_.config, key_, node_, map_, make_fabric}, broker_options,
@@ -440,17 +430,39 @@ void Job::abort(int exit_status, std::string_view reason) {
   std::_Exit(exit_status);  // not reached: abort does not return
 }
 
+namespace {
+
+// The memory of ended jobs.
+struct Ended {
+  Ended* next;
+};
+std::mutex ended_mutex;
+Ended* ended_jobs = nullptr;
+
+}  // namespace
+
+void* Job::operator new(size_t bytes, std::align_val_t alignment) {
+  const std::lock_guard guard(ended_mutex);
+  if (ended_jobs == nullptr) return ::operator new(bytes, alignment);
+  return std::exchange(ended_jobs, ended_jobs->next);
+}
+
+void Job::operator delete(void* memory, std::align_val_t) {
+  const std::lock_guard guard(ended_mutex);
+  ended_jobs = new (memory) Ended{ended_jobs};
+}
+
 // ---- the end ----------------------------------------------------------------------------------
 
 Status Job::stop() {
   // A request of ours that failed is reported at the end. A rank that left while others wait for
   // it would end the job as if it had died.
   Status first = engine_->wait_implicit();
-  if (Status fenced = engine_->fence_all(); first.ok()) first = std::move(fenced);
+  first.also(engine_->fence_all());
   if (first.code() == Code::peer_dead || first.code() == Code::network)
     return first;  // nothing can come of a barrier any more
   SKERRY_TRY(world_->leave());
-  if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
+  first.also(engine_->close_all());
   SKERRY_TRY(check_abort());
   deaths_.stop_news();
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need

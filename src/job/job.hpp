@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "core/config.hpp"
@@ -58,6 +59,11 @@ class Job {
   ~Job();
   // Collective; completes what is outstanding and leaves in order.
   Status stop();
+
+  // A tracer that saw this job just before its end may still write Spans::until_ns: the memory of
+  // an ended job is kept, for the next one.
+  static void* operator new(size_t bytes, std::align_val_t alignment);
+  static void operator delete(void* memory, std::align_val_t alignment);
 
   Rank rank() const { return rank_; }
   Rank size() const { return map_.ranks(); }

@@ -59,7 +59,7 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
 bool Mutexes::lock_here(Rank rank, uint32_t index) {
   lock::Mutex* const mutex = here(rank, index);
   return mutex != nullptr && job_->asked_lock_ == nullptr &&
-         !job_->spans().is_due(memory::SpanKind::lock) &&
+         !job_->spans().is_on() &&
          lock::try_lock(*mutex, holder_of(*job_)) == lock::LockAnswer::granted;
 }
 

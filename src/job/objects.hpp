@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
+#include <utility>
 
 #include "job/address_index.hpp"
 #include "job/shelf.hpp"
@@ -29,12 +31,16 @@ class Objects {
   // did not free.
   void end();
 
-  Segment* keep(std::unique_ptr<Segment> segment);
-  Group* keep(std::unique_ptr<Group> group);
-  Mutexes* keep(std::unique_ptr<Mutexes> mutexes);
-  void discard(Segment* segment);
-  void discard(Group* group);
-  void discard(Mutexes* mutexes);
+  template <class T>
+  T* keep(std::unique_ptr<T> object) {
+    const std::lock_guard guard(mutex_);
+    return shelf<T>().keep(std::move(*object));
+  }
+  template <class T>
+  void discard(T* object) {
+    const std::lock_guard guard(mutex_);
+    shelf<T>().discard(object);
+  }
   // A freed group stays while segments of it live: they know their members by it.
   void discard_if_unused(Group* group);
 
@@ -49,17 +55,23 @@ class Objects {
   uint64_t segment_table_bytes();
 
   std::mutex& mutex() { return mutex_; }
-  std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
 
  private:
+  template <class T>
+  Shelf<T>& shelf() {
+    return std::get<Shelf<T>>(shelves_);
+  }
   void list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices);
 
   std::mutex mutex_;
-  Shelf<Segment> segments_;
-  Shelf<Group> groups_;
-  Shelf<Mutexes> mutexes_;
+  std::tuple<Shelf<Segment>, Shelf<Group>, Shelf<Mutexes>> shelves_;
   std::map<const void*, std::function<void()>> before_end_;
   AddressIndex address_index_;
+
+ public:
+  // What src/window and src/capi keep of this job; null: nothing. Last, so that it goes first:
+  // windows that the program did not free still call forget().
+  std::shared_ptr<void> windows_;
 };
 
 }  // namespace skerry::job

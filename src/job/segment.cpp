@@ -449,8 +449,9 @@ Status Segment::check(Rank rank, uint64_t offset, uint64_t bytes) const {
   }
   const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
   if (offset <= limit && bytes <= limit - offset) return {};
-  return error(Code::range, "bytes [", offset, ", ", offset, " + ", bytes, ") lie outside the ",
-               limit, " bytes of rank ", rank, "'s slice");
+  const auto from = static_cast<int64_t>(offset);  // a negative one wraps around
+  return error(Code::range, "bytes [", from, ", ", from, " + ", bytes, ") lie outside the ", limit,
+               " bytes of rank ", rank, "'s slice");
 }
 
 Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape,

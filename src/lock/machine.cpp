@@ -6,47 +6,6 @@
 
 namespace skerry::lock::machine {
 
-std::string_view to_string(Domain domain) {
-  switch (domain) {
-    case Domain::cpu: return "cpu";
-    case Domain::server: return "server";
-    case Domain::nic: return "nic";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Note note) {
-  switch (note) {
-    case Note::none: return "none";
-    case Note::request: return "request";
-    case Note::release: return "release";
-    case Note::renew: return "renew";
-    case Note::granted: return "granted";
-    case Note::granted_by_manager: return "granted by manager";
-    case Note::again: return "again";
-    case Note::linked: return "linked";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(Action::Kind kind) {
-  switch (kind) {
-    case Action::Kind::load: return "load";
-    case Action::Kind::store: return "store";
-    case Action::Kind::compare_and_swap: return "compare and swap";
-    case Action::Kind::fetch_and_add: return "fetch and add";
-    case Action::Kind::swap: return "swap";
-    case Action::Kind::ask: return "ask";
-    case Action::Kind::tell: return "tell";
-    case Action::Kind::pause: return "pause";
-    case Action::Kind::wait: return "wait";
-    case Action::Kind::granted: return "granted";
-    case Action::Kind::released: return "released";
-    case Action::Kind::refused: return "refused";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(Migration policy) {
   switch (policy) {
     case Migration::always: return "always";
@@ -69,16 +28,6 @@ int64_t pause_ns(const Config& config, const Action& pause, uint64_t random) {
                             : pauses.first_ns << std::min(pause.attempt, pauses.doublings);
   const uint64_t half = static_cast<uint64_t>(bound) / 2;
   return bound - static_cast<int64_t>(random % (half + 1));
-}
-
-bool may_touch(const Config& config, Label label, const Action& action) {
-  if (config.domain != Domain::nic || action.kind == Action::Kind::load) return true;
-  switch (label) {
-    case Label::cpu: return action.unit == Unit::cpu;
-    case Label::network: return action.unit == Unit::network;
-    case Label::both: return action.kind == Action::Kind::store;
-  }
-  return false;
 }
 
 void RequesterQueue::push(Requester who, Mode mode, bool local, Links links) {
@@ -117,9 +66,6 @@ Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value) {
           .place = place,
           .word = word,
           .value = value};
-}
-Action swap(Unit unit, Place place, uint8_t word, uint64_t value) {
-  return {.kind = Action::Kind::swap, .unit = unit, .place = place, .word = word, .value = value};
 }
 Action ask(Note note, Mode mode, uint64_t value) {
   return {.kind = Action::Kind::ask, .note = note, .mode = mode, .value = value};

@@ -14,14 +14,12 @@
 //
 // Memory: a lock is a handful of 64-bit words. Each carries a label that says which unit may change
 // it, because in the domain `nic` the atomics of processor and network are not atomic towards each
-// other. Machines ask for the unit that the label allows; a driver may check it (`may_touch`).
+// other. Machines ask for the unit that the label allows; a driver may check it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
-
-#include "lock/machine_rule.hpp"
 
 namespace skerry::lock::machine {
 
@@ -34,7 +32,6 @@ enum class Domain : uint8_t {
   server,  // the data server performs the network's atomics with its processor: all are coherent
   nic,     // the network adapter performs them: not coherent with the processor's
 };
-std::string_view to_string(Domain domain);
 
 enum class Unit : uint8_t { cpu, network };
 
@@ -72,7 +69,6 @@ enum class Note : uint8_t {
   again,               // manager to client: the mode changed meanwhile, try again
   linked,              // client to client: I stand behind you
 };
-std::string_view to_string(Note note);
 
 struct Action {
   enum class Kind : uint8_t {
@@ -101,7 +97,6 @@ struct Action {
   uint64_t value = 0;
   uint32_t ahead = 0;  // pause: so many stand before it, as far as known; 0: not known
 };
-std::string_view to_string(Action::Kind kind);
 
 struct Event {
   enum class Kind : uint8_t { lock, unlock, result, elapsed, told };
@@ -119,7 +114,7 @@ struct Pauses {
   uint8_t doublings = 8;
 };
 
-// When a migrating lock migrates (migration.hpp).
+// When a migrating lock migrates (migrating.hpp).
 enum class Migration : uint8_t {
   always,      // every request that finds the other mode (the paper's)
   hysteresis,  // after several such requests in a row
@@ -166,14 +161,6 @@ constexpr Unit network_unit(const Config& config, bool local) {
   return local && config.domain != Domain::nic ? Unit::cpu : Unit::network;
 }
 
-// Can the unit exchange a value in one atomic?
-constexpr bool has_swap(const Config& config, Unit unit) {
-  return unit == Unit::cpu || config.domain != Domain::nic || config.network_swap;
-}
-
-// May this atomic action touch a word with this label?
-bool may_touch(const Config& config, Label label, const Action& action);
-
 // A manager's queue of requesters: links by requester's number, given by the driver (a manager
 // itself stays small and allocates nothing).
 struct Link {
@@ -203,7 +190,6 @@ Action load(Unit unit, Place place, uint8_t word);
 Action store(Unit unit, Place place, uint8_t word, uint64_t value);
 Action compare_and_swap(Unit unit, Place place, uint8_t word, uint64_t expected, uint64_t value);
 Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value);
-Action swap(Unit unit, Place place, uint8_t word, uint64_t value);
 Action ask(Note note, Mode mode = Mode::exclusive, uint64_t value = 0);
 Action tell(Requester to, Note note, uint64_t value = 0);
 Action pause(Unit unit, uint8_t attempt, uint32_t ahead = 0);  // before `unit` is asked again

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
-#include "core/pure/assert.hpp"
 #include "lock/migrating.hpp"
 
 namespace skerry::lock::machine {
-
-Action NoManager::step(const Event&, const Config&, Links) {
-  SKERRY_ASSERT(false, "this protocol's clients ask nobody");
-  return wait();
-}
 
 bool has_node_word(const Machines& machines) {
   return std::ranges::any_of(machines.words,

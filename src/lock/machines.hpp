@@ -43,14 +43,7 @@ constexpr uint8_t most_protocols = 16;
 // Is there a word on each node (Place::node), beside those at the lock's home?
 bool has_node_word(const Machines& machines);
 
-// The protocol has no manager: asking it is a mistake.
-class NoManager {
- public:
-  Action step(const Event& event, const Config& config, Links links);
-
- private:
-  uint32_t unused_ = 0;
-};
+class NoManager;  // of a protocol whose clients ask nobody
 
 // Fills in the functions of a table.
 template <class Client, class Manager>
@@ -94,23 +87,6 @@ class Client {
   // All of its state: two equal machines do the same.
   std::span<const std::byte> bytes() const {
     return std::span(memory_.bytes).first(machines_->client_bytes);
-  }
-
- private:
-  const Machines* machines_;
-  MachineBytes memory_;
-};
-
-class Manager {
- public:
-  explicit Manager(const Machines& machines) : machines_(&machines) {
-    machines.make_manager(&memory_);
-  }
-  Action step(const Event& event, const Config& config, Links links) {
-    return machines_->step_manager(&memory_, event, config, links);
-  }
-  std::span<const std::byte> bytes() const {
-    return std::span(memory_.bytes).first(machines_->manager_bytes);
   }
 
  private:

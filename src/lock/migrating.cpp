@@ -1,6 +1,9 @@
 #include "lock/migrating.hpp"
 
+#include <bit>
+
 #include "core/pure/assert.hpp"
+#include "core/pure/rule.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -21,6 +24,18 @@ Action cpu_store(uint8_t word, uint64_t value) {
 }
 
 }  // namespace
+
+bool shall_migrate(const Config& config, History history) {
+  const bool remote = (history & 1) != 0;
+  // The requests of the newest one's kind as ones.
+  const History same = remote ? history : static_cast<History>(~history);
+  switch (config.migration) {
+    case Migration::always: return true;
+    case Migration::hysteresis: return std::countr_one(same) >= config.in_a_row;
+    case Migration::history: return std::popcount(same) > static_cast<int>(history_length / 2);
+  }
+  return true;
+}
 
 // ---- the client ----
 

@@ -4,7 +4,7 @@
 //
 //   word      label    value
 //   network   network  0 .. P-1 the holder; P free; P+1 the lock is in CPU mode
-//   mode      cpu      bit 0: 1 in network mode. Above it the history of requests (migration.hpp)
+//   mode      cpu      bit 0: 1 in network mode. Above it the history of requests (History)
 //   cpu       cpu      0 .. P-1 the holder; P free; P+1 the manager
 //
 // Step numbers are those of the paper's figures. Its text for step 4 of figure 5 says that the
@@ -21,10 +21,32 @@
 // Not fair: all but the requests to the manager try again after a pause.
 #pragma once
 
+#include <cstdint>
+
 #include "lock/machine.hpp"
-#include "lock/migration.hpp"
 
 namespace skerry::lock::machine {
+
+// When the lock migrates: pure functions of the requests that its node has seen. The paper leaves
+// the policy open (section 4.2); its measurements migrate at every request that finds the other
+// mode.
+//
+// What the node sees: in CPU mode every request. In network mode the local ones, and a remote one
+// only where it holds the lock that a local one wants. So in network mode the history leans to
+// local.
+
+// The last 16 requests that the node saw: the newest in bit 0, 1 for a remote one.
+using History = uint16_t;
+constexpr uint32_t history_length = 16;
+
+constexpr History seen(History history, bool remote) {
+  return static_cast<History>(history << 1 | (remote ? 1 : 0));
+}
+
+// Shall the lock move to the side of the newest request in `history`, which found the other mode?
+bool shall_migrate(const Config& config, History history);
+// Must holders write the history? `always` needs none, and its local lock stays two steps.
+constexpr bool needs_history(Migration policy) { return policy != Migration::always; }
 
 namespace migrating_words {
 constexpr uint8_t network = 0;

@@ -50,9 +50,6 @@ namespace {
 void set_next(WaiterRecord& record, uint32_t next) {
   __atomic_store_n(&record.next, next, __ATOMIC_RELAXED);
 }
-uint32_t next_of(const WaiterRecord& record) {
-  return __atomic_load_n(&record.next, __ATOMIC_RELAXED);
-}
 
 // The queue is empty, or its ends are records.
 bool has_sound_ends(const Mutex& mutex, const WaiterPool& pool) {
@@ -178,7 +175,7 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
 
 uint32_t next_batch(const Mutex& mutex, WaiterPool& pool) {
   uint32_t count = 0;
-  for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record))) {
+  for (uint32_t record = mutex.first; record != 0; record = pool.next_of(record)) {
     if (!pool.has(record) || count == pool.size()) [[unlikely]]
       return damaged_batch;
     if (count > 0 && !shares(pool.at(record).waiter.holder)) break;
@@ -201,7 +198,7 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Hande
     return UnlockAnswer::damaged;
   const Holder first = pool.at(mutex.first).waiter.holder;
   uint32_t rest = mutex.first;
-  for (uint32_t i = 0; i < batch; ++i) rest = next_of(pool.at(rest));
+  for (uint32_t i = 0; i < batch; ++i) rest = pool.next_of(rest);
   if (rest != 0 && !pool.has(rest)) [[unlikely]]
     return UnlockAnswer::damaged;
   handed->record_ = mutex.first;
@@ -220,7 +217,7 @@ bool Handed::next(WaiterPool& pool, Waiter* waiter) {
   if (left_ == 0 || !pool.has(record_)) return false;
   const uint32_t record = record_;
   *waiter = pool.at(record).waiter;
-  record_ = next_of(pool.at(record));
+  record_ = pool.next_of(record);
   --left_;
   pool.give_back(record);
   return true;
@@ -246,7 +243,7 @@ Take take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
   // The first waiter is the invited one.
   if (!pool.has(record) || pool.at(record).waiter.holder != holder) [[unlikely]]
     return Take::damaged;
-  const uint32_t rest = next_of(pool.at(record));
+  const uint32_t rest = pool.next_of(record);
   if (rest != 0 && !pool.has(rest)) [[unlikely]]
     return Take::damaged;
   if (!mutex.word.compare_exchange_strong(value, holder | (rest != 0 ? queued_bit : 0),
@@ -276,7 +273,7 @@ Take rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
   uint32_t steps = 0;
   for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
-       record = next_of(pool.at(record)), ++steps)
+       record = pool.next_of(record), ++steps)
     if (pool.at(record).waiter.holder == holder) return true;
   return false;
 }

@@ -231,6 +231,17 @@ inline UnlockAnswer try_unlock(Mutex& mutex,
   return (value & ~open_word) == holder ? UnlockAnswer::contended : UnlockAnswer::not_holder;
 }
 
+// The most frequent case of both for an exclusive holder, without any call.
+inline bool lock_free(Mutex& mutex, Holder holder) {
+  uint64_t value = 0;
+  return mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
+                                            std::memory_order_relaxed);
+}
+inline bool unlock_unasked(Mutex& mutex, Holder holder) {
+  return mutex.word.compare_exchange_strong(holder, 0, std::memory_order_release,
+                                            std::memory_order_relaxed);
+}
+
 // ---- with the guard held ----
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter,
                         WaiterPool& pool);  // granted, queued, recursive, no_record, damaged
@@ -260,16 +271,6 @@ LockAnswer lock_request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool, Gu
   if (quick != LockAnswer::contended) return quick;
   if (!guard.acquire(mutex.guard)) return LockAnswer::guard_failed;
   const LockAnswer answer = lock_guarded(mutex, waiter, pool);
-  guard.release(mutex.guard);
-  return answer;
-}
-
-template <class Guard>
-UnlockAnswer unlock(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed, Guard&& guard) {
-  const UnlockAnswer quick = try_unlock(mutex, holder);
-  if (quick != UnlockAnswer::contended) return quick;
-  if (!guard.acquire(mutex.guard)) return UnlockAnswer::guard_failed;
-  const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, handed);
   guard.release(mutex.guard);
   return answer;
 }

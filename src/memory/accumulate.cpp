@@ -51,19 +51,9 @@ struct Job {
   const Update& what;
   const Stripes& stripes;
   Patience patience;
-  Kernel kernel;
   std::byte* const old;  // where the elements before the change go; null: nowhere
-  Holder holder;
-
-  Job(const Region& region_, const Update& what_, const Stripes& stripes_, Patience patience_,
-      std::byte* old_)
-      : region(region_),
-        what(what_),
-        stripes(stripes_),
-        patience(patience_),
-        kernel(kernel_for(what_)),
-        old(old_),
-        holder(stripes_, patience_) {}
+  Kernel kernel = kernel_for(what);
+  Holder holder{stripes, patience};
 
   // Under the stripe. `done`: bytes of the stream before these.
   Status change(uint64_t offset, const std::byte* origin, uint64_t bytes, uint64_t done) const {
@@ -204,37 +194,13 @@ Scale Scale::of(ElementType type, const void* value) {
   if (value == nullptr) return one();
   Scale scale{};
   std::memcpy(scale.value, value, element_bytes(type));
-  const auto first_is = [&scale](auto number) {
-    return std::memcmp(scale.value, &number, sizeof number) == 0;
-  };
-  const auto second_is_zero = [&scale](size_t bytes) {
-    return std::all_of(scale.value + bytes, scale.value + 2 * bytes,
-                       [](std::byte b) { return b == std::byte{0}; });
-  };
-  switch (type) {
-    case ElementType::int8:
-    case ElementType::uint8: scale.is_one = first_is(int8_t{1}); break;
-    case ElementType::int16:
-    case ElementType::uint16: scale.is_one = first_is(int16_t{1}); break;
-    case ElementType::int32:
-    case ElementType::uint32: scale.is_one = first_is(int32_t{1}); break;
-    case ElementType::int64:
-    case ElementType::uint64: scale.is_one = first_is(int64_t{1}); break;
-    case ElementType::float32: scale.is_one = first_is(1.0F); break;
-    case ElementType::float64: scale.is_one = first_is(1.0); break;
-    case ElementType::complex_float:
-      scale.is_one = first_is(1.0F) && second_is_zero(sizeof(float));
-      break;
-    case ElementType::complex_double:
-      scale.is_one = first_is(1.0) && second_is_zero(sizeof(double));
-      break;
-    case ElementType::long_double: {
-      long double number;  // its padding may hold anything
-      std::memcpy(&number, scale.value, sizeof number);
-      scale.is_one = number == 1.0L;
-      break;
-    }
-  }
+  scale.is_one = with_type(type, [&scale]<class T>() {
+    T number;
+    std::memcpy(&number, scale.value, sizeof number);
+    const T one{1};
+    if constexpr (std::is_same_v<T, long double>) return number == one;  // its padding: anything
+    else return std::memcmp(&number, &one, sizeof number) == 0;
+  });
   return scale;
 }
 
@@ -242,7 +208,7 @@ Applied accumulate(const Region& region, uint64_t offset, const std::byte* origi
                    const Update& what, const Stripes& stripes, Patience patience, std::byte* old) {
   Applied applied;
   order_before_put();
-  Job(region, what, stripes, patience, old).block(offset, origin, bytes, &applied);
+  Job{region, what, stripes, patience, old}.block(offset, origin, bytes, &applied);
   order_after_get();
   return applied;
 }
@@ -313,7 +279,7 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
   Shape source = origin_shape;
   coalesce(&target, &source);
   order_before_put();
-  Job job(region, what, stripes, Patience::wait, nullptr);
+  Job job{region, what, stripes, Patience::wait, nullptr};
   Odometer odometer;
   int64_t to = static_cast<int64_t>(offset), from = 0;
   while (job.block(static_cast<uint64_t>(to), origin + from, target.block_bytes, &applied) &&
@@ -329,7 +295,7 @@ Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const
   const uint64_t start = position_;
   order_before_put();
   {
-    Job job(region, what, stripes, patience, old);
+    Job job{region, what, stripes, patience, old};
     while (applied.bytes < stream.size() && applied.ok()) {
       const Run run = next_run(stream.size() - applied.bytes);
       for (uint64_t i = 0; i < run.blocks; ++i) {

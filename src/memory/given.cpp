@@ -164,12 +164,12 @@ Status outside(uint64_t offset, uint64_t bytes, bool many) {
                " lie outside the memory that its owner gave");
 }
 
+auto* kernel_move(bool writes) { return writes ? process_vm_writev : process_vm_readv; }
+
 }  // namespace
 
 // One call may move less than asked for.
-template <class Move>
-Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes,
-                       Move&& move) const {
+Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes) const {
   uint64_t address = 0;
   if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
   const int32_t owner = process.load(std::memory_order_relaxed);
@@ -182,7 +182,7 @@ Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool wr
   for (uint64_t moved = 0; moved < bytes;) {
     const iovec local{here + moved, bytes - moved};
     const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
-    const ssize_t now = move(owner, &local, 1, &remote, 1, 0);
+    const ssize_t now = kernel_move(writes)(owner, &local, 1, &remote, 1, 0);
     if (now > 0) moved += static_cast<uint64_t>(now);
     else if (errno != EINTR) return explain(errno, owner, writes);
   }
@@ -190,17 +190,16 @@ Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool wr
 }
 
 Status Given::read(void* to, uint64_t offset, uint64_t bytes) const {
-  return move_all(static_cast<std::byte*>(to), offset, bytes, false, process_vm_readv);
+  return move_all(static_cast<std::byte*>(to), offset, bytes, false);
 }
 
 Status Given::write(uint64_t offset, const void* from, uint64_t bytes) const {
   auto* const here = static_cast<std::byte*>(const_cast<void*>(from));
-  return move_all(here, offset, bytes, true, process_vm_writev);
+  return move_all(here, offset, bytes, true);
 }
 
 // What the kernel did not move, if anything, goes part by part, which also says what is wrong.
-template <class Vector, class Single>
-Status Given::move_parts(std::span<const Part> parts, Vector&& vector, Single&& single) const {
+Status Given::move_parts(std::span<const Part> parts, bool writes) const {
   std::array<iovec, most_parts> here, there;
   for (size_t k = 0; k < parts.size(); ++k) {
     uint64_t address = 0;
@@ -211,29 +210,24 @@ Status Given::move_parts(std::span<const Part> parts, Vector&& vector, Single&& 
   }
   const int32_t owner = process.load(std::memory_order_relaxed);
   const ssize_t moved = owner == getpid() ? 0
-                                          : vector(owner, here.data(), parts.size(), there.data(),
-                                                   parts.size(), 0);
+                                          : kernel_move(writes)(owner, here.data(), parts.size(),
+                                                                there.data(), parts.size(), 0);
   uint64_t left_out = moved > 0 ? static_cast<uint64_t>(moved) : 0;
   for (const Part& part : parts) {
     if (part.bytes <= left_out) {
       left_out -= part.bytes;
       continue;
     }
-    SKERRY_TRY(single(Part{part.here + left_out, part.offset + left_out, part.bytes - left_out}));
+    SKERRY_TRY(
+        move_all(part.here + left_out, part.offset + left_out, part.bytes - left_out, writes));
     left_out = 0;
   }
   return {};
 }
 
-Status Given::read_parts(std::span<const Part> parts) const {
-  return move_parts(parts, process_vm_readv,
-                    [&](const Part& part) { return read(part.here, part.offset, part.bytes); });
-}
+Status Given::read_parts(std::span<const Part> parts) const { return move_parts(parts, false); }
 
-Status Given::write_parts(std::span<const Part> parts) const {
-  return move_parts(parts, process_vm_writev,
-                    [&](const Part& part) { return write(part.offset, part.here, part.bytes); });
-}
+Status Given::write_parts(std::span<const Part> parts) const { return move_parts(parts, true); }
 
 Status allow_given() {
   // Where only relatives may trace a process, it may name others. Not needed, and refused with

@@ -12,7 +12,6 @@
 // same stripe as all others, so they are atomic with each other as everywhere.
 #pragma once
 
-#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
@@ -75,11 +74,8 @@ struct Given {
   // Calls change(from, to) to make the next list of the present one.
   template <class Change>
   void change(Change&& change);
-  // `move`: the kernel's, for one direction.
-  template <class Move>
-  Status move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes, Move&& move) const;
-  template <class Vector, class Single>
-  Status move_parts(std::span<const Part> parts, Vector&& vector, Single&& single) const;
+  Status move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes) const;
+  Status move_parts(std::span<const Part> parts, bool writes) const;
   bool find_among(const List& list, uint64_t offset, uint64_t bytes, uint64_t* address) const;
 };
 constexpr uint64_t given_one_bytes = 48;  // of a description of one area

@@ -187,23 +187,11 @@ constexpr auto one_kernels = [] {
 }  // namespace
 
 Kernel kernel_for(const Update& what) {
-  switch (what.operation) {
-    case Operation::sum: return sum_kernel(what.type, what.scale.is_one);
-    case Operation::replace: return replace;
-    case Operation::no_op: return keep;
-    case Operation::product:
-    case Operation::min:
-    case Operation::max:
-    case Operation::logical_and:
-    case Operation::logical_or:
-    case Operation::logical_xor:
-    case Operation::bit_and:
-    case Operation::bit_or:
-    case Operation::bit_xor:
-      return with_operation(what.type, what.operation,
-                            []<class T, Operation op>() -> Kernel { return combine<T, op>; });
-  }
-  return nullptr;
+  if (what.operation == Operation::sum) return sum_kernel(what.type, what.scale.is_one);
+  if (what.operation == Operation::replace) return replace;
+  if (what.operation == Operation::no_op) return keep;
+  return with_operation(what.type, what.operation,
+                        []<class T, Operation op>() -> Kernel { return combine<T, op>; });
 }
 
 OneKernel one_kernel_for(ElementType type, Operation operation) {

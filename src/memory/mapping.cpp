@@ -103,7 +103,38 @@ class Mappings {
   std::map<std::byte*, Mapping> mapped_;  // by base
 };
 
-Status map_anywhere(int fd, uint64_t bytes, uint64_t address, std::byte** base);
+Status map_anywhere(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
+  if (address != 0 || bytes < huge_page_bytes) {
+    // A hint: the kernel takes it if nothing is there.
+    auto* const wanted = reinterpret_cast<void*>(address);
+    void* mapped = mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped != MAP_FAILED && (mapped == wanted || bytes < huge_page_bytes)) {
+      *base = static_cast<std::byte*>(mapped);
+      return {};
+    }
+    if (mapped != MAP_FAILED) munmap(mapped, bytes);
+    else if (bytes < huge_page_bytes) return out_of_memory("mmap", bytes, errno);
+  }
+  // Take more address space than needed, put the file at the first 2 MiB boundary in it and give
+  // the rest back.
+  void* room = mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return out_of_memory("mmap", bytes, errno);
+  auto* start = static_cast<std::byte*>(room);
+  std::byte* aligned = start + (round_up(reinterpret_cast<uint64_t>(start), huge_page_bytes) -
+                                reinterpret_cast<uint64_t>(start));
+  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    const int reason = errno;
+    munmap(room, bytes + huge_page_bytes);
+    return out_of_memory("mmap", bytes, reason);
+  }
+  if (aligned > start) munmap(start, static_cast<size_t>(aligned - start));
+  std::byte* end = aligned + bytes;
+  std::byte* room_end = start + bytes + huge_page_bytes;
+  if (room_end > end) munmap(end, static_cast<size_t>(room_end - end));
+  *base = aligned;
+  return {};
+}
 
 }  // namespace
 
@@ -130,48 +161,6 @@ Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
   Mappings::all().add(*base, bytes);
   return {};
 }
-
-namespace {
-
-Status map_anywhere(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
-  if (address != 0) {
-    // A hint: the kernel takes it if nothing is there.
-    auto* const wanted = reinterpret_cast<void*>(address);
-    void* mapped = mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (mapped == wanted) {
-      *base = static_cast<std::byte*>(mapped);
-      return {};
-    }
-    if (mapped != MAP_FAILED) munmap(mapped, bytes);
-  }
-  if (bytes < huge_page_bytes) {
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (mapped == MAP_FAILED) return out_of_memory("mmap", bytes, errno);
-    *base = static_cast<std::byte*>(mapped);
-    return {};
-  }
-  // Take more address space than needed, put the file at the first 2 MiB boundary in it and give
-  // the rest back.
-  void* room = mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return out_of_memory("mmap", bytes, errno);
-  auto* start = static_cast<std::byte*>(room);
-  std::byte* aligned = start + (round_up(reinterpret_cast<uint64_t>(start), huge_page_bytes) -
-                                reinterpret_cast<uint64_t>(start));
-  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-    const int reason = errno;
-    munmap(room, bytes + huge_page_bytes);
-    return out_of_memory("mmap", bytes, reason);
-  }
-  if (aligned > start) munmap(start, static_cast<size_t>(aligned - start));
-  std::byte* end = aligned + bytes;
-  std::byte* room_end = start + bytes + huge_page_bytes;
-  if (room_end > end) munmap(end, static_cast<size_t>(room_end - end));
-  *base = aligned;
-  return {};
-}
-
-}  // namespace
 
 void unmap(std::byte* base, uint64_t bytes) {
   if (base != nullptr) Mappings::all().unmap(base, bytes);

@@ -37,22 +37,6 @@ const SliceEntry* LocalSegment::entry(uint32_t index) const {
   return found->published.load(std::memory_order_acquire) == 1 ? found : nullptr;
 }
 
-const SliceEntry* LocalSegment::entry_of(Rank rank) const {
-  uint32_t low = 0;
-  for (uint32_t high = members(); low < high;) {
-    const uint32_t middle = low + (high - low) / 2;
-    const SliceEntry* candidate = entry(middle);
-    if (candidate == nullptr) return nullptr;  // asked before the barrier that ends the allocation
-    if (candidate->rank == rank) return candidate;
-    if (candidate->rank < rank) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return nullptr;
-}
-
 Region LocalSegment::region(const SliceEntry& entry) const {
   Region region;
   region.base = entry.bytes == 0 ? nullptr : base_ + entry.offset;
@@ -63,10 +47,15 @@ Region LocalSegment::region(const SliceEntry& entry) const {
 }
 
 bool LocalSegment::find(Rank rank, Region* region_out) const {
-  const SliceEntry* found = entry_of(rank);
-  if (found == nullptr) return false;
-  *region_out = region(*found);
-  return true;
+  for (uint32_t low = 0, high = members(); low < high;) {
+    const uint32_t middle = low + (high - low) / 2;
+    const SliceEntry* candidate = entry(middle);
+    if (candidate == nullptr) return false;  // asked before the barrier that ends the allocation
+    if (candidate->rank == rank) return *region_out = region(*candidate), true;
+    if (candidate->rank < rank) low = middle + 1;
+    else high = middle;
+  }
+  return false;
 }
 
 }  // namespace skerry::memory

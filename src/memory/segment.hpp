@@ -75,7 +75,6 @@ class LocalSegment {
 
  private:
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
-  const SliceEntry* entry_of(Rank rank) const;
 
   std::byte* base_ = nullptr;
   SegmentId id_{};

@@ -10,19 +10,16 @@
 
 namespace skerry::memory {
 
+inline uint32_t slot_generation(const CompletionSlot& slot) {
+  return CompletionSlot::generation_of(slot.word.load(std::memory_order_relaxed));
+}
+
 // Owner. The generation that this use of the slot has; the request carries it as its tag.
 inline uint32_t arm_slot(CompletionSlot& slot) {
-  const uint32_t generation = (CompletionSlot::generation_of(
-                                   slot.word.load(std::memory_order_relaxed)) +
-                               1) &
-                              0x3fffffff;
+  const uint32_t generation = (slot_generation(slot) + 1) & 0x3fffffff;
   slot.word.store(CompletionSlot::make_word(generation, SlotState::waiting),
                   std::memory_order_release);
   return generation;
-}
-
-inline uint32_t slot_generation(const CompletionSlot& slot) {
-  return CompletionSlot::generation_of(slot.word.load(std::memory_order_relaxed));
 }
 
 // Replier. Wakes the thread that sleeps on the word. False: this use of the slot is over (late or
@@ -44,9 +41,7 @@ inline bool fill_slot(CompletionSlot& slot, uint32_t generation, int32_t status,
 
 // Owner. Back to free; a reply that is still under way finds another generation or state.
 inline void free_slot(CompletionSlot& slot) {
-  const uint32_t generation = CompletionSlot::generation_of(
-      slot.word.load(std::memory_order_relaxed));
-  slot.word.store(CompletionSlot::make_word(generation, SlotState::free),
+  slot.word.store(CompletionSlot::make_word(slot_generation(slot), SlotState::free),
                   std::memory_order_release);
 }
 

@@ -1,7 +1,5 @@
 #include "operation/batches.hpp"
 
-#include <algorithm>
-
 #include "operation/links.hpp"
 #include "operation/progress.hpp"
 #include "operation/sender.hpp"

@@ -161,7 +161,8 @@ Status Engine::test(Handle* handle, bool* done) {
     if (op->link != nullptr && op->link->has_queued()) layers_.links.open(*op->link);
     layers_.progress.look(lock);
   }
-  if (context_.is_ending()) return context_.abort_status();
+  if (context_.is_ending())
+    return layers_.progress.may_close() ? layers_.progress.give_up() : context_.abort_status();
   *done = Operations::is_done(*op);
   if (!*done) return {};
   *handle = 0;
@@ -250,17 +251,14 @@ Status Engine::fence_all() {
     ++context_.counters.fences;
   }
   Status first;
-  for (const placement::ServerRef server : servers) {
-    Status status = fence(server);
-    if (first.ok() && !status.ok()) first = std::move(status);
-  }
+  for (const placement::ServerRef server : servers) first.also(fence(server));
   return first;
 }
 
 // ---- before sleeping elsewhere ----------------------------------------------------------------
 
 // Batches go out, or join the queue.
-Status Engine::push_batches(Lock& lock, Progress::Until until) {
+Status Engine::push_batches(Lock& lock, Until until) {
   layers_.batches.flush();
   for (const Link* link : std::vector<Link*>(layers_.links.listed()))
     SKERRY_TRY(layers_.progress.wait_until(
@@ -269,7 +267,7 @@ Status Engine::push_batches(Lock& lock, Progress::Until until) {
 }
 
 // Links that have something queued are opened, and take what they have now.
-Status Engine::push_queued(Lock& lock, Progress::Until until) {
+Status Engine::push_queued(Lock& lock, Until until) {
   struct Mark {
     Link* link;
     uint64_t newest;
@@ -286,7 +284,7 @@ Status Engine::push_queued(Lock& lock, Progress::Until until) {
 }
 
 // Waits until the network has all that the fabric has taken.
-Status Engine::push_unsent(Lock& lock, Progress::Until until) {
+Status Engine::push_unsent(Lock& lock, Until until) {
   auto is_unsent = [&](const Link& link) {
     return link.endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(link.endpoint) > 0;
   };
@@ -303,7 +301,7 @@ Status Engine::push_unsent(Lock& lock, Progress::Until until) {
 // replies. Without a helper we take them here, until what we sent has arrived.
 Status Engine::push_out(int64_t deadline_ns) {
   Lock lock(context_.mutex);
-  const Progress::Until until{deadline_ns, wait_slice_ns};
+  const Until until{deadline_ns, wait_slice_ns};
   if (layers_.batches.any_corked()) SKERRY_TRY(push_batches(lock, until));
   if (!context_.backlog.empty()) SKERRY_TRY(push_queued(lock, until));
   SKERRY_TRY(push_unsent(lock, until));
@@ -345,7 +343,7 @@ void Engine::return_slot(uint32_t slot) {
 // A request that failed is reported, but keeps no connection from being closed.
 Status Engine::close_all() {
   Status first = wait_implicit();
-  if (Status fenced = fence_all(); first.ok()) first = std::move(fenced);
+  first.also(fence_all());
   Lock lock(context_.mutex);
   Status closed = layers_.progress.wait_until(lock, [&] { return layers_.links.close_idle(); });
   return first.ok() ? closed : first;
@@ -364,7 +362,7 @@ EngineCounters Engine::counters() {
   const Lock lock(context_.mutex);
   EngineCounters out = context_.counters;
   layers_.links.count(&out);
-  const EngineMemory taken = account();
+  const fabric::ConnectionsMemory taken = account();
   out.link_bytes = taken.connection_bytes + taken.known_bytes + layers_.links.policy_bytes();
   return out;
 }
@@ -381,19 +379,17 @@ fabric::Fabric::Traffic Engine::traffic() {
   return context_.fabric->traffic();
 }
 
-EngineMemory Engine::memory() {
+fabric::ConnectionsMemory Engine::memory() {
   const Lock lock(context_.mutex);
   return account();
 }
 
-EngineMemory Engine::account() const {
+fabric::ConnectionsMemory Engine::account() const {
   context_.assert_held();
-  EngineMemory out;
+  fabric::ConnectionsMemory out;
   const fabric::Fabric::Memory fabric = context_.fabric->memory();
-  out.connections = layers_.links.connections();
-  out.connection_bytes = fabric.endpoint_bytes + layers_.links.connection_bytes();
-  out.servers_known = layers_.links.all().size();
-  out.known_bytes = layers_.links.known_bytes();
+  layers_.links.account(&out);
+  out.connection_bytes += fabric.endpoint_bytes;
   out.fixed_bytes = fabric.fixed_bytes + sizeof *this + layers_.slots.memory_bytes() +
                     layers_.operations.memory_bytes() + layers_.links.policy_bytes();
   return out;

@@ -1,5 +1,5 @@
 // The engine of a process: everything that leaves the node starts here and completes here. Its
-// parts are layers, a class in a file of its own each: upward.hpp lists them. What servers answer
+// parts are layers, a class in a file of its own each: layers.hpp lists them. What servers answer
 // comes back through upcalls.hpp.
 //
 // Threads. One mutex guards all state (context.hpp); public calls take it, from any thread. Upcalls
@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "operation/context.hpp"
@@ -17,16 +16,6 @@
 #include "operation/upcalls.hpp"
 
 namespace skerry::operation {
-
-// What an origin takes in this process, beyond the operating system's.
-struct EngineMemory {
-  uint64_t connections = 0;       // open or being opened, now
-  uint64_t connection_bytes = 0;  // their endpoints, replay logs and batches
-  uint64_t servers_known = 0;     // data servers that it has talked to
-  uint64_t known_bytes = 0;       // what is kept of them, with or without a connection
-  uint64_t fixed_bytes = 0;  // whatever the number of either: shared buffers, slots, the victim
-                             // policy's tables
-};
 
 class Engine final {
  public:
@@ -95,7 +84,7 @@ class Engine final {
   // Those that are counted as things happen, while the engine lives. For readers that can take
   // neither the mutex nor a consistent copy.
   const EngineCounters& live_counters() const { return context_.counters; }
-  EngineMemory memory();
+  fabric::ConnectionsMemory memory();
   fabric::Fabric::Traffic traffic();
   // From now on at most so many connections (0: no limit). Those beyond leave as their slots are
   // needed. Errors: config (no such victim policy).
@@ -116,10 +105,10 @@ class Engine final {
   Status fence(placement::ServerRef server);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status start(Lock& lock, Link& link, const Access& access, Handle* handle);
-  Status push_batches(Lock& lock, Progress::Until until);
-  Status push_queued(Lock& lock, Progress::Until until);
-  Status push_unsent(Lock& lock, Progress::Until until);
-  EngineMemory account() const;
+  Status push_batches(Lock& lock, Until until);
+  Status push_queued(Lock& lock, Until until);
+  Status push_unsent(Lock& lock, Until until);
+  fabric::ConnectionsMemory account() const;
 
   Context context_;
   WaitingWork work_;

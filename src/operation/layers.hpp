@@ -1,4 +1,16 @@
-// The parts of an engine, put together (upward.hpp).
+// The parts of an engine, put together. They are layers:
+//
+//   Slots, Operations   answers that are waited for, and what waits for them
+//   Progress            the thread that sends and receives
+//   Links               connections to data servers
+//   Sender              requests on their way out
+//   Batches             puts held back to be sent together
+//   Transfers           accesses, cut into requests
+//   Rma                 the fabric's own puts and gets
+//   Resume              after a break
+//
+// Each has those before it that it calls as members, and reaches those behind it through Layers
+// alone. Everything with the mutex held.
 #pragma once
 
 #include "operation/batches.hpp"
@@ -11,11 +23,10 @@
 #include "operation/sender.hpp"
 #include "operation/slots.hpp"
 #include "operation/transfers.hpp"
-#include "operation/upward.hpp"
 
 namespace skerry::operation {
 
-struct Layers final : Upward {
+struct Layers {
   Layers(Context& context, fabric::Sink& sink)
       : slots(context),
         links(context, *this, slots, progress),
@@ -25,23 +36,6 @@ struct Layers final : Upward {
         rma(context, {links, sender, transfers, operations, progress}),
         resume(context, slots, sender, rma),
         progress(context, sink, *this, slots, operations) {}
-
-  bool is_held_back() const override { return batches.any_corked(); }
-  void flush() override { batches.flush(); }
-  bool anyone_waits() const override { return links.anyone_waits(); }
-  void advance() override { links.advance(); }
-  int64_t patience_ns() const override { return links.patience_ns(); }
-  bool any_unacknowledged() override { return links.any_unacknowledged(); }
-  void open_queued() override { links.open_queued(); }
-  bool queues() const override { return links.queues(); }
-  void release_unused() override { links.release_unused(); }
-  bool send_batch(Link& link) override { return batches.send(link); }
-  bool send_queued(Link& link) override { return sender.send_queued(link); }
-  void resume_all(Link& link) override { resume.all(link); }
-  void resume_queued(Link& link) override { resume.queued(link); }
-  void go_on(Link& link) override { resume.go_on(link); }
-  void abandon(Link& link, const Status& why) override { rma.abandon(link, why); }
-  void cork(Link& link) override { batches.cork(link); }
 
   Slots slots;
   Operations operations;

@@ -7,7 +7,7 @@
 #include "core/pure/container_bytes.hpp"
 #include "operation/progress.hpp"
 #include "operation/slots.hpp"
-#include "operation/upward.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
@@ -280,7 +280,7 @@ bool Links::close_leavers() {
 }
 
 void Links::evict(Link& link) {
-  if (link.has_batch() && link.may_send_batch()) (void)upward_.send_batch(link);
+  if (link.has_batch() && link.may_send_batch()) (void)layers_.batches.send(link);
   evicting_ = true;
   drive(link, Event::evict);
   evicting_ = false;
@@ -298,7 +298,7 @@ void Links::drive(Link& link, Event event) {
   switch (step(link, event)) {
     case Action::send_queued:  // threads that wait for the link look again
       if (event == Event::want && link.has_queued() && !link.replay.running())
-        upward_.resume_queued(link);  // otherwise it is on its way there
+        layers_.resume.queued(link);  // otherwise it is on its way there
       return;
     case Action::none:
     case Action::start_drain:  // maybe_drained reports the end of it
@@ -350,7 +350,7 @@ void Links::connect(Link& link) {
   // What is queued goes right behind the hello, unless the server must first say how far it came.
   if (context_.can().early_messages && outstanding(link).may_go_early()) {
     link.trust = Link::Trust::early_requests;
-    (void)upward_.send_queued(link);
+    (void)layers_.sender.send_queued(link);
   }
   (void)context_.fabric->flush(link.endpoint);
 }
@@ -452,7 +452,7 @@ void Links::fail(Link& link, Status why) {
   cap_.withdraw(link.claim);
   context_.backlog.drop(link.backlog);
   slots_.abandon(link, link.failure);
-  upward_.abandon(link, link.failure);
+  layers_.rma.abandon(link, link.failure);
   link.log.reset();  // nothing is sent again
   link.replay.stop();
 }
@@ -461,6 +461,11 @@ void Links::fail_and_close(Link& link, Status why) {
   disconnect(link, false);
   fail(link, std::move(why));
   while (link.machine.state() != State::idle) (void)step(link, Event::closed);
+}
+
+void Links::abandon_transfers() {
+  for (Link* link : all_)
+    if (link->rma.outstanding > 0) fail_and_close(*link, context_.abort_status());
 }
 
 void Links::release_unused(Link& link) {
@@ -552,8 +557,8 @@ void Links::opened(Link& link, bool must_resume) {
   if (must_resume && context_.config.servers_drop && link.waiters == 0 && link.lock_waits == 0 &&
       !unacknowledged(link))
     return drive(link, Event::please_close);
-  if (must_resume) upward_.resume_all(link);
-  else if (link.has_queued()) upward_.resume_queued(link);
+  if (must_resume) layers_.resume.all(link);
+  else if (link.has_queued()) layers_.resume.queued(link);
 }
 
 void Links::on_writable(fabric::EndpointId endpoint) {
@@ -564,8 +569,8 @@ void Links::on_writable(fabric::EndpointId endpoint) {
   if (bye_waits) send_bye(*link, false);
   // It waited for a slot of a shared connection, and has one: its requests go behind the hello.
   if (link->machine.state() == State::opening && link->trust == Link::Trust::early_requests)
-    (void)upward_.send_queued(*link);
-  upward_.go_on(*link);
+    (void)layers_.sender.send_queued(*link);
+  layers_.resume.go_on(*link);
   maybe_drained(*link);
 }
 
@@ -607,19 +612,18 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
 
 // ---- what it takes ----------------------------------------------------------------------------
 
-uint64_t Links::connection_bytes() const {
-  uint64_t bytes = table_bytes(by_endpoint_);
+void Links::account(fabric::ConnectionsMemory* taken) const {
+  taken->connections += by_endpoint_.size();
+  taken->connection_bytes += table_bytes(by_endpoint_);
   for (const Link* link : all_) {
-    if (link->log) bytes += sizeof *link->log + link->log->memory_bytes();
-    if (link->batch) bytes += sizeof *link->batch;
-    if (!link->rma.last_message.empty()) bytes += table_bytes(link->rma.last_message);
+    if (link->log) taken->connection_bytes += sizeof *link->log + link->log->memory_bytes();
+    if (link->batch) taken->connection_bytes += sizeof *link->batch;
+    if (!link->rma.last_message.empty())
+      taken->connection_bytes += table_bytes(link->rma.last_message);
   }
-  return bytes;
-}
-
-uint64_t Links::known_bytes() const {
-  return all_.size() * sizeof(Link) + table_bytes(by_server_) + vector_bytes(all_) +
-         vector_bytes(listed_);
+  taken->known += all_.size();
+  taken->known_bytes += all_.size() * sizeof(Link) + table_bytes(by_server_) + vector_bytes(all_) +
+                        vector_bytes(listed_);
 }
 
 void Links::count(EngineCounters* counters) const {

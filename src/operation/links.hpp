@@ -22,12 +22,12 @@ namespace skerry::operation {
 
 class Progress;
 class Slots;
-class Upward;
+struct Layers;
 
 class Links {
  public:
-  Links(Context& context, Upward& upward, Slots& slots, Progress& progress)
-      : context_(context), upward_(upward), slots_(slots), progress_(progress) {}
+  Links(Context& context, Layers& layers, Slots& slots, Progress& progress)
+      : context_(context), layers_(layers), slots_(slots), progress_(progress) {}
 
   // ---- the table -------------------------------------------------------------------------------
   Link& to(placement::ServerRef server);
@@ -48,7 +48,6 @@ class Links {
 
   // ---- what is outstanding ---------------------------------------------------------------------
   connection::Outstanding outstanding(const Link& link) const;
-  // Anything that is not done, be it queued: a fence waits for it.
   bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
   // The server says that everything up to `applied` is remote done. Errors: internal (not so).
   // What every answer says: how far the server has come. Errors: internal (it makes no sense).
@@ -93,6 +92,9 @@ class Links {
   // Likewise, and its endpoint is closed: whatever is under way on it is neither placed nor read
   // from our buffers any more.
   void fail_and_close(Link& link, Status why);
+  // Likewise, because the job is ending, those with transfers of the fabric's own: they would go on
+  // in memory that is the program's again once the call that waits for them fails.
+  void abandon_transfers();
   // What links without a connection, or idle ones, hold beyond their records goes.
   void release_unused();
 
@@ -103,9 +105,7 @@ class Links {
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail);
 
   // ---- what it takes ---------------------------------------------------------------------------
-  uint64_t connections() const { return by_endpoint_.size(); }
-  uint64_t connection_bytes() const;
-  uint64_t known_bytes() const;
+  void account(fabric::ConnectionsMemory* taken) const;  // adds
   uint64_t policy_bytes() const { return cap_.policy_bytes(); }
   void count(EngineCounters* counters) const;
 
@@ -132,7 +132,7 @@ class Links {
   Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);
 
   Context& context_;
-  Upward& upward_;
+  Layers& layers_;
   Slots& slots_;
   Progress& progress_;
   std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index

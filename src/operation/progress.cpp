@@ -6,14 +6,19 @@
 
 #include "operation/operations.hpp"
 #include "operation/slots.hpp"
-#include "operation/upward.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
 bool Progress::advance_links() {
-  if (role_ != Role::free || !upward_.anyone_waits()) return false;
-  upward_.advance();
+  if (role_ != Role::free || !layers_.links.anyone_waits()) return false;
+  layers_.links.advance();
   return true;
+}
+
+Status Progress::give_up() {
+  layers_.links.abandon_transfers();
+  return context_.abort_status();
 }
 
 void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
@@ -33,7 +38,7 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
     slice_ns = std::clamp<int64_t>(until.deadline_ns - monotonic_ns(), 0, slice_ns);
   if (role_ != Role::free) {
     // What we wait for may be held back itself, and the holder of the role sleeps in the fabric.
-    upward_.flush();
+    layers_.batches.flush();
     // A thread that waits is closer to its data than the helper: it takes over.
     if (role_ == Role::helper) context_.fabric->wake();
     ++sleepers_;
@@ -42,7 +47,7 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
     return;
   }
   ++user_rounds_;
-  const bool alone = only != nullptr && !upward_.anyone_waits();
+  const bool alone = only != nullptr && !layers_.links.anyone_waits();
   take_role(lock, Role::program, slice_ns, alone ? only->endpoint : fabric::no_endpoint);
 }
 
@@ -61,8 +66,8 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
       if (self.sleepers_ > 0) self.changed_.notify_all();
     }
   } const give_back{*this, lock, role};
-  upward_.flush();
-  timeout_ns = std::min(timeout_ns, upward_.patience_ns());
+  layers_.batches.flush();
+  timeout_ns = std::min(timeout_ns, layers_.links.patience_ns());
   lock.unlock();
   context_.fabric->poll(timeout_ns, only);
   lock.lock();
@@ -71,8 +76,8 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
 }
 
 void Progress::look(Lock& lock) {
-  if (upward_.anyone_waits()) upward_.advance();
-  upward_.flush();
+  if (layers_.links.anyone_waits()) layers_.links.advance();
+  layers_.batches.flush();
   if (role_ == Role::free && !context_.is_ending())
     take_role(lock, Role::program, 0, fabric::no_endpoint);
 }
@@ -91,7 +96,7 @@ bool Progress::answers_come() const {
 }
 
 bool Progress::help_is_needed() const {
-  return answers_come() || upward_.is_held_back() || upward_.anyone_waits();
+  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits();
 }
 
 void Progress::call_helper(bool eager) {
@@ -148,20 +153,20 @@ void Progress::keep_watch(Lock& lock) {
     const bool called = helper_call_.wait_for(lock, look_every_ns,
                                               [&] { return helper_ != Helper::watching; });
     if (called || context_.is_ending()) break;
-    const bool waiting = upward_.any_unacknowledged();
+    const bool waiting = layers_.links.any_unacknowledged();
     // A program that issues more opens connections when it needs them, so the helper leaves it
     // alone for a while. One that has stopped may be waiting for what it queued.
     stale = backlog.empty() || sent != context_.requests_sent ? 0 : stale + 1;
     if (!backlog.empty() &&
         (stale >= 2 || monotonic_ns() - backlog.since_ns() > longest_queued_ns)) {
-      upward_.open_queued();
+      layers_.links.open_queued();
       backlog.restart_clock(monotonic_ns());
     }
     if (waiting) look(lock);
     quiet = waiting || sent != context_.requests_sent ? 0 : quiet + 1;
-    if (quiet == quiet_looks) upward_.release_unused();
-    const bool left_to_the_program = upward_.queues() && program_is_at_it(rounds) &&
-                                     !upward_.is_held_back();
+    if (quiet == quiet_looks) layers_.links.release_unused();
+    const bool left_to_the_program = layers_.links.queues() && program_is_at_it(rounds) &&
+                                     !layers_.batches.any_corked();
     if (help_is_needed() && !left_to_the_program && helper_ == Helper::watching)
       helper_ = Helper::awake;
   }
@@ -191,29 +196,29 @@ void Progress::help_once(Lock& lock, uint64_t* seen_rounds, int* idle) {
   constexpr int idle_rounds = 20;
   const bool at_it = program_is_at_it(*seen_rounds);
   // Under a cap a program's own waits open nearly all connections.
-  const bool left_to_the_program = upward_.queues() && !upward_.is_held_back() && at_it;
+  const bool left_to_the_program = layers_.links.queues() && !layers_.batches.any_corked() && at_it;
   if ((!help_is_needed() || left_to_the_program) && ++*idle > idle_rounds) {
     keep_watch(lock);
     *idle = 0;
     *seen_rounds = user_rounds_;
     return;
   }
-  const bool receive = answers_come() || upward_.anyone_waits();
+  const bool receive = answers_come() || layers_.links.anyone_waits();
   *seen_rounds = user_rounds_;
   if (!receive || role_ != Role::free || sleepers_ > 0 || (at_it && !eager_)) {
     eager_ = false;
     helper_call_.wait_for(lock, hold_ns);
-    if (upward_.is_held_back()) {
-      upward_.flush();
+    if (layers_.batches.any_corked()) {
+      layers_.batches.flush();
       // Its connection broke, or it has no credit: what changes that has to be received.
-      if (upward_.is_held_back()) look(lock);
+      if (layers_.batches.any_corked()) look(lock);
       *idle = 0;
     }
     return;
   }
   eager_ = false;
   *idle = 0;
-  if (upward_.anyone_waits()) upward_.advance();
+  if (layers_.links.anyone_waits()) layers_.links.advance();
   take_role(lock, Role::helper, wait_slice_ns, fabric::no_endpoint);
 }
 

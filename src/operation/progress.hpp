@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <source_location>
-#include <string_view>
 
 #include "core/futex.hpp"
 #include "memory/spans.hpp"
@@ -24,35 +23,31 @@ namespace skerry::operation {
 
 class Operations;
 class Slots;
-class Upward;
+struct Layers;
+
+// How long a wait goes on at most, how often it asks, and which node it is about (no_node: none
+// in particular), for those who look at the job.
+struct Until {
+  int64_t deadline_ns = no_deadline;
+  int64_t slice_ns = wait_slice_ns;
+  NodeId node = no_node;
+  memory::LockName lock{};  // that is waited for; none: no lock, or it is noted already
+};
 
 class Progress {
  public:
-  Progress(Context& context, fabric::Sink& sink, Upward& upward, const Slots& slots,
+  Progress(Context& context, fabric::Sink& sink, Layers& layers, const Slots& slots,
            const Operations& operations)
-      : context_(context), sink_(sink), upward_(upward), slots_(slots), operations_(operations) {}
+      : context_(context), sink_(sink), layers_(layers), slots_(slots), operations_(operations) {}
   ~Progress() { stop_helper(); }
 
-  // How long a wait goes on at most, how often it asks, and which node it is about (no_node: none
-  // in particular), for those who look at the job.
-  struct Until {
-    int64_t deadline_ns = no_deadline;
-    int64_t slice_ns = wait_slice_ns;
-    NodeId node = no_node;
-    memory::LockName lock{};  // that is waited for; none: no lock, or it is noted already
-  };
   // Makes progress until done(), the deadline or the end of the job. The mutex is given up in
   // between. `only`: nothing but this link's endpoint can make it done (see Fabric::poll). Returns
   // ok at the deadline, too: the caller looks. Errors: peer_dead (the job is ending). A wait that
   // goes on is noted under the name of the function that `where` is in.
   template <class Done>
-  Status wait_until(Lock& lock, Done&& done, const Link* only, Until until,
+  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr, Until until = {},
                     std::source_location where = std::source_location::current());
-  template <class Done>
-  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr,
-                    std::source_location where = std::source_location::current()) {
-    return wait_until(lock, std::forward<Done>(done), only, Until(), where);
-  }
   // One look without sleeping.
   void look(Lock& lock);
 
@@ -70,6 +65,8 @@ class Progress {
   bool role_is_free() const { return role_ == Role::free; }
   // No other thread is in the fabric: endpoints may be closed.
   bool may_close() const { return role_ == Role::free || dispatching_; }
+  // A call fails as the job is ending: nothing is under way any more in memory that it gave. Why.
+  Status give_up();
   // What somebody waits for may have changed by another way than an upcall.
   void wake_waiters();
   // Do answers come that a program which computes leaves to the helper?
@@ -103,7 +100,7 @@ class Progress {
 
   Context& context_;
   fabric::Sink& sink_;  // receives the upcalls of dispatch
-  Upward& upward_;
+  Layers& layers_;
   const Slots& slots_;
   const Operations& operations_;
   Condition changed_;
@@ -127,7 +124,8 @@ Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until unt
   const memory::WaitSpan span(
       context_.config.spans, [&] { return text_of(where, node); }, until.lock);
   for (int rests = 0; !done(); ++rests) {
-    if (context_.is_ending()) return context_.abort_status();
+    // While another thread is in the fabric, nothing can be closed.
+    if (context_.is_ending() && may_close()) return give_up();
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
     if (advance_links() && done()) break;
     // The first rest ends most waits.

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <unordered_map>
-#include <vector>
 
 #include "operation/context.hpp"
 #include "operation/link.hpp"

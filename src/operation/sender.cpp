@@ -5,7 +5,7 @@
 
 #include "operation/links.hpp"
 #include "operation/progress.hpp"
-#include "operation/upward.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
@@ -47,13 +47,13 @@ Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room
   for (;;) {
     if (room == Room::or_queue && may_queue(link, copied_bytes)) {
       if (!link.has_batch()) return {};
-      (void)upward_.send_batch(link);
+      (void)layers_.batches.send(link);
       continue;
     }
     SKERRY_TRY(links_.wait_open(lock, link));
     if (may_issue()) {
       if (!link.has_batch()) return {};
-      (void)upward_.send_batch(link);  // what was issued before goes before
+      (void)layers_.batches.send(link);  // what was issued before goes before
       continue;
     }
     SKERRY_TRY(progress_.wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
@@ -132,7 +132,7 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
     links_.used(link);
     if (context_.can().rma)
       link.rma.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
-    if (message.more) upward_.cork(link);
+    if (message.more) layers_.batches.cork(link);
   }
   SKERRY_INVARIANT(link.backlog.issued == link.session.issued() &&
                        link.log->last_number() == link.session.issued(),

@@ -20,12 +20,12 @@ namespace skerry::operation {
 
 class Links;
 class Progress;
-class Upward;
+struct Layers;
 
 class Sender {
  public:
-  Sender(Context& context, Upward& upward, Slots& slots, Links& links, Progress& progress)
-      : context_(context), upward_(upward), slots_(slots), links_(links), progress_(progress) {}
+  Sender(Context& context, Layers& layers, Slots& slots, Links& links, Progress& progress)
+      : context_(context), layers_(layers), slots_(slots), links_(links), progress_(progress) {}
 
   // Where the payload lies until the request is acknowledged, should it have to be sent again.
   enum class Payload : uint8_t {
@@ -86,7 +86,7 @@ class Sender {
   void trace(const Link& link, const Message& message);
 
   Context& context_;
-  Upward& upward_;
+  Layers& layers_;
   Slots& slots_;
   Links& links_;
   Progress& progress_;

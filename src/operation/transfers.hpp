@@ -3,9 +3,6 @@
 // is decided in Engine::issue.
 #pragma once
 
-#include <optional>
-#include <vector>
-
 #include "operation/context.hpp"
 #include "operation/link.hpp"
 #include "operation/operations.hpp"

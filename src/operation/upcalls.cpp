@@ -1,6 +1,3 @@
-// What servers answer, and what the fabric tells: the engine's side of fabric::Sink. All upcalls
-// run with the mutex held.
-//
 // Whatever every message must do is done once, at the door (on_message, on_placed): what it
 // acknowledges counts before anything else looks at it, and when all is done the link is looked at,
 // whether that was the last thing that kept it. No branch in between returns past these.

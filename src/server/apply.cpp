@@ -1,5 +1,4 @@
 // How a request of each kind is applied; update.cpp and locks.cpp go on.
-#include <algorithm>
 #include <cstring>
 
 #include "core/pure/container_bytes.hpp"
@@ -13,19 +12,8 @@ namespace {
 // (Engine) for blocks of a KiB and more.
 constexpr size_t most_parts = 2048;
 
-std::string_view rmw_name(wire::Rmw op) {
-  switch (op) {
-    case wire::Rmw::fetch_add_64:
-    case wire::Rmw::fetch_add_32: return "fetch-and-add";
-    case wire::Rmw::swap_64:
-    case wire::Rmw::swap_32: return "swap";
-    case wire::Rmw::compare_swap_64:
-    case wire::Rmw::compare_swap_32:
-    case wire::Rmw::compare_swap_16:
-    case wire::Rmw::compare_swap_8: return "compare-and-swap";
-  }
-  return "unknown";
-}
+// By wire::operation_of.
+constexpr std::string_view rmw_names[] = {"fetch-and-add", "swap", "compare-and-swap"};
 
 // Batched puts come here by the hundred thousand: one pass over the table, and nothing but the
 // bytes is touched. In order: puts of one origin may overlap, and the later one wins. A malformed
@@ -294,7 +282,7 @@ Status Applier::read_modify_write(const Incoming& in, Outcome* outcome) {
   const uint8_t word_bytes = wire::word_bytes_of(op);
   SKERRY_TRY(in.check_range(h.offset, word_bytes));
   if (h.offset % word_bytes != 0)
-    return error(Code::invalid, "offset ", h.offset, " of a ", rmw_name(op),
+    return error(Code::invalid, "offset ", h.offset, " of a ", rmw_names[wire::operation_of(op)],
                  " is not a multiple of ", int{word_bytes});
   const memory::Rmw what{static_cast<memory::RmwOp>(wire::operation_of(op)), word_bytes,
                          in.request.operands.first, in.request.operands.second};

@@ -200,14 +200,14 @@ void Server::forget(SegmentId segment) {
   applier_.forget(segment);
 }
 
-Server::Memory Server::memory() {
-  Memory out;
+fabric::ConnectionsMemory Server::memory() {
+  fabric::ConnectionsMemory out;
   if (stopping_.load(std::memory_order_acquire)) return out;
   call([&] {
     const fabric::Fabric::Memory fabric = fabric_->memory();
     out.connections = clients_.size();
     out.connection_bytes = fabric.endpoint_bytes + clients_.connection_bytes();
-    out.ranks_known = clients_.ranks_known();
+    out.known = clients_.ranks_known();
     out.known_bytes = clients_.known_bytes();
     out.fixed_bytes = fabric.fixed_bytes + sizeof *this + clients_.memory_bytes() +
                       answers_.memory_bytes() + relay_.memory_bytes() + admission_.memory_bytes() +

@@ -68,14 +68,7 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
 
   // What it takes in this process, beyond the operating system's. Asks the server's thread and
   // waits for it: not from there, not after stop.
-  struct Memory {
-    uint64_t connections = 0;       // now
-    uint64_t connection_bytes = 0;  // their endpoints, and answers that wait for room
-    uint64_t ranks_known = 0;       // that ever connected
-    uint64_t known_bytes = 0;       // what is kept of them, with or without a connection
-    uint64_t fixed_bytes = 0;       // whatever the number of either
-  };
-  Memory memory();
+  fabric::ConnectionsMemory memory();
 
  private:
   // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.

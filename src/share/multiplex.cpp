@@ -1,8 +1,6 @@
 // Which channel a call or a message is for, which way it goes, and what a turn does.
 #include "share/multiplex.hpp"
 
-#include <algorithm>
-
 #include "wire/message.hpp"
 
 namespace skerry::share {

@@ -1,7 +1,6 @@
 // One block: put, get, update, fetching update, compare-and-swap.
 #include "window/access.hpp"
 
-#include <utility>
 
 namespace skerry::window {
 namespace {

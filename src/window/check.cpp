@@ -252,7 +252,7 @@ Status Check::done_here(Rank rank) {
   Status first;
   for (auto& [of, target] : targets_) {
     if (rank != no_rank && of != rank) continue;
-    if (Status status = finish(target, of); !status.ok() && first.ok()) first = status;
+    first.also(finish(target, of));
     std::erase_if(target.records, [](const auto& entry) {
       return entry.second.access.kind == Kind::get && entry.second.number <= before_;
     });

@@ -37,14 +37,13 @@ struct Context {
   // Everything issued to `rank` (no_rank: to all) is done here, or there, too, with this answer:
   // what the call returns. In the debug mode it may have found something.
   Status done_here(Rank rank, Status status) const {
-    return check == nullptr ? std::move(status) : both(std::move(status), check->done_here(rank));
+    if (check != nullptr) status.also(check->done_here(rank));
+    return status;
   }
   Status done_there(Rank rank, Status status) const {
-    return check == nullptr ? std::move(status) : both(std::move(status), check->done_there(rank));
+    if (check != nullptr) status.also(check->done_there(rank));
+    return status;
   }
-
- private:
-  static Status both(Status first, Status second) { return first.ok() ? second : first; }
 };
 
 }  // namespace skerry::window

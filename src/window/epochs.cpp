@@ -181,10 +181,9 @@ Status Epochs::end_epoch(Target& target, Hold before) {
     before = Hold::held;
   }
   SKERRY_INVARIANT(target.deferred == nullptr, "an access is deferred only for a lock");
-  Status ended;
-  if (before == Hold::held) ended = locks_.give_back(target);
-  else if (before == Hold::free) ended = completion_.finish(target);
-  return issued.ok() ? ended : issued;
+  if (before == Hold::held) issued.also(locks_.give_back(target));
+  else if (before == Hold::free) issued.also(completion_.finish(target));
+  return issued;
 }
 
 Status Epochs::release(Target& target, StateLock& state) {
@@ -232,28 +231,19 @@ Status Epochs::lock(lock::Holder mode, Rank rank, uint32_t promises) {
   return {};
 }
 
-bool Epochs::lock_quickly(Rank rank) {
-  Target* const target = quick_;
-  if (target == nullptr || target->rank != rank || target->hold != Hold::none ||
-      target->mutex == nullptr || epoch_ > Epoch::fence || job_.asked_lock_ != nullptr ||
-      !job_.is_alive() || !locks_.take_quickly(*target)) [[unlikely]]
-    return false;
-  target->shared = false;
-  target->own_epoch = true;
-  target->hold = Hold::held;
-  epoch_ = Epoch::lock;
-  ++locked_;
+bool Epochs::lock_quickly(lock::Holder mode, Rank rank) {
+  Target* const target = lockable(rank);
+  if (target == nullptr) return false;
+  target->shared = mode != 0;
+  if (!locks_.take_quickly(*target)) return false;
+  note_locked(*target);
   return true;
 }
 
 bool Epochs::unlock_quickly(Rank rank) {
-  Target* const target = quick_;
-  if (target == nullptr || target->rank != rank || target->hold != Hold::held ||
-      !target->own_epoch || target->shared || target->mutex == nullptr || !job_.is_alive() ||
-      !locks_.give_back_quickly(*target)) [[unlikely]]
-    return false;
-  target->hold = Hold::none;
-  if (--locked_ == 0) epoch_ = Epoch::none;
+  Target* const target = unlockable(rank);
+  if (target == nullptr || !locks_.give_back_quickly(*target)) return false;
+  note_unlocked(*target);
   return true;
 }
 
@@ -287,8 +277,7 @@ Status Epochs::unlock_all() {
   for (Target* target : used) before.push_back(std::exchange(target->hold, Hold::busy));
   if (state.owns_lock()) state.unlock();
   Status first = completion_.wait_issued();
-  for (size_t i = 0; i < used.size(); ++i)
-    if (Status status = end_epoch(*used[i], before[i]); !status.ok() && first.ok()) first = status;
+  for (size_t i = 0; i < used.size(); ++i) first.also(end_epoch(*used[i], before[i]));
   for (Target* target : used) settle(*target, Hold::none, state);
   return context_.done_there(no_rank, first);
 }
@@ -313,16 +302,13 @@ Status Epochs::flush_all() {
   Status first;
   std::vector<Target*> used = targets_in_use(state);
   for (Target* target : used)
-    if (target->deferred != nullptr)
-      if (Status status = flush_deferred(*target, state); !status.ok() && first.ok())
-        first = status;
+    if (target->deferred != nullptr) first.also(flush_deferred(*target, state));
   std::erase_if(used, [](const Target* target) {
     return target->hold != Hold::held && target->hold != Hold::free;
   });
   if (state.owns_lock()) state.unlock();
-  if (Status status = completion_.wait_issued(); !status.ok() && first.ok()) first = status;
-  for (const Target* target : used)
-    if (Status status = completion_.finish(*target); !status.ok() && first.ok()) first = status;
+  first.also(completion_.wait_issued());
+  for (const Target* target : used) first.also(completion_.finish(*target));
   return context_.done_there(no_rank, first);
 }
 

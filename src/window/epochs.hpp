@@ -74,8 +74,25 @@ class Epochs final : private job::AskedLock {
 
   // ---- the shortest ways, for one element or block on this node ----
   // Each is done, or nothing has happened: then the long way does it, or says what is wrong.
-  bool lock_quickly(Rank rank);  // for itself alone
+  bool lock_quickly(lock::Holder mode, Rank rank);
   bool unlock_quickly(Rank rank);
+  // For itself alone, if nobody else has the lock or wants it. Inline to their ends: a call in them
+  // would make those who ask save registers.
+  bool lock_free(Rank rank) {
+    Target* const target = lockable(rank);
+    if (target == nullptr || !locks_.take_free(*target)) [[unlikely]]
+      return false;
+    target->shared = false;
+    note_locked(*target);
+    return true;
+  }
+  bool unlock_unasked(Rank rank) {
+    Target* const target = unlockable(rank);
+    if (target == nullptr || target->shared || !locks_.give_back_unasked(*target)) [[unlikely]]
+      return false;
+    note_unlocked(*target);
+    return true;
+  }
   bool flush_quickly(Rank rank) {
     const Target* const target = quick_;
     if (target == nullptr || target->rank != rank || target->hold == Hold::none ||
@@ -84,8 +101,7 @@ class Epochs final : private job::AskedLock {
     completion_.complete_stores();
     return true;
   }
-  // Plain memory that the present epoch may access; null: the long way. `offset`: in it. Who puts
-  // there calls will_store().
+  // Plain memory that the present epoch may access; null: the long way. `offset`: in it.
   const memory::Region* find_quickly(const Place& place, memory::SpanKind kind,
                                      uint64_t* offset) const {
     const Target* const target = quick_;
@@ -98,6 +114,7 @@ class Epochs final : private job::AskedLock {
         [[unlikely]]
       return nullptr;
     job_.local_counters().add(place.bytes);
+    if (kind == memory::SpanKind::put) completion_.will_store();
     return &region;
   }
 
@@ -111,6 +128,30 @@ class Epochs final : private job::AskedLock {
   // State is guarded where threads may call at the same time; never while a call waits.
   using StateLock = std::unique_lock<std::mutex>;  // owns nothing below thread level multiple
   StateLock guard() const { return multiple_ ? StateLock(mutex_) : StateLock(); }
+  // Of this node, known, and free to be locked, or locked by itself; null: the long way.
+  Target* lockable(Rank rank) const {
+    Target* const target = quick_;
+    const bool may = target != nullptr && target->rank == rank && target->hold == Hold::none &&
+                     target->mutex != nullptr && epoch_ <= Epoch::fence &&
+                     job_.asked_lock_ == nullptr && job_.is_alive();
+    return may ? target : nullptr;
+  }
+  Target* unlockable(Rank rank) const {
+    Target* const target = quick_;
+    const bool may = target != nullptr && target->rank == rank && target->hold == Hold::held &&
+                     target->own_epoch && target->mutex != nullptr && job_.is_alive();
+    return may ? target : nullptr;
+  }
+  void note_locked(Target& target) {
+    target.own_epoch = true;
+    target.hold = Hold::held;
+    epoch_ = Epoch::lock;
+    ++locked_;
+  }
+  void note_unlocked(Target& target) {
+    target.hold = Hold::none;
+    if (--locked_ == 0) epoch_ = Epoch::none;
+  }
   Status check_group(std::span<const Rank> ranks) const;  // members, and none of them twice
   Status check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const;
   Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all

@@ -31,15 +31,39 @@ Status Locks::take(Target& target) {
   return {};
 }
 
-Status Locks::queue_up(Target& target) {
-  lock::Holder holder = holder_of(target);
+lock::Holder Locks::asking_holder(const Target& target) const {
+  const lock::Holder holder = holder_of(target);
   // Ranks that hold some locks and wait for others would wait for each other in a circle.
-  if (target.shared && job_.window_locks_.load(std::memory_order_relaxed) != 0)
-    holder |= lock::joins_bit;
-  const bool here = target.mutex != nullptr &&
-                    (target.shared
-                         ? queue_->share_here(*target.mutex, holder)
-                         : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted);
+  const bool joins = target.shared && job_.window_locks_.load(std::memory_order_relaxed) != 0;
+  return joins ? holder | lock::joins_bit : holder;
+}
+
+bool Locks::take_here(const Target& target, lock::Holder holder) {
+  return target.shared ? queue_->share_here(*target.mutex, holder)
+                       : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted;
+}
+
+bool Locks::take_quickly(Target& target) {
+  if (!take_here(target, asking_holder(target))) return false;
+  count_held(1);
+  return true;
+}
+
+bool Locks::give_back_quickly(Target& target) {
+  if (target.shared) {
+    completion_.complete_stores();
+    if (!queue_->unshare_here(*target.mutex)) return false;
+  } else {
+    if (lock::try_unlock(*target.mutex, own_holder()) != lock::UnlockAnswer::released) return false;
+    completion_.complete_stores_after_rmw();
+  }
+  count_held(-1);
+  return true;
+}
+
+Status Locks::queue_up(Target& target) {
+  const lock::Holder holder = asking_holder(target);
+  const bool here = target.mutex != nullptr && take_here(target, holder);
   return here ? Status() : queue_->lock_as(target.rank, index_, holder);
 }
 
@@ -72,10 +96,10 @@ Status Locks::give_back_queued(Target& target) {
     return queue_->unlock_as(target.rank, index_, holder);
   }
   // The gets' data must be here, and the rest is applied in order before the unlock.
-  const Status waited = completion_.wait_issued();
-  const Status unlocked = queue_->unlock_as(target.rank, index_, holder);
-  const Status fenced = job_.engine().fence_node(target.node);
-  return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+  Status status = completion_.wait_issued();
+  status.also(queue_->unlock_as(target.rank, index_, holder));
+  status.also(job_.engine().fence_node(target.node));
+  return status;
 }
 
 }  // namespace skerry::window

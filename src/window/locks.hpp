@@ -37,15 +37,18 @@ class Locks {
   Status take(Target& target);
   // Behind everything that was issued under it. Blocks until that is done there.
   Status give_back(Target& target);
-  // A lock of this node, for itself alone, if it is free; below thread level multiple. False:
-  // nothing has happened.
-  bool take_quickly(Target& target) {
-    if (lock::try_lock(*target.mutex, own_holder()) != lock::LockAnswer::granted) return false;
+  // A lock of this node that needs no wait; below thread level multiple. False: nothing has
+  // happened.
+  bool take_quickly(Target& target);
+  bool give_back_quickly(Target& target);
+  // The same for itself alone, if nobody else has it or wants it: without any call.
+  bool take_free(Target& target) {
+    if (!lock::lock_free(*target.mutex, own_holder())) return false;
     count_held(1);
     return true;
   }
-  bool give_back_quickly(Target& target) {
-    if (lock::try_unlock(*target.mutex, own_holder()) != lock::UnlockAnswer::released) return false;
+  bool give_back_unasked(Target& target) {
+    if (!lock::unlock_unasked(*target.mutex, own_holder())) return false;
     completion_.complete_stores_after_rmw();
     count_held(-1);
     return true;
@@ -64,6 +67,8 @@ class Locks {
     if (multiple_) held.fetch_add(change, std::memory_order_relaxed);
     else held.store(held.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
+  lock::Holder asking_holder(const Target& target) const;
+  bool take_here(const Target& target, lock::Holder holder);
   Status queue_up(Target& target);
   Status give_back_queued(Target& target);
   Status give_back_machine(Target& target);

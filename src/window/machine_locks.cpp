@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <vector>
 
 #include "core/owner_lock.hpp"
 #include "core/thread.hpp"

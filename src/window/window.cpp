@@ -120,20 +120,6 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   return {};
 }
 
-Status Window::allocate(job::Group& group, uint64_t bytes, uint64_t unit,
-                        std::unique_ptr<Window>* window) {
-  return make(group, Flavor::allocated, nullptr, bytes, unit, window);
-}
-
-Status Window::create(job::Group& group, void* base, uint64_t bytes, uint64_t unit,
-                      std::unique_ptr<Window>* window) {
-  return make(group, Flavor::created, base, bytes, unit, window);
-}
-
-Status Window::create_dynamic(job::Group& group, std::unique_ptr<Window>* window) {
-  return make(group, Flavor::dynamic, nullptr, 0, 1, window);
-}
-
 std::unique_ptr<Window> Window::stand_in(job::Job& job) {
   return std::unique_ptr<Window>(new Window(job, nullptr, Flavor::allocated, nullptr, 0));
 }

@@ -38,12 +38,9 @@ class Window {
  public:
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
-  // All collective over the group; all members get the same answer.
-  static Status allocate(job::Group& group, uint64_t bytes, uint64_t unit,
-                         std::unique_ptr<Window>* window);
-  static Status create(job::Group& group, void* base, uint64_t bytes, uint64_t unit,
-                       std::unique_ptr<Window>* window);
-  static Status create_dynamic(job::Group& group, std::unique_ptr<Window>* window);
+  // Both collective over the group; all members get the same answer. `base`: of a created one.
+  static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
+                     std::unique_ptr<Window>* window);
   Status free();
   // What stands for every freed window of the job.
   static std::unique_ptr<Window> stand_in(job::Job& job);
@@ -68,13 +65,9 @@ class Window {
   const Memory& memory() const { return memory_; }
   Epochs& epochs() { return epochs_; }
   Accesses& accesses() { return accesses_; }
-  // Who puts to memory that find_quickly found says so before.
-  void will_store() { completion_.will_store(); }
 
  private:
   Window(job::Job& job, job::Group* group, Flavor flavor, void* base, uint64_t bytes);
-  static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
-                     std::unique_ptr<Window>* window);
   struct Told;
   static Status compare(job::Group& group, const Told& mine, const Status& status,
                         std::vector<Told>* told);

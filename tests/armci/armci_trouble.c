@@ -1,6 +1,7 @@
 /* armci_trouble: one mistake or failure a run, by name; run.py knows how each must end.
  *   mpirun -n N armci_trouble CASE */
 #include <armci.h>
+#include <dirent.h>
 #include <message.h>
 #include <pthread.h>
 #include <signal.h>
@@ -439,10 +440,19 @@ static int before_start(void) {
   return end();
 }
 
+static int open_files(void) {
+  int count = 0;
+  DIR* files = opendir("/proc/self/fd");
+  while (files != NULL && readdir(files) != NULL) ++count;
+  if (files != NULL) closedir(files);
+  return count;
+}
+
 static int again(void) { /* ended and started anew */
   MPI_Init(NULL, NULL);
   armci_hdl_t left; /* never waited for where it was made */
   ARMCI_INIT_HANDLE(&left);
+  int files = 0;
   for (int round = 0; round < 3; ++round) {
     start();
     void* p[64];
@@ -454,6 +464,8 @@ static int again(void) { /* ended and started anew */
     ARMCI_Barrier();
     CHECK(*(int*)p[me] == (me + n - 1) % n + round, "round %d", round);
     ARMCI_Finalize();
+    if (round == 1) files = open_files();
+    CHECK(round < 2 || open_files() == files, "%d open files, %d before", open_files(), files);
   }
   MPI_Finalize();
   if (failures == 0 && me == 0) printf("armci_trouble: survived\n");

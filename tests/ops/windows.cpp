@@ -342,6 +342,13 @@ void check_given_memory(Context& c) {
   EXPECT_IS(memory[2], 0);
 }
 
+// Still open when the job ends, which gives the memory back to the program.
+void leave_open(Context& c) {
+  static std::vector<int64_t> memory(4096, 7);
+  skerry_window* w = nullptr;
+  OK(skerry_window_create(c.world(), memory.data(), memory.size() * 8, 8, &w));
+}
+
 // Memory that comes and goes; its address is the displacement.
 void check_dynamic(Context& c) {
   skerry_window* w = nullptr;
@@ -956,6 +963,7 @@ void run_windows(Context& c) {
   check_units(c);
   check_dynamic(c);
   check_given_memory(c);
+  leave_open(c);
   check_no_bytes(c);
   check_refused_in_start(c);
   check_lock_order(c);

@@ -346,7 +346,7 @@ uint64_t socket_object_bytes() {
   return bytes;
 }
 
-uint64_t bytes_of(const server::Server::Memory& memory) {
+uint64_t bytes_of(const fabric::ConnectionsMemory& memory) {
   return memory.connection_bytes + memory.known_bytes + memory.fixed_bytes;
 }
 
@@ -460,10 +460,10 @@ int main(int argc, char** argv) {
   std::vector<std::byte> address;
   check(server.start(&address).ok(), "the server does not start");
   server.open({control, 0, [](Rank r) { return r == 0 ? 0 : -1; }, &map, {}});
-  const server::Server::Memory account_before = server.memory();
+  const fabric::ConnectionsMemory account_before = server.memory();
   const uint64_t resident_before = resident_bytes();
   children.connect(address);
-  const server::Server::Memory account = server.memory();
+  const fabric::ConnectionsMemory account = server.memory();
   const uint64_t resident = resident_bytes() - resident_before;
   uint64_t word = 0;
   std::memcpy(&word, directory.slice, sizeof word);

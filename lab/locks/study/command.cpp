@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "locks/machine.hpp"
 #include "locks/study/study.hpp"
 #include "sim/commands.hpp"
 #include "sim/report.hpp"

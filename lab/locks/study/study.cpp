@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/pure/assert.hpp"
+#include "locks/manager.hpp"
 #include "sim/event_queue.hpp"
 #include "sim/random.hpp"
 

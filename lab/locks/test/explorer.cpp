@@ -9,6 +9,8 @@
 #include <unordered_map>
 
 #include "core/pure/status.hpp"
+#include "locks/machine.hpp"
+#include "locks/manager.hpp"
 
 namespace skerry::lock::machine {
 namespace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fabric/test/side.hpp"
+#include "locks/manager.hpp"
 #include "locks/protocols.hpp"
 
 namespace skerry::fabric::test {

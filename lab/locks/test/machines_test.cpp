@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "explorer.hpp"
-#include "lock/migration.hpp"
+#include "lock/migrating.hpp"
 #include "locks/lab_rule.hpp"
+#include "locks/machine.hpp"
 
 namespace skerry::lock::machine {
 namespace {

@@ -72,7 +72,6 @@ void Condition::wait_for(Lock& lock, int64_t timeout_ns) {
 Thread::Thread(const char* name, std::function<void()> body)
     : fiber_(Scheduler::current().spawn(name, std::move(body))) {}
 Thread::~Thread() { SKERRY_ASSERT(fiber_ == nullptr, "a thread goes that was not joined"); }
-Thread::Thread(Thread&& other) noexcept : fiber_(std::exchange(other.fiber_, nullptr)) {}
 Thread& Thread::operator=(Thread&& other) noexcept {
   fiber_ = std::exchange(other.fiber_, nullptr);
   return *this;

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/config.hpp"
-#include "core/pure/rule.hpp"
+#include "sim/rules.hpp"
 #include "placement/routes.hpp"
 #include "sim/fabric/network.hpp"
 

@@ -1,7 +1,5 @@
 #include "connection/core/cap.hpp"
 
-#include <utility>
-
 namespace skerry::connection {
 
 Status Cap::set_limit(uint32_t limit, std::string_view policy, uint32_t partners) {

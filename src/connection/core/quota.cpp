@@ -4,17 +4,6 @@
 
 namespace skerry::connection {
 
-std::string_view to_string(Quota::Action::Kind kind) {
-  switch (kind) {
-    case Quota::Action::Kind::none: return "none";
-    case Quota::Action::Kind::admit: return "admit";
-    case Quota::Action::Kind::ask: return "ask";
-    case Quota::Action::Kind::dismiss: return "dismiss";
-    case Quota::Action::Kind::close: return "close";
-  }
-  return "unknown";
-}
-
 Quota::Quota(Limits limits) : limits_(limits) {
   if (is_limited())
     records_.reserve(1 + size_t{limits_.connections} + std::min(limits_.held, 1024u));

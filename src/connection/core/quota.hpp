@@ -208,6 +208,4 @@ class Quota {
   uint64_t turns_ = 0;  // given out
 };
 
-std::string_view to_string(Quota::Action::Kind kind);
-
 }  // namespace skerry::connection

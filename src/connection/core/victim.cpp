@@ -9,25 +9,18 @@
 namespace skerry::connection {
 namespace {
 
-// The least recently used one.
-class Lru final : public VictimPolicy {
- public:
-  explicit Lru(uint32_t capacity) : VictimPolicy(capacity) {}
+// What an open connection is worth at a logical time.
+using Rule = VictimPolicy::Worth (*)(const VictimPolicy::Entry&, uint64_t now);
 
- private:
-  Worth worth(const Entry& entry) const override { return {entry.last_used, 0}; }
-};
+// The least recently used one goes.
+VictimPolicy::Worth lru(const VictimPolicy::Entry& entry, uint64_t) { return {entry.last_used, 0}; }
 
 // The paper's LRU-M: one LRU queue per number of teardowns, the victim is the tail of the lowest
 // queue that is not empty. The queues are kept as an order, by teardowns and then by last use:
 // using a connection stays one store, and choosing looks at every open one.
-class LruM final : public VictimPolicy {
- public:
-  explicit LruM(uint32_t capacity) : VictimPolicy(capacity) {}
-
- private:
-  Worth worth(const Entry& entry) const override { return {entry.teardowns, entry.last_used}; }
-};
+VictimPolicy::Worth lru_m(const VictimPolicy::Entry& entry, uint64_t) {
+  return {entry.teardowns, entry.last_used};
+}
 
 // Evicts the connection whose next use is expected to be farthest away, judged by the interval
 // between its last two uses. One idle for less than that interval is expected back when the
@@ -35,22 +28,25 @@ class LruM final : public VictimPolicy {
 // long again. This recognises partners that come round in a circle wider than the cap (neighbours,
 // blocks in order), where least recently used always evicts the wrong one, and a counter that is
 // asked regularly.
-class Reuse final : public VictimPolicy {
+VictimPolicy::Worth reuse(const VictimPolicy::Entry& entry, uint64_t now) {
+  constexpr uint64_t unknown = uint64_t{1} << 40;  // used once: farther away than anything known,
+                                                   // the one used longest ago first
+  const uint64_t age = now - entry.last_used;
+  if (entry.used_before == 0) return {~(unknown + age), entry.last_used};
+  const uint64_t interval = entry.last_used - entry.used_before;
+  return {~(age < interval ? interval - age : age), entry.last_used};
+}
+
+constexpr Rule rules[] = {lru, lru_m, reuse};
+
+class ByRule final : public VictimPolicy {
  public:
-  explicit Reuse(uint32_t capacity) : VictimPolicy(capacity) {}
+  ByRule(uint32_t capacity, Rule rule) : VictimPolicy(capacity), rule_(rule) {}
 
  private:
-  Worth worth(const Entry& entry) const override { return expected(entry, now()); }
+  Worth worth(const Entry& entry) const override { return rule_(entry, now()); }
 
- public:
-  static Worth expected(const Entry& entry, uint64_t now) {
-    constexpr uint64_t unknown = uint64_t{1} << 40;  // used once: farther away than anything known,
-                                                     // the one used longest ago first
-    const uint64_t age = now - entry.last_used;
-    if (entry.used_before == 0) return {~(unknown + age), entry.last_used};
-    const uint64_t interval = entry.last_used - entry.used_before;
-    return {~(age < interval ? interval - age : age), entry.last_used};
-  }
+  const Rule rule_;
 };
 
 // No policy is best for every program, and a program changes. This one runs the others beside it on
@@ -59,9 +55,7 @@ class Reuse final : public VictimPolicy {
 class Adaptive final : public VictimPolicy {
  public:
   explicit Adaptive(uint32_t capacity) : VictimPolicy(capacity) {
-    shadow_[0] = std::make_unique<Lru>(capacity);
-    shadow_[1] = std::make_unique<LruM>(capacity);
-    shadow_[2] = std::make_unique<Reuse>(capacity);
+    for (int i = 0; i < shadows; ++i) shadow_[i] = std::make_unique<ByRule>(capacity, rules[i]);
   }
   uint64_t bytes() const override {
     uint64_t sum = VictimPolicy::bytes() + sizeof(Adaptive) - sizeof(VictimPolicy);
@@ -70,16 +64,10 @@ class Adaptive final : public VictimPolicy {
   }
 
  private:
-  static constexpr int shadows = 3;
+  static constexpr int shadows = std::size(rules);
   static constexpr uint64_t fade = 512;  // uses after which an old miss counts about a third
 
-  Worth worth(const Entry& entry) const override {
-    switch (best_) {
-      case 0: return {entry.last_used, 0};
-      case 1: return {entry.teardowns, entry.last_used};
-      default: return Reuse::expected(entry, now());
-    }
-  }
+  Worth worth(const Entry& entry) const override { return rules[best_](entry, now()); }
   void at_cap() override {
     cap_ = size();
     best_ = 0;
@@ -123,10 +111,9 @@ Status VictimPolicy::check_name(std::string_view name) {
 }
 
 std::unique_ptr<VictimPolicy> VictimPolicy::make(std::string_view name, uint32_t capacity) {
-  if (name == "lru") return std::make_unique<Lru>(capacity);
-  if (name == "lru_m") return std::make_unique<LruM>(capacity);
-  if (name == "reuse") return std::make_unique<Reuse>(capacity);
   if (name == "adaptive") return std::make_unique<Adaptive>(capacity);
+  for (size_t i = 0; i < std::size(rules); ++i)  // named in the same order
+    if (name == all_names[i]) return std::make_unique<ByRule>(capacity, rules[i]);
   return nullptr;
 }
 
@@ -232,13 +219,6 @@ void VictimPolicy::remember(const Entry& entry) {
       place = &past;
   }
   *place = {entry.server, entry.teardowns, entry.last_used};
-}
-
-uint32_t VictimPolicy::teardowns(Partner server) const {
-  if (const uint32_t index = find(server); index != none) return entries_[index].teardowns;
-  for (const Past& past : set_of(server))
-    if (past.server == server) return past.teardowns;
-  return 0;
 }
 
 void VictimPolicy::age() {

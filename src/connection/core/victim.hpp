@@ -34,6 +34,12 @@ class VictimPolicy {
     uint64_t used_before;  // of the use before that one, also across evictions; 0: none known
   };
 
+  struct Worth {
+    uint64_t major = 0;
+    uint64_t minor = 0;
+    friend constexpr auto operator<=>(const Worth&, const Worth&) = default;
+  };
+
   // Policy by name; null: there is none of that name (names() lists them). `capacity`: most
   // connections that are open at a time, 1..; it is the caller's duty not to open more.
   static std::unique_ptr<VictimPolicy> make(std::string_view name, uint32_t capacity);
@@ -77,18 +83,12 @@ class VictimPolicy {
   uint32_t size() const { return size_; }
   uint32_t capacity() const { return capacity_; }
   bool is_open(Partner server) const { return find(server) != none; }
-  uint32_t teardowns(Partner server) const;  // as far as remembered
   uint64_t now() const { return now_; }
   // Bytes of this object and its tables: proportional to the capacity, whatever the number of
   // servers.
   virtual uint64_t bytes() const;
 
  protected:
-  struct Worth {
-    uint64_t major = 0;
-    uint64_t minor = 0;
-    friend constexpr auto operator<=>(const Worth&, const Worth&) = default;
-  };
   explicit VictimPolicy(uint32_t capacity);
   // Distinct for distinct entries (last_used is), so that the choice does not depend on the order
   // of the table.
@@ -100,6 +100,7 @@ class VictimPolicy {
   virtual void at_cap() {}
 
  private:
+  friend struct VictimTest;
   // One server that was open and is not. Sets of `ways` by the server's low bits: while there are
   // at most as many servers as places nobody is forgotten; beyond that the one with the fewest
   // teardowns goes, the longest gone among equals.
@@ -122,9 +123,6 @@ class VictimPolicy {
   void insert(uint32_t index);
   void erase(Partner server);
   std::span<Past> set_of(Partner server) {
-    return {past_.data() + (server & set_mask_) * ways, ways};
-  }
-  std::span<const Past> set_of(Partner server) const {
     return {past_.data() + (server & set_mask_) * ways, ways};
   }
   void remember(const Entry& entry);

@@ -100,40 +100,30 @@ enum class Operation : uint8_t {
 constexpr int64_t operations = 12;
 constexpr bool is_operation(int64_t value) { return value >= 0 && value < operations; }
 
-constexpr std::string_view to_string(Operation operation) {
-  switch (operation) {
-    case Operation::sum: return "sum";
-    case Operation::product: return "product";
-    case Operation::min: return "minimum";
-    case Operation::max: return "maximum";
-    case Operation::logical_and: return "logical and";
-    case Operation::logical_or: return "logical or";
-    case Operation::logical_xor: return "logical xor";
-    case Operation::bit_and: return "bitwise and";
-    case Operation::bit_or: return "bitwise or";
-    case Operation::bit_xor: return "bitwise xor";
-    case Operation::replace: return "replace";
-    case Operation::no_op: return "no-op";
-  }
-  return "unknown operation";
+// What an operation is called, and which elements have it.
+enum class Needs : uint8_t { nothing, order, integers };
+struct OperationFacts {
+  std::string_view name;
+  Needs needs;
+};
+constexpr OperationFacts operation_facts[] = {
+    {"sum", Needs::nothing},          {"product", Needs::nothing},
+    {"minimum", Needs::order},        {"maximum", Needs::order},
+    {"logical and", Needs::integers}, {"logical or", Needs::integers},
+    {"logical xor", Needs::integers}, {"bitwise and", Needs::integers},
+    {"bitwise or", Needs::integers},  {"bitwise xor", Needs::integers},
+    {"replace", Needs::nothing},      {"no-op", Needs::nothing}};
+static_assert(std::size(operation_facts) == operations);
+constexpr OperationFacts facts_of(Operation operation) {
+  const auto index = static_cast<size_t>(operation);
+  return is_operation(static_cast<int64_t>(index)) ? operation_facts[index]
+                                                   : OperationFacts{"unknown operation", {}};
 }
-
+constexpr std::string_view to_string(Operation operation) { return facts_of(operation).name; }
 constexpr bool has_operation(ElementType type, Operation operation) {
-  switch (operation) {
-    case Operation::sum:
-    case Operation::product:
-    case Operation::replace:
-    case Operation::no_op: return true;
-    case Operation::min:
-    case Operation::max: return !is_complex(type);
-    case Operation::logical_and:
-    case Operation::logical_or:
-    case Operation::logical_xor:
-    case Operation::bit_and:
-    case Operation::bit_or:
-    case Operation::bit_xor: return is_integer(type);
-  }
-  return false;
+  if (!is_operation(static_cast<int64_t>(operation))) return false;
+  const Needs needs = facts_of(operation).needs;
+  return needs == Needs::nothing || (needs == Needs::order ? !is_complex(type) : is_integer(type));
 }
 // Errors: invalid (the type does not have it).
 Status check_operation(ElementType type, Operation operation);

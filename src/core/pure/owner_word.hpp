@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string_view>
 
 namespace skerry {
 
@@ -18,16 +17,6 @@ enum class LockResult : uint8_t {
                // free again
   aborted,     // the job is ending
 };
-
-constexpr std::string_view to_string(LockResult result) {
-  switch (result) {
-    case LockResult::locked: return "locked";
-    case LockResult::busy: return "busy";
-    case LockResult::owner_dead: return "owner dead";
-    case LockResult::aborted: return "aborted";
-  }
-  return "unknown";
-}
 
 struct OwnerWord {
   static constexpr uint32_t waiters_bit = 1U << 31;

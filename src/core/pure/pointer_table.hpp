@@ -6,10 +6,8 @@
 // iterators.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "core/pure/assert.hpp"

@@ -50,6 +50,11 @@ class [[nodiscard]] Status {
   explicit operator bool() const { return ok(); }
   Code code() const { return failure_ ? failure_->code : Code::ok; }
   const std::string& message() const;
+  // Of several steps that are all taken: the first failure stays.
+  Status& also(Status next) {
+    if (ok()) *this = std::move(next);
+    return *this;
+  }
 
  private:
   struct Failure {
@@ -63,8 +68,6 @@ class [[nodiscard]] Status {
 // bytes).
 namespace detail {
 inline void append(std::string& out, std::string_view part) { out += part; }
-inline void append(std::string& out, const char* part) { out += part; }
-inline void append(std::string& out, const std::string& part) { out += part; }
 inline void append(std::string& out, char part) { out += part; }
 template <class Number>
   requires std::is_arithmetic_v<Number>

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -21,20 +20,20 @@ class Faulty final : public Forward {
 
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
                   uint64_t cookie) override {
-    if (doomed_.count(endpoint) != 0) return SendResult::accepted;
+    if (is_doomed(endpoint)) return SendResult::accepted;
     return sent(endpoint, inner_->send(endpoint, header, payload, more, cookie));
   }
   SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
                            uint64_t cookie) override {
-    if (doomed_.count(endpoint) != 0) return SendResult::accepted;
+    if (is_doomed(endpoint)) return SendResult::accepted;
     return sent(endpoint, inner_->send_gathered(endpoint, header, parts, cookie));
   }
   SendResult flush(EndpointId endpoint) override {
-    return doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->flush(endpoint);
+    return is_doomed(endpoint) ? SendResult::accepted : inner_->flush(endpoint);
   }
   SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
-    const SendResult result = doomed_.count(endpoint) != 0 ? SendResult::accepted
-                                                           : inner_->start_rma(endpoint, call);
+    const SendResult result = is_doomed(endpoint) ? SendResult::accepted
+                                                  : inner_->start_rma(endpoint, call);
     if (result == SendResult::accepted) {
       State& state = state_[endpoint];
       (call.is_atomic() ? state.atomics : state.rma).insert(call.cookie);
@@ -44,21 +43,8 @@ class Faulty final : public Forward {
   int dispatch(Sink& sink) override {
     outer_ = &sink;
     int upcalls = perform_drops(sink);
-    for (auto& [endpoint, state] : state_) {
-      if (state.delay_left != 0 && --state.delay_left == 0) inner_->unpark(endpoint);
-    }
-    upcalls += Forward::dispatch(sink) + perform_drops(sink);
-    // Dispatches are what we count: the next one must come. (Only now: a wake before the dispatch
-    // is used up by it.)
-    const bool holding = std::any_of(state_.begin(), state_.end(),
-                                     [](const auto& one) { return one.second.delay_left != 0; });
-    if (holding) inner_->wake();
-    return upcalls;
-  }
-  void unpark(EndpointId endpoint) override {
-    const auto found = state_.find(endpoint);
-    if (found == state_.end() || found->second.delay_left == 0)
-      inner_->unpark(endpoint);  // otherwise our own unpark comes
+    upcalls += Forward::dispatch(sink);
+    return upcalls + perform_drops(sink);
   }
   void close(EndpointId endpoint) override {
     state_.erase(endpoint);
@@ -69,8 +55,6 @@ class Faulty final : public Forward {
  private:
   struct State {
     uint32_t sent = 0, received = 0;
-    uint32_t delay_left = 0;                    // dispatches until we unpark; 0: we do not hold it
-    bool delayed = false;                       // the message at the head was held back already
     std::unordered_multiset<uint64_t> rma;      // cookies of outstanding RMA: a drop must tell them
     std::unordered_multiset<uint64_t> atomics;  // the same of atomics
   };
@@ -82,10 +66,8 @@ class Faulty final : public Forward {
     return per_million != 0 && (random_ >> 32) % 1'000'000 < per_million;
   }
   bool breaks(uint32_t count, uint32_t after) {
-    if (!log_->enabled.load(std::memory_order_relaxed) ||
-        log_->drops.load(std::memory_order_relaxed) + doomed_.size() >= plan_.drops_at_most)
-      return false;
-    return count == after || chance(plan_.drop_per_million);
+    return log_->enabled.load(std::memory_order_relaxed) &&
+           (count == after || chance(plan_.drop_per_million));
   }
   SendResult sent(EndpointId endpoint, SendResult result) {
     if (result == SendResult::accepted && breaks(++state_[endpoint].sent, plan_.drop_after_sent))
@@ -115,20 +97,11 @@ class Faulty final : public Forward {
     for (uint64_t cookie : state.rma) sink.on_rma_done(endpoint, cookie, false);
     for (uint64_t cookie : state.atomics) sink.on_atomic_done(endpoint, cookie, false, 0);
   }
-  // Before delivery: true to hold the message back.
-  bool holds(EndpointId endpoint) {
-    if (doomed_.count(endpoint) != 0)
-      return true;  // lost: the drop comes at the end of this dispatch
-    State& state = state_[endpoint];
-    if (state.delayed || !log_->enabled.load(std::memory_order_relaxed) ||
-        !chance(plan_.delay_per_million)) {
-      state.delayed = false;
-      return false;
-    }
-    state.delayed = true;
-    state.delay_left = plan_.delay_dispatches;
-    log_->delays.fetch_add(1, std::memory_order_relaxed);
-    return true;
+  bool is_doomed(EndpointId endpoint) const { return doomed_.count(endpoint) != 0; }
+  // Before delivery. True: it is lost, and the drop comes at the end of this dispatch.
+  bool loses(EndpointId endpoint) {
+    state_.try_emplace(endpoint);
+    return is_doomed(endpoint);
   }
   Verdict delivered(EndpointId endpoint, Verdict verdict) {
     const auto found = state_.find(endpoint);  // the sink may have closed it
@@ -139,11 +112,11 @@ class Faulty final : public Forward {
   }
 
   Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
-    if (holds(endpoint)) return Verdict::park;
+    if (loses(endpoint)) return Verdict::park;
     return delivered(endpoint, outer_->on_message(endpoint, header, payload));
   }
   Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    if (holds(endpoint)) return Verdict::park;
+    if (loses(endpoint)) return Verdict::park;
     return delivered(endpoint, outer_->on_placed(endpoint, header, payload_bytes));
   }
   void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {

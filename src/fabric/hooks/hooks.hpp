@@ -15,14 +15,9 @@ struct FaultPlan {
                                  // last ones may be lost
   uint32_t drop_after_received = 0;  // ... received on it
   uint32_t drop_per_million = 0;     // chance per message sent or received
-  uint32_t delay_per_million = 0;    // chance that a message (and those behind it) is held back for
-                                     // some dispatches
-  uint32_t delay_dispatches = 3;
-  uint64_t drops_at_most = UINT64_MAX;
 };
 struct FaultLog {
   std::atomic<uint64_t> drops{0};
-  std::atomic<uint64_t> delays{0};
   // false: behave from now on, so that a test can see everything converge
   std::atomic<bool> enabled{true};
 };

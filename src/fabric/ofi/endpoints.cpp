@@ -2,8 +2,6 @@
 
 #include <sys/random.h>
 
-#include <algorithm>
-
 #include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::ofi {

@@ -22,7 +22,6 @@ struct Loaded {
     find(handle, "fi_dupinfo", "FABRIC_1.3", &library.dupinfo);
     find(handle, "fi_fabric", "FABRIC_1.1", &library.fabric);
     find(handle, "fi_strerror", "FABRIC_1.0", &library.strerror);
-    find(handle, "fi_version", "FABRIC_1.0", &library.version);
   }
   template <class Function>
   void find(void* handle, const char* name, const char* version, Function* function) {

@@ -25,7 +25,6 @@ struct Library {
   decltype(&::fi_dupinfo) dupinfo = nullptr;
   decltype(&::fi_fabric) fabric = nullptr;
   decltype(&::fi_strerror) strerror = nullptr;
-  decltype(&::fi_version) version = nullptr;
 };
 
 // Loads it once per call's result; never unloaded (providers start threads and keep statics).

@@ -1,7 +1,5 @@
 #include "fabric/ofi/ofi_fabric.hpp"
 
-#include <algorithm>
-
 #include "core/pure/assert.hpp"
 #include "fabric/ofi/ofi.hpp"
 

@@ -5,6 +5,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 
@@ -35,15 +36,11 @@ static_assert(sizeof(BlobHead) == 28 && sizeof(BlobAddress) == 20);
 static_assert(sizeof(BlobHead) + max_addresses * sizeof(BlobAddress) <= 256,
               "listen promises at most 256 bytes");
 
-uint8_t prefix_bits_of(const sockaddr* mask, int family) {
+uint8_t prefix_bits_of(const sockaddr* mask) {
   if (mask == nullptr) return 0;
-  const uint8_t* bytes = family == AF_INET
-                             ? reinterpret_cast<const uint8_t*>(
-                                   &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
-                             : reinterpret_cast<const uint8_t*>(
-                                   &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
+  uint16_t port = 0;
   int bits = 0;
-  for (int i = 0; i < (family == AF_INET ? 4 : 16); ++i) bits += __builtin_popcount(bytes[i]);
+  for (const uint8_t byte : interface_address(mask, &port).address) bits += std::popcount(byte);
   return static_cast<uint8_t>(bits);
 }
 
@@ -86,7 +83,7 @@ std::vector<InterfaceAddress> interface_addresses() {
       continue;  // link-local
     one.interface = entry->ifa_name;
     one.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    one.prefix_bits = prefix_bits_of(entry->ifa_netmask, one.family);
+    one.prefix_bits = prefix_bits_of(entry->ifa_netmask);
     found.push_back(std::move(one));
   }
   freeifaddrs(list);
@@ -122,13 +119,7 @@ Status choose_listen_addresses(const Options& options, std::vector<InterfaceAddr
   std::vector<InterfaceAddress> all = interface_addresses();
   chosen->clear();
   if (options.loopback_only) {
-    InterfaceAddress one;
-    one.interface = "lo";
-    one.family = AF_INET;
-    one.prefix_bits = 8;
-    one.loopback = true;
-    one.address = {127, 0, 0, 1};
-    chosen->push_back(one);
+    chosen->push_back({"lo", AF_INET, 8, true, {127, 0, 0, 1}});
     return {};
   }
   for (const InterfaceAddress& one : all) {

@@ -1,7 +1,6 @@
 #include "fabric/tcp/listen.hpp"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 #include "fabric/tcp/receive.hpp"
 
-#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 

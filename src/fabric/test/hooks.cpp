@@ -2,6 +2,7 @@
 // conformance tests, which run over them.)
 #include "fabric/hooks/hooks.hpp"
 
+#include "fabric/test/delaying.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 
@@ -57,14 +58,13 @@ TEST(Hooks, DropsAfterReceivedOnesAndFailsRma) {
 }
 
 TEST(Hooks, DelaysKeepOrder) {
-  auto log = std::make_shared<FaultLog>();
-  FaultPlan plan;
-  plan.delay_per_million = 300'000;
-  Pair pair([&](auto inner) { return hook_faults(std::move(inner), plan, log); });
+  const auto delays = std::make_shared<uint64_t>(0);
+  Pair pair(
+      [&](auto inner) { return std::make_unique<Delaying>(std::move(inner), 300'000, delays); });
   for (int i = 0; i < 100; ++i) send(*pair.target, pair.far, std::to_string(i));
   ASSERT_TRUE(pair.until([&] { return pair.client->message_count == 100; }));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(pair.client->messages[i].header, std::to_string(i));
-  EXPECT_GT(log->delays, 10u);
+  EXPECT_GT(*delays, 10u);
 }
 
 }  // namespace

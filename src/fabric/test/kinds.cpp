@@ -1,6 +1,7 @@
 #include "fabric/hooks/hooks.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/ofi/ofi.hpp"
+#include "fabric/test/delaying.hpp"
 #include "fabric/test/side.hpp"
 
 namespace skerry::fabric::test {
@@ -59,13 +60,12 @@ std::vector<Kind> kinds() {
   incoherent.atomics = Atomics::incoherent;
   loop("loop_incoherent", incoherent);
   add_ofi(&all);
-  // The hook, as far as it keeps the contract.
+  // The hooks, as far as they keep the contract.
   all.push_back({"hooked_tcp", [] {
                    return [](const Options& options, std::unique_ptr<Fabric>* fabric) {
                      SKERRY_TRY(make_tcp_fabric(options, fabric));
-                     FaultPlan plan;
-                     plan.delay_per_million = 50'000;
-                     *fabric = hook_faults(std::move(*fabric), plan, std::make_shared<FaultLog>());
+                     *fabric = std::make_unique<Delaying>(std::move(*fabric), 50'000, nullptr);
+                     *fabric = hook_faults(std::move(*fabric), {}, std::make_shared<FaultLog>());
                      return Status();
                    };
                  }});

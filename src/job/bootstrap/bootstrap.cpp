@@ -50,15 +50,20 @@ Status Bootstrap::take_events(std::vector<DeadRank>* dead) {
   return {};
 }
 
-Status draw_job_key(JobKey* key) {
-  size_t filled = 0;
-  while (filled < key->size()) {
-    const ssize_t got = getrandom(key->data() + filled, key->size() - filled, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return error(Code::internal, "the kernel gives no random numbers: ", std::strerror(errno));
-    filled += static_cast<size_t>(got);
+std::string to_hex(std::span<const std::byte> bytes) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  for (const std::byte b : bytes) {
+    out += digits[static_cast<unsigned>(b) >> 4];
+    out += digits[static_cast<unsigned>(b) & 15];
   }
+  return out;
+}
+
+Status draw_job_key(JobKey* key) {
+  // So few come whole, and no signal interrupts it once the kernel has any.
+  if (getrandom(key->data(), key->size(), 0) != static_cast<ssize_t>(key->size()))
+    return error(Code::internal, "the kernel gives no random numbers: ", std::strerror(errno));
   return {};
 }
 

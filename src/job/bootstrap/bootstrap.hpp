@@ -109,4 +109,6 @@ Status job_key(Bootstrap& bootstrap, JobKey* key);
 // 32 bytes from the kernel's random numbers. Errors: internal.
 Status draw_job_key(JobKey* key);
 
+std::string to_hex(std::span<const std::byte> bytes);
+
 }  // namespace skerry::job

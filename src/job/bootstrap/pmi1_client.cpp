@@ -1,12 +1,10 @@
 // Ranks of MPICH's hydra and other launchers that speak PMI-1 over the descriptor PMI_FD: lines of
 // "cmd=... key=value ...".
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -102,16 +100,6 @@ void leave_at_exit() {
   std::string ignored;
   if (mine.fd >= 0 && mine.finished && !mpi_was_initialized())
     (void)mine.ask("cmd=finalize", "finalize_ack", &ignored);
-}
-
-std::string to_hex(std::span<const std::byte> bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string out;
-  for (const std::byte b : bytes) {
-    out += digits[static_cast<unsigned>(b) >> 4];
-    out += digits[static_cast<unsigned>(b) & 15];
-  }
-  return out;
 }
 
 bool from_hex(std::string_view text, std::vector<std::byte>* out) {

@@ -50,6 +50,16 @@ Waiter waiter_of(Rank rank, uint32_t thread = 0) {
   return Waiter{make_holder(rank, thread), {static_cast<uint64_t>(rank), 7}};
 }
 
+template <class Guard>
+UnlockAnswer unlock(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed, Guard&& guard) {
+  const UnlockAnswer quick = try_unlock(mutex, holder);
+  if (quick != UnlockAnswer::contended) return quick;
+  if (!guard.acquire(mutex.guard)) return UnlockAnswer::guard_failed;
+  const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, handed);
+  guard.release(mutex.guard);
+  return answer;
+}
+
 // Unlocks a mutex whose next batch is one waiter.
 template <class Guard>
 UnlockAnswer unlock_to(Host& host, Holder holder, Waiter* next, Guard&& guard) {

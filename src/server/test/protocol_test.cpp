@@ -159,13 +159,13 @@ TEST_P(RanksThatLeft, TakeLittleAndGoOnWhereTheyWere) {
       one.put(number, 8 * static_cast<uint64_t>(rank), rank);
     one.settle();
   }
-  const Server::Memory connected = world.server().memory();
+  const fabric::ConnectionsMemory connected = world.server().memory();
   for (auto& one : origins) {
     one->bye(3);
     one->run([&] { return one->is_closed; });
   }
-  const Server::Memory left = world.server().memory();
-  EXPECT_EQ(left.ranks_known, connected.ranks_known);
+  const fabric::ConnectionsMemory left = world.server().memory();
+  EXPECT_EQ(left.known, connected.known);
   EXPECT_LT(left.known_bytes, connected.known_bytes / 2);
   // Expect: a recorded hello is still refused, and the session goes on.
   Origin& first = *origins.front();
@@ -180,7 +180,7 @@ TEST_P(RanksThatLeft, TakeLittleAndGoOnWhereTheyWere) {
   first.settle();
   EXPECT_EQ(world.word(8), 1);
   EXPECT_EQ(world.word(16), 78);
-  EXPECT_EQ(world.server().memory().ranks_known, connected.ranks_known);
+  EXPECT_EQ(world.server().memory().known, connected.known);
 }
 
 // ---- refusals ---------------------------------------------------------------------------------

@@ -16,6 +16,17 @@ using Arrival = Quota::Arrival;
 
 constexpr int64_t ms = 1'000'000;
 
+std::string_view to_string(Quota::Action::Kind kind) {
+  switch (kind) {
+    case Quota::Action::Kind::none: return "none";
+    case Quota::Action::Kind::admit: return "admit";
+    case Quota::Action::Kind::ask: return "ask";
+    case Quota::Action::Kind::dismiss: return "dismiss";
+    case Quota::Action::Kind::close: return "close";
+  }
+  return "unknown";
+}
+
 // A quota with its clients' states as a server keeps them.
 struct World {
   explicit World(uint32_t connections, uint32_t held = 1024)

@@ -9,6 +9,18 @@
 #include <set>
 
 namespace skerry::connection {
+
+struct VictimTest {
+  // As far as remembered.
+  static uint32_t teardowns(VictimPolicy& policy, Partner server) {
+    if (const uint32_t index = policy.find(server); index != VictimPolicy::none)
+      return policy.entries_[index].teardowns;
+    for (const auto& past : policy.set_of(server))
+      if (past.server == server) return past.teardowns;
+    return 0;
+  }
+};
+
 namespace {
 
 const auto nobody = [](Partner) { return false; };
@@ -48,23 +60,23 @@ TEST(Victim, BreaksAndServersWishesAreNotCounted) {
   auto policy = VictimPolicy::make("lru_m", 2);
   policy->opened(1);
   policy->closed(1, false);
-  EXPECT_EQ(policy->teardowns(1), 0u);
+  EXPECT_EQ(VictimTest::teardowns(*policy, 1), 0u);
   policy->opened(1);
   policy->closed(1, true);
-  EXPECT_EQ(policy->teardowns(1), 1u);
+  EXPECT_EQ(VictimTest::teardowns(*policy, 1), 1u);
 }
 
 TEST(Victim, LateAndDuplicateEventsDoNothing) {
   auto policy = VictimPolicy::make("lru", 2);
   policy->used(5);
   policy->closed(5, true);
-  EXPECT_EQ(policy->teardowns(5), 0u);
+  EXPECT_EQ(VictimTest::teardowns(*policy, 5), 0u);
   policy->opened(5);
   policy->opened(5);
   EXPECT_EQ(policy->size(), 1u);
   policy->closed(5, true);
   policy->closed(5, true);
-  EXPECT_EQ(policy->teardowns(5), 1u);
+  EXPECT_EQ(VictimTest::teardowns(*policy, 5), 1u);
   EXPECT_EQ(policy->choose(nobody), std::nullopt);
 }
 
@@ -135,7 +147,7 @@ TEST(Victim, CountsOutliveConnections) {
   for (int round = 0; round < 50; ++round)
     for (Partner p = 0; p < 200; ++p) {
       policy->opened(p);
-      EXPECT_EQ(policy->teardowns(p), static_cast<uint32_t>(round));
+      EXPECT_EQ(VictimTest::teardowns(*policy, p), static_cast<uint32_t>(round));
       policy->closed(p, true);
     }
 }
@@ -150,8 +162,8 @@ TEST(Victim, CountsAgeInsteadOfOverflowing) {
     policy->opened(2);
     policy->closed(2, true);
   }
-  EXPECT_EQ(policy->teardowns(2), 1u << 19);
-  EXPECT_EQ(policy->teardowns(1), 1u);
+  EXPECT_EQ(VictimTest::teardowns(*policy, 2), 1u << 19);
+  EXPECT_EQ(VictimTest::teardowns(*policy, 1), 1u);
 }
 
 // The paper's words, literally: lists ordered by use, most recent in front; one list per number of
@@ -226,7 +238,7 @@ TEST(Victim, AgreesWithTheNaiveQueues) {
         }
         ASSERT_EQ(policy->size(), naive.size());
         ASSERT_EQ(policy->is_open(p), naive.open(p));
-        ASSERT_EQ(policy->teardowns(p), naive.torn[p]);
+        ASSERT_EQ(VictimTest::teardowns(*policy, p), naive.torn[p]);
       }
     }
 }
