@@ -98,26 +98,15 @@ constexpr std::int64_t short_copy = 1 << 13;  // elements
 
 // ---- get --------------------------------------------------------------------------------------
 
-// Whether a slice of the patch has a step: skerry._patches serves those, element by element.
-bool has_steps(nb::handle patch) {
-  const auto steps = [](PyObject* item) {
-    if (!PySlice_Check(item)) return false;
-    const Slice slice(item);
-    return slice.step != Py_None && !nb::handle(slice.step).equal(nb::int_(1));
-  };
-  if (!PyTuple_Check(patch.ptr())) return steps(patch.ptr());
-  for (Py_ssize_t i = 0; i < PyTuple_Size(patch.ptr()); ++i)
-    if (steps(PyTuple_GetItem(patch.ptr(), i))) return true;
-  return false;
-}
+// skerry._patches serves patches with steps, element by element.
 nb::object stepped(const char* function) {
   return nb::module_::import_("skerry._patches").attr(function);
 }
 
 nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
-  if (has_steps(patch)) [[unlikely]]
+  const Selection s = select(a, patch, true);
+  if (s.stepped) [[unlikely]]
     return stepped("stepped_get")(nb::find(a), patch, out);
-  const Selection s = select(a, patch);
   check_inside(a, s, a.array);
   if (s.kept == 0 && out.is_none()) {
     alignas(16) char element[16];
@@ -176,11 +165,11 @@ nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle value
 }
 
 void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
-  if (has_steps(patch)) [[unlikely]] {
+  const Selection s = select(a, patch, true);
+  if (s.stepped) [[unlikely]] {
     stepped("stepped_put")(nb::find(a), patch, values);
     return;
   }
-  const Selection s = select(a, patch);
   check_inside(a, s, a.array);
   View view;
   Strides strides;
@@ -193,11 +182,11 @@ void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
 }
 
 void array_acc(const PyArray& a, nb::handle patch, nb::handle values, nb::handle alpha) {
-  if (has_steps(patch)) [[unlikely]] {
+  const Selection s = select(a, patch, true);
+  if (s.stepped) [[unlikely]] {
     stepped("stepped_put")(nb::find(a), patch, values, alpha);
     return;
   }
-  const Selection s = select(a, patch);
   check_inside(a, s, a.array);
   const Scalar factor(a.type, alpha, "alpha");
   View view;

@@ -14,7 +14,15 @@ void bad_patch(const std::string& what) {
 
 namespace {
 
-void select_one(const Described& a, Selection& s, int d, PyObject* item) {
+void refuse_or_note_step(Selection& s, int d, Py_ssize_t step, bool steps) {
+  if (!steps)
+    throw sk::Error(SKERRY_ERR_UNSUPPORTED,
+                    "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
+                        ": only get, put and acc of an Array take steps");
+  s.stepped = true;
+}
+
+void select_one(const Described& a, Selection& s, int d, PyObject* item, bool steps) {
   const auto k = static_cast<std::size_t>(d);
   const std::int64_t n = a.shape[d];
   if (PySlice_Check(item)) {
@@ -28,10 +36,7 @@ void select_one(const Described& a, Selection& s, int d, PyObject* item) {
     if (slice.step != Py_None) {
       const Py_ssize_t step = PyNumber_AsSsize_t(slice.step, PyExc_IndexError);
       if (step == -1 && PyErr_Occurred()) nb::raise_python_error();
-      if (step != 1)
-        throw sk::Error(SKERRY_ERR_UNSUPPORTED,
-                        "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
-                            ": only get, put and acc of an Array take steps");
+      if (step != 1) return refuse_or_note_step(s, d, step, steps);
     }
     s.patch.lo[k] = number(slice.start, 0);
     s.patch.hi[k] = number(slice.stop, n);
@@ -71,14 +76,14 @@ void select_all(const Described& a, Selection& s, int from, int to) {
 
 }  // namespace
 
-Selection select(const Described& a, nb::handle patch) {
+Selection select(const Described& a, nb::handle patch, bool steps) {
   Selection s;
   s.patch.dims = a.dims;
   if (!PyTuple_Check(patch.ptr())) {
     if (patch.ptr() == Py_Ellipsis) {
       select_all(a, s, 0, a.dims);
     } else {
-      select_one(a, s, 0, patch.ptr());
+      select_one(a, s, 0, patch.ptr(), steps);
       select_all(a, s, 1, a.dims);
     }
     return s;
@@ -99,7 +104,7 @@ Selection select(const Described& a, nb::handle patch) {
     if (d >= a.dims)
       throw sk::Error(SKERRY_ERR_RANGE, "a patch of " + std::to_string(items) +
                                             " dimensions of an array of " + std::to_string(a.dims));
-    select_one(a, s, d++, item);
+    select_one(a, s, d++, item, steps);
   }
   select_all(a, s, d, a.dims);
   return s;

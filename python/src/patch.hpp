@@ -24,6 +24,7 @@ struct Selection {
   sk::Patch patch;
   bool dropped[sk::max_dims]{};  // chosen by an index: not a dimension of the result
   int kept = 0;                  // dimensions of the result
+  bool stepped = false;          // a slice has a step other than 1
 };
 
 struct Strides {
@@ -51,7 +52,8 @@ struct Slice {
 };
 
 [[noreturn]] void bad_patch(const std::string& what);
-Selection select(const Described& a, nb::handle patch);
+// With `steps`, a patch may have them, and its selection says so; without, they are refused.
+Selection select(const Described& a, nb::handle patch, bool steps = false);
 // Whether the buffer can serve the selection as it is; then its strides.
 bool fits(const Described& a, const Selection& s, const View& view, Strides& strides);
 std::vector<nb::ssize_t> result_shape(const Described& a, const Selection& s);
