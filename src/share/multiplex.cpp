@@ -6,7 +6,7 @@
 namespace skerry::share {
 
 Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options, bool is_proxy)
-    : Forward(std::move(inner)),
+    : inner_(std::move(inner)),
       context_(*inner_, std::move(options), is_proxy),
       trunks_(context_, *this),
       channels_(context_, trunks_),
@@ -113,7 +113,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
                                           Context::node_named(trunk.name))
                                  : concat("rank ", trunk.name);
     ++context_.upcalls;
-    outer_->on_connect_request(request, hello, name);
+    context_.outer->on_connect_request(request, hello, name);
     return;
   }
   Trunk* out = nullptr;
@@ -129,7 +129,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
 int Multiplex::dispatch(fabric::Sink& sink) {
   context_.dispatching = true;
   context_.upcalls = 0;
-  context_.outer = outer_ = &sink;
+  context_.outer = &sink;
   context_.run_deferred();
   context_.upcalls += inner_->dispatch(*this);
   context_.run_deferred();
@@ -202,17 +202,17 @@ bool Multiplex::on_turn(Route route) {
 // ---- what arrives -----------------------------------------------------------------------------
 
 void Multiplex::on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) {
-  if (!trunks_.admit(request, hello)) Forward::on_connect_request(request, hello, peer_name);
+  if (!trunks_.admit(request, hello)) context_.outer->on_connect_request(request, hello, peer_name);
 }
 
 void Multiplex::on_connected(EndpointId endpoint, Bytes reply) {
   if (Trunk* const trunk = trunks_.of(endpoint)) trunks_.on_connected(*trunk, reply);
-  else Forward::on_connected(endpoint, reply);
+  else context_.outer->on_connected(endpoint, reply);
 }
 
 Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) {
   Trunk* const trunk = trunks_.of(endpoint);
-  if (trunk == nullptr) return Forward::on_message(endpoint, header, payload);
+  if (trunk == nullptr) return context_.outer->on_message(endpoint, header, payload);
   Prefix prefix;
   if (!decode(header, &prefix)) {
     trunks_.end(*trunk, CloseReason::protocol_error,
@@ -234,8 +234,9 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
 }
 
 std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  return trunks_.of(endpoint) != nullptr ? nullptr
-                                         : Forward::place_directly(endpoint, header, payload_bytes);
+  return trunks_.of(endpoint) != nullptr
+             ? nullptr
+             : context_.outer->place_directly(endpoint, header, payload_bytes);
 }
 
 std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
@@ -247,7 +248,7 @@ std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t p
 
 Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
   Trunk* const trunk = trunks_.of(endpoint);
-  if (trunk == nullptr) return Forward::on_placed(endpoint, header, payload_bytes);
+  if (trunk == nullptr) return context_.outer->on_placed(endpoint, header, payload_bytes);
   const bool diverted = std::exchange(trunk->placing, no_endpoint) == no_endpoint;
   Prefix prefix;
   if (!diverted && decode(header, &prefix))
@@ -257,14 +258,14 @@ Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload
 
 void Multiplex::on_writable(EndpointId endpoint) {
   Trunk* const trunk = trunks_.of(endpoint);
-  if (trunk == nullptr) return Forward::on_writable(endpoint);
+  if (trunk == nullptr) return context_.outer->on_writable(endpoint);
   trunk->blocked = false;
   trunks_.serve(endpoint);
 }
 
 void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) {
   if (Trunk* const trunk = trunks_.of(endpoint)) trunks_.on_closed(*trunk, reason, detail);
-  else Forward::on_closed(endpoint, reason, detail);
+  else context_.outer->on_closed(endpoint, reason, detail);
 }
 
 // ---- what it takes ----------------------------------------------------------------------------

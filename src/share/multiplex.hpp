@@ -6,16 +6,16 @@
 // Channels (what begins or ends here) and Transits (what passes through).
 #pragma once
 
-#include "fabric/hooks/forward.hpp"
 #include "share/channels.hpp"
 #include "share/transits.hpp"
 
 namespace skerry::share {
 
-class Multiplex final : public fabric::Forward, private Trunks::User {
+class Multiplex final : public fabric::Fabric, private fabric::Sink, private Trunks::User {
  public:
   Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options, bool is_proxy);
 
+  std::string_view name() const override { return inner_->name(); }
   const fabric::Capabilities& capabilities() const override { return context_.capabilities; }
   Status listen(std::vector<std::byte>* address) override;
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override;
@@ -54,6 +54,9 @@ class Multiplex final : public fabric::Forward, private Trunks::User {
     context_.poll(timeout_ns, is_channel(only) ? context_.link_of(only) : only);
   }
   int dispatch(fabric::Sink& sink) override;
+  Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
+  void unwatch(int fd) override { inner_->unwatch(fd); }
+  void wake() override { inner_->wake(); }
   Traffic traffic() const override;
   Memory memory() const override;
   bool limits_connections() const override { return context_.has_several_links; }
@@ -82,8 +85,14 @@ class Multiplex final : public fabric::Forward, private Trunks::User {
   std::byte* place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override;
   Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override;
   void on_writable(EndpointId endpoint) override;
+  void on_sent(EndpointId endpoint, uint64_t cookie) override {
+    context_.outer->on_sent(endpoint, cookie);
+  }
+  void on_rma_done(EndpointId, uint64_t, bool) override {}  // none is begun
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override;
+  void on_watched(int fd, uint64_t cookie) override { context_.outer->on_watched(fd, cookie); }
 
+  const std::unique_ptr<fabric::Fabric> inner_;
   Context context_;
   Trunks trunks_;
   Channels channels_;

@@ -1,7 +1,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "fabric/hooks/forward.hpp"
+#include "fabric/test/forward.hpp"
 #include "fabric/hooks/hooks.hpp"
 
 namespace skerry::fabric {

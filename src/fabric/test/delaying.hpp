@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "fabric/hooks/forward.hpp"
+#include "fabric/test/forward.hpp"
 
 namespace skerry::fabric::test {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "connection/core/hello.hpp"
-#include "fabric/hooks/forward.hpp"
+#include "fabric/test/forward.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "operation/engine.hpp"
 

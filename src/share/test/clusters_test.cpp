@@ -6,7 +6,7 @@
 #include <array>
 
 #include "connection/core/hello.hpp"
-#include "fabric/hooks/forward.hpp"
+#include "fabric/test/forward.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/message.hpp"
