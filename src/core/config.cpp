@@ -51,8 +51,9 @@ constexpr Variable known[] = {
     {"SKERRY_RECONNECT_TIMEOUT", "60",
      "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "",
-     "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million "
-     "messages)"},
+     "for tests, in builds with tests: breaks connections by chance, such as drop=100,seed=1 "
+     "(drops "
+     "per million messages)"},
     {"SKERRY_COUNTERS", "0",
      "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for"},
     {"SKERRY_LOOK", "1",
@@ -176,25 +177,6 @@ Status check(std::string_view value, Config::Check* out) {
   return {};
 }
 
-// drop=N,seed=N in any order.
-Status faults(std::string_view value, Config* config) {
-  while (!value.empty()) {
-    const std::string_view item = value.substr(0, value.find(','));
-    value.remove_prefix(std::min(value.size(), item.size() + 1));
-    int64_t parsed = 0;
-    if (item.substr(0, 5) == "drop=") {
-      SKERRY_TRY(number("SKERRY_FAULTS: drop", item.substr(5), 0, 1'000'000, &parsed));
-      config->fault_drops_per_million = static_cast<uint32_t>(parsed);
-    } else if (item.substr(0, 5) == "seed=") {
-      SKERRY_TRY(number("SKERRY_FAULTS: seed", item.substr(5), 0, INT64_MAX, &parsed));
-      config->fault_seed = static_cast<uint64_t>(parsed);
-    } else {
-      return error(Code::config, "SKERRY_FAULTS: ", item, " is not drop=N or seed=N");
-    }
-  }
-  return {};
-}
-
 constexpr std::pair<std::string_view, bool Config::*> flags[] = {
     {"SKERRY_PROGRESS_THREAD", &Config::progress_thread},
     {"SKERRY_MOVE_GIVEN", &Config::move_given},
@@ -251,7 +233,7 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_TRACE_REQUESTS") {
     config->trace_requests = value;
   } else if (name == "SKERRY_FAULTS") {
-    SKERRY_TRY(faults(value, config));
+    config->faults = value;
   } else if (name == "SKERRY_RECONNECT_TIMEOUT") {
     SKERRY_TRY(number(name, value, 1, 86400, &parsed));
     config->reconnect_timeout_ns = parsed * 1'000'000'000;

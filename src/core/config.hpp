@@ -39,10 +39,9 @@ struct Config {
   uint64_t server_budget_bytes = 0;  // SKERRY_SERVER_BUDGET: 0: none
   // Less does not pay for the sessions that a data server always keeps (src/job asserts it).
   static constexpr uint64_t least_server_budget_bytes = 160 * 1024;
-  uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
-                                         // limit
-  uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=
-  uint64_t fault_seed = 1;               // SKERRY_FAULTS: seed=
+  uint32_t node_max_connections = 0;  // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
+                                      // limit
+  std::string faults;                 // SKERRY_FAULTS: for tests, read where it is used
   std::string trace_requests;  // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written
   bool look = true;            // SKERRY_LOOK: at this process, by others of the same user
   bool backtrace = false;      // SKERRY_BACKTRACE: on a fatal signal

@@ -375,6 +375,9 @@ struct Options {
   // All endpoints receive into one pool of buffers where the provider can do that (ofi). False:
   // each has its own.
   bool shared_receives = true;
+  // SKERRY_FAULTS: connections that break by chance, for tests. Only in builds with tests.
+  std::string faults;
+  uint64_t faults_side = 0;  // fabrics of one job differ in it, and break at different moments
   // Ask for atomics. libfabric's are tried before they are trusted: once in a process, over
   // a connection to itself. False: those that need no trial may be there all the same.
   bool atomics = false;

@@ -12,7 +12,6 @@
 
 #include "core/crash.hpp"
 #include "core/memory_limits.hpp"
-#include "fabric/hooks/hooks.hpp"
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
@@ -161,6 +160,8 @@ Status Job::join(const FabricMaker& make_fabric) {
   fabric_options.connect_timeout_ns = options_.config.connect_timeout_ns;
   fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
   fabric_options.shared_receives = options_.config.shared_receives;
+  fabric_options.faults = options_.config.faults;
+  fabric_options.faults_side = static_cast<uint64_t>(rank_);
   std::unique_ptr<fabric::Fabric> origin_side;
   SKERRY_TRY(make_fabric(fabric_options, &origin_side));
   fabric_name_ = origin_side->name();
@@ -175,6 +176,8 @@ Status Job::join(const FabricMaker& make_fabric) {
     SKERRY_TRY(start_leader(
         [&](const fabric::Options& asked, std::unique_ptr<fabric::Fabric>* f) {
           server_options.socket_buffer_bytes = asked.socket_buffer_bytes;
+          server_options.faults = asked.faults;
+          server_options.faults_side = asked.faults_side;
           return make_fabric(server_options, f);
         },
         layout));
@@ -315,10 +318,6 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   uint32_t most_ranks = 1;
   for (NodeId n = 0; n < map_.nodes(); ++n)
     most_ranks = std::max(most_ranks, static_cast<uint32_t>(map_.node_size(n)));
-  if (options_.config.fault_drops_per_million != 0) {
-    origin_side = fabric::hook_faults(std::move(origin_side), faults_of(options_.config, rank_),
-                                      std::make_shared<fabric::FaultLog>());
-  }
   // The same routes on all ranks: they agree on what these are made of.
   const uint64_t idle_bytes = origin_side->capabilities().connection_bytes;
   const placement::Shape shape{map_.nodes(), most_ranks, map_.servers(node_),

@@ -39,13 +39,6 @@ share::Guide guide(const placement::Routes& routes, const placement::NodeMap& ma
           }};
 }
 
-fabric::FaultPlan faults_of(const Config& config, int32_t side) {
-  fabric::FaultPlan plan;
-  plan.seed = config.fault_seed * 1000 + static_cast<uint64_t>(side);
-  plan.drop_per_million = config.fault_drops_per_million;
-  return plan;
-}
-
 Status NodeServers::create(Context context, const memory::Broker::Options& broker,
                            std::unique_ptr<NodeServers>* made) {
   std::unique_ptr<NodeServers> servers(new NodeServers(std::move(context)));
@@ -73,11 +66,14 @@ Status NodeServers::make_side(const NodeLayout& layout, uint16_t index,
       idle_bytes);
   share::Guide way = guide(plan.routes, context_.map, index);
   const placement::Budget& budget = plan.budget;
-  if (budget.socket_buffer_bytes != 0) {
-    fabric::Options options;
-    options.socket_buffer_bytes = budget.socket_buffer_bytes;
-    SKERRY_TRY(context_.make_fabric(options, side));
+  fabric::Options options;
+  options.socket_buffer_bytes = budget.socket_buffer_bytes;
+  if (!way.routes.is_direct()) {  // trunks break, too
+    options.faults = context_.config.faults;
+    options.faults_side = static_cast<uint64_t>(context_.node) + 100 * index;
   }
+  if (options.socket_buffer_bytes != 0 || !options.faults.empty())
+    SKERRY_TRY(context_.make_fabric(options, side));
   max_sessions_ = context_.config.server_max_connections;
   if (way.routes.is_direct()) return {};
   // Sessions are one for each rank of the job that talks to this server: the budget bounds those
@@ -90,10 +86,6 @@ Status NodeServers::make_side(const NodeLayout& layout, uint16_t index,
 Status NodeServers::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                             std::unique_ptr<fabric::Fabric>* side) {
   const Config& config = context_.config;
-  // Trunks break, too.
-  if (config.fault_drops_per_million != 0)
-    *side = fabric::hook_faults(std::move(*side), faults_of(config, context_.node + 100 * index),
-                                std::make_shared<fabric::FaultLog>());
   share::Options hub;
   hub.key = context_.key;
   hub.node = static_cast<uint32_t>(context_.node);

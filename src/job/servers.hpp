@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/config.hpp"
-#include "fabric/hooks/hooks.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/directory.hpp"
 #include "memory/broker.hpp"
@@ -77,7 +76,5 @@ Status find_servers(Bootstrap& bootstrap, const std::vector<NodeId>& rank_node,
 placement::Settings settings_of(const Config& config);
 // `lane`: of the rank, or of the server, which is its index. `map` is read when routes are asked.
 share::Guide guide(const placement::Routes& routes, const placement::NodeMap& map, uint32_t lane);
-// SKERRY_FAULTS, with a seed for this side.
-fabric::FaultPlan faults_of(const Config& config, int32_t side);
 
 }  // namespace skerry::job

@@ -15,6 +15,7 @@
 
 #include "capi/handles.hpp"
 #include "fabric/fabric.h"
+#include "fabric/test/faults.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"
@@ -83,8 +84,8 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   options.config.server_budget_bytes = choice.budget_bytes;
   if (choice.budget_bytes != 0) options.config.cluster_size = Config::cluster_auto;
   options.config.node_max_connections = choice.node_cap;
-  options.config.fault_drops_per_million = choice.drop;
-  options.config.fault_seed = choice.context.seed;
+  if (choice.drop != 0)
+    options.config.faults = concat("drop=", choice.drop, ",seed=", choice.context.seed);
   if (choice.context.threads > 1) options.thread_level = job::ThreadLevel::multiple;
   std::unique_ptr<job::Job> job;
   const Status started = job::Job::start(std::move(bootstrap), options, make_fabric, &job);
@@ -148,8 +149,9 @@ int main(int argc, char** argv) {
   const auto network = fabric::make_loop_network(capabilities);
   const job::Job::FabricMaker make_fabric = [&](const fabric::Options& options,
                                                 std::unique_ptr<fabric::Fabric>* fabric) {
-    return choice.fabric == "tcp" ? fabric::make_tcp_fabric(options, fabric)
-                                  : fabric::make_loop_fabric(network, options, fabric);
+    SKERRY_TRY(choice.fabric == "tcp" ? fabric::make_tcp_fabric(options, fabric)
+                                      : fabric::make_loop_fabric(network, options, fabric));
+    return options.faults.empty() ? Status() : fabric::add_faults(options, fabric);
   };
   auto bootstraps = job::make_thread_bootstraps(choice.ranks, choice.nodes);
   std::vector<std::thread> ranks;

@@ -1,6 +1,6 @@
 // Hooks change what they are about and nothing else. (That they keep the contract is checked by the
 // conformance tests, which run over them.)
-#include "fabric/hooks/hooks.hpp"
+#include "fabric/test/faults.hpp"
 
 #include "fabric/test/delaying.hpp"
 #include "fabric/test/loop/loop.hpp"
@@ -55,6 +55,20 @@ TEST(Hooks, DropsAfterReceivedOnesAndFailsRma) {
   ASSERT_TRUE(run_until({pair.client.get()}, [&] { return !pair.client->closed.empty(); }));
   EXPECT_EQ(pair.client->message_count, 1u);
   EXPECT_EQ(pair.client->rma_done.size() + pair.client->rma_failed.size(), 1u);
+}
+
+TEST(Hooks, FaultsAreReadFromAVariable) {
+  const auto added = [](std::string faults) {
+    Options options;
+    options.faults = std::move(faults);
+    std::unique_ptr<Fabric> fabric;
+    EXPECT_TRUE(make_loop_fabric(make_loop_network({}), {}, &fabric).ok());
+    return add_faults(options, &fabric);
+  };
+  for (const char* good : {"drop=100,seed=1", "seed=7,drop=0", "drop=1000000"})
+    EXPECT_TRUE(added(good).ok()) << good;
+  for (const char* bad : {"drop", "drop=", "drop=1000001", "drop=-1", "seed=x", "100", ",drop=1"})
+    EXPECT_EQ(added(bad).code(), Code::config) << bad;
 }
 
 TEST(Hooks, DelaysKeepOrder) {

@@ -1,6 +1,6 @@
-#include "fabric/hooks/hooks.hpp"
-#include "fabric/test/loop/loop.hpp"
+#include "fabric/test/faults.hpp"
 #include "fabric/ofi/ofi.hpp"
+#include "fabric/test/loop/loop.hpp"
 #include "fabric/test/delaying.hpp"
 #include "fabric/test/side.hpp"
 

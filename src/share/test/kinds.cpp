@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "fabric/hooks/hooks.hpp"
+#include "fabric/test/faults.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/share.hpp"

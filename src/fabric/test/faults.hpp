@@ -1,4 +1,5 @@
-// A hook is a fabric around a fabric, which knows nothing of it. This one breaks what passes.
+// A hook is a fabric around a fabric, which knows nothing of it. This one breaks what passes. It is
+// in builds with tests alone: jobs of theirs ask for it with SKERRY_FAULTS.
 #pragma once
 
 #include <atomic>
@@ -24,5 +25,7 @@ struct FaultLog {
 // A broken connection ends like a real one: here on_closed(reset), at the peer closed by us.
 std::unique_ptr<Fabric> hook_faults(std::unique_ptr<Fabric> inner, const FaultPlan& plan,
                                     std::shared_ptr<FaultLog> log);
+// By Options::faults, drop=N,seed=N in any order: N drops per million. Errors: config.
+Status add_faults(const Options& options, std::unique_ptr<Fabric>* fabric);
 
 }  // namespace skerry::fabric

@@ -1,8 +1,9 @@
+#include <charconv>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "fabric/test/forward.hpp"
-#include "fabric/hooks/hooks.hpp"
+#include "fabric/test/faults.hpp"
 
 namespace skerry::fabric {
 namespace {
@@ -149,6 +150,28 @@ class Faulty final : public Forward {
 std::unique_ptr<Fabric> hook_faults(std::unique_ptr<Fabric> inner, const FaultPlan& plan,
                                     std::shared_ptr<FaultLog> log) {
   return std::make_unique<Faulty>(std::move(inner), plan, std::move(log));
+}
+
+Status add_faults(const Options& options, std::unique_ptr<Fabric>* fabric) {
+  FaultPlan plan;
+  for (std::string_view rest = options.faults; !rest.empty();) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const bool is_drop = item.starts_with("drop=");
+    const std::string_view digits = item.substr(std::min<size_t>(item.size(), 5));
+    uint64_t number = 0;
+    const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(),
+                                               number);
+    if ((!is_drop && !item.starts_with("seed=")) || failed != std::errc() ||
+        end != digits.data() + digits.size() || (is_drop && number > 1'000'000))
+      return error(Code::config, "SKERRY_FAULTS: ", item,
+                   " is neither drop=N, with N from 0 to 1000000, nor seed=N");
+    if (is_drop) plan.drop_per_million = static_cast<uint32_t>(number);
+    else plan.seed = number;
+  }
+  plan.seed = plan.seed * 1000 + options.faults_side;
+  *fabric = hook_faults(std::move(*fabric), plan, std::make_shared<FaultLog>());
+  return {};
 }
 
 }  // namespace skerry::fabric
