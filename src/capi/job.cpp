@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "capi/arguments.hpp"
-#include "fabric/choose.hpp"
+#include "fabric/fabric.h"
 
 using namespace skerry;
 using namespace skerry::capi;

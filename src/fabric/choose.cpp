@@ -1,15 +1,20 @@
 // From a name to a fabric, and what a build may leave out.
-#include "fabric/choose.hpp"
-
 #include <algorithm>
 
-#include "fabric/ofi/ofi.hpp"
+#include "fabric/fabric.h"
 #ifdef SKERRY_HAS_FAULTS
 #include "fabric/test/faults.hpp"
 #endif
 
 namespace skerry::fabric {
 
+#ifndef SKERRY_HAS_OFI
+Status make_ofi_fabric(const Options&, const std::string&, std::unique_ptr<Fabric>*) {
+  return error(Code::unsupported,
+               "this Skerry was built without libfabric; install libfabric-dev and build again, or "
+               "set SKERRY_FABRIC=tcp");
+}
+#endif
 #ifndef SKERRY_HAS_FAULTS
 static Status add_faults(const Options& options, std::unique_ptr<Fabric>*) {
   return error(Code::config, "SKERRY_FAULTS=", options.faults,

@@ -111,7 +111,19 @@ enum class CloseReason {
   reset,
   protocol_error,
 };
-std::string_view to_string(CloseReason reason);
+inline std::string_view to_string(CloseReason reason) {
+  switch (reason) {
+    case CloseReason::by_us: return "closed by us";
+    case CloseReason::by_peer: return "closed by the peer";
+    case CloseReason::refused: return "refused";
+    case CloseReason::unreachable: return "unreachable";
+    case CloseReason::timed_out: return "timed out";
+    case CloseReason::unanswered: return "unanswered";
+    case CloseReason::reset: return "reset";
+    case CloseReason::protocol_error: return "protocol error";
+  }
+  return "unknown reason";
+}
 
 // What on_message answers.
 enum class Verdict {
@@ -383,6 +395,15 @@ struct Options {
   bool atomics = false;
 };
 
+// name: "tcp", "ofi" or "ofi:PROVIDER", as SKERRY_FABRIC has it. Errors: config (faults in a build
+// without tests), unsupported, network.
+Status make_fabric(std::string_view name, const Options& options, std::unique_ptr<Fabric>* fabric);
 Status make_tcp_fabric(const Options& options, std::unique_ptr<Fabric>* fabric);
+// libfabric's connected endpoints (FI_EP_MSG), for InfiniBand and RoCE (provider "verbs") and, to
+// compare with, "tcp". provider: one that has such endpoints; empty: verbs if there is a device,
+// otherwise tcp. Errors: unsupported (not built, libfabric.so.1 is not installed, or the provider
+// has nothing here), network.
+Status make_ofi_fabric(const Options& options, const std::string& provider,
+                       std::unique_ptr<Fabric>* fabric);
 
 }  // namespace skerry::fabric

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "connection/core/hello.hpp"
-#include "fabric/choose.hpp"
+#include "fabric/fabric.h"
 #include "server/server.hpp"
 #include "share/message.hpp"
 #include "share/share.hpp"

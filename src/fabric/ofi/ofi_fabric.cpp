@@ -1,7 +1,6 @@
 #include "fabric/ofi/ofi_fabric.hpp"
 
 #include "core/pure/assert.hpp"
-#include "fabric/ofi/ofi.hpp"
 
 namespace skerry::fabric {
 

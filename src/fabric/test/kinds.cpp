@@ -1,5 +1,4 @@
 #include "fabric/test/faults.hpp"
-#include "fabric/ofi/ofi.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/delaying.hpp"
 #include "fabric/test/side.hpp"
