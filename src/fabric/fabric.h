@@ -65,14 +65,11 @@ enum class Atomics : uint8_t {
 };
 
 struct Capabilities {
-  bool rma = false;               // put and get of registered memory work
-  bool direct_placement = false;  // long payloads are placed without a copy
-  bool gather = false;            // send_gathered works; implies direct_placement
+  bool rma = false;  // put and get of registered memory work
+  // Long payloads are placed without a copy, and send_gathered works.
+  bool direct_placement = false;
   // A message sent after a put is delivered after the put's data is visible at the target.
   bool am_after_rma_ordered = false;
-  // Puts and gets of one endpoint take effect in issue order among themselves. False: overlapping
-  // ones must wait for each other.
-  bool rma_ordered = false;
   // After the passive side closed an endpoint no late RMA write of it can reach its memory.
   bool close_fences_rma = false;
   // send is allowed while connecting: its messages go right behind the hello, and are lost if the
@@ -229,7 +226,7 @@ class Fabric {
                           uint64_t cookie) = 0;
   // The same for a payload that lies in several places, one behind the other; longer than
   // inline_payload_bytes in all. What the parts name (not the list itself) must stay valid until
-  // on_sent. Only if capabilities say so.
+  // on_sent. Only with direct_placement.
   virtual SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
                                    uint64_t cookie) = 0;
   // While connecting: a hint that nothing more goes along with the hello.
@@ -246,8 +243,9 @@ class Fabric {
     return error(Code::unsupported, "the fabric ", name(), " has no RMA");
   }
   virtual void deregister_memory(uint64_t /*registration*/) {}
-  // One contiguous RMA; on_rma_done(cookie) tells when it is remote done (put) or the data is there
-  // (get). local stays valid until then.
+  // One contiguous RMA, not ordered with others: overlapping ones must wait for each other.
+  // on_rma_done(cookie) tells when it is remote done (put) or the data is there (get). local stays
+  // valid until then.
   SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
                  uint64_t bytes, uint64_t cookie) {
     return start_rma(endpoint, {RmaCall::Kind::put, key, offset, bytes, cookie,

@@ -232,7 +232,7 @@ Status Transfers::request(Lock& lock, Link& link, const Access& access, Op* op) 
   stream.placed = can.direct_placement && is_contiguous(to);
   stream.part_limit = inline_bytes;
   if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
-  else if (stream.placed && can.gather && run_bytes(from) >= gather_run_bytes)
+  else if (stream.placed && run_bytes(from) >= gather_run_bytes)
     stream.part_limit = gather_part_bytes;
   stream.part_limit = std::min(stream.part_limit, can.max_payload_bytes);
   if (to.form == Side::Form::pieces)

@@ -241,7 +241,7 @@ Status Applier::get(const Incoming& in, Outcome* outcome) {
     return {};
   }
   const bool fits = bytes <= scratch_.size();
-  if (!fits && !(is_strided && can.gather && can.direct_placement))
+  if (!fits && !(is_strided && can.direct_placement))
     return error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ",
                  scratch_.size(), " in one request");
   const std::span<std::byte> room(scratch_.data(), fits ? bytes : 0);

@@ -20,7 +20,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options, boo
   can.rma = false;
   can.close_delivers = true;
   const bool cuts = can.max_payload_bytes >= fabric::inline_payload_bytes;
-  can.direct_placement = can.gather = cuts;
+  can.direct_placement = cuts;
   can.rma_from_bytes = 0;
   can.atomics = fabric::Atomics::none;
   can.no_atomics_reason = "shared connections carry messages alone";

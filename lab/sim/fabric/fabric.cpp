@@ -39,8 +39,8 @@ SimulatedFabric::SimulatedFabric(std::shared_ptr<SimulatedNetwork> network,
   const NetworkOptions& can = network_->options();
   const bool ordered = can.rma && !can.rma_unordered;
   capabilities_.rma = can.rma;
-  capabilities_.direct_placement = capabilities_.gather = can.direct_placement;
-  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = ordered;
+  capabilities_.direct_placement = can.direct_placement;
+  capabilities_.am_after_rma_ordered = ordered;
   capabilities_.close_fences_rma = can.rma && (ordered || can.close_fences_rma);
   capabilities_.early_messages = can.early_messages;
   capabilities_.max_payload_bytes = can.direct_placement
@@ -279,7 +279,7 @@ SendResult SimulatedFabric::send(EndpointId endpoint, Bytes header, Bytes payloa
 
 SendResult SimulatedFabric::send_gathered(EndpointId endpoint, Bytes header,
                                           std::span<const Bytes> parts, uint64_t cookie) {
-  SKERRY_ASSERT(capabilities_.gather, "the capabilities say whether a fabric gathers");
+  SKERRY_ASSERT(capabilities_.direct_placement, "gathers only what is placed directly");
   Entry entry;
   entry.header.assign(header.begin(), header.end());
   entry.payload_bytes = fabric::total_bytes(parts);

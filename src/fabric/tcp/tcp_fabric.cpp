@@ -9,7 +9,6 @@ namespace skerry::fabric::tcp {
 
 TcpFabric::TcpFabric(const Options& options) : options_(options) {
   capabilities_.direct_placement = true;
-  capabilities_.gather = true;
   capabilities_.early_messages = true;
   capabilities_.connection_bytes = tcp_connection_bytes;
   capabilities_.max_payload_bytes = max_payload_bytes;

@@ -47,8 +47,7 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
   const LoopCapabilities& can = network_->capabilities;
   capabilities_.rma = can.rma;
   capabilities_.direct_placement = can.direct_placement;
-  capabilities_.gather = can.direct_placement;
-  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = can.rma && !can.rma_unordered;
+  capabilities_.am_after_rma_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
   capabilities_.atomics = can.rma ? can.atomics : Atomics::none;
   capabilities_.no_atomics_reason = "this loop fabric was made without";
@@ -266,7 +265,7 @@ SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bo
 // Payloads are copied here anyway.
 SendResult LoopFabric::send_gathered(EndpointId endpoint, Bytes header,
                                      std::span<const Bytes> parts, uint64_t cookie) {
-  SKERRY_ASSERT(capabilities_.gather, "the capabilities say whether a fabric gathers");
+  SKERRY_ASSERT(capabilities_.direct_placement, "gathers only what is placed directly");
   std::vector<std::byte> payload;
   payload.reserve(total_bytes(parts));
   for (const Bytes& part : parts) payload.insert(payload.end(), part.begin(), part.end());
