@@ -56,14 +56,6 @@ constexpr uint32_t inline_payload_bytes = 64 * 1024;
 // smallest of all fabrics.
 constexpr uint32_t max_hello_bytes = 46;
 
-// Atomics of the fabric on a peer's memory, and how they see those of the processors there.
-enum class Atomics : uint8_t {
-  none,        // fetch_and_add and compare_and_swap do not work; Capabilities says why
-  incoherent,  // atomic towards each other alone: a word belongs to the processors or to the
-               // fabric. Either may load it. A store or put by the other side may be lost
-  coherent,    // atomic towards the processors' as well
-};
-
 struct Capabilities {
   bool rma = false;  // put and get of registered memory work
   // Long payloads are placed without a copy, and send_gathered works.
@@ -78,10 +70,7 @@ struct Capabilities {
   // What was sent before close reaches the peer, unless the connection breaks. False: a close may
   // discard it.
   bool close_delivers = false;
-  // Done when their effect is visible to the processors of the target.
-  Atomics atomics = Atomics::none;
-  std::string no_atomics_reason = "this fabric has none";  // only if atomics is none
-  uint32_t header_bytes = max_header_bytes;                // of one message, at most
+  uint32_t header_bytes = max_header_bytes;  // of one message, at most
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
@@ -135,18 +124,13 @@ struct RemoteKey {  // names registered memory of a peer; opaque to everyone but
   uint64_t base = 0;  // the virtual address, where keys go with those; otherwise 0
 };
 
-// A put, a get, or an atomic on one word of 8 bytes: see Fabric::put and fetch_and_add.
-struct RmaCall {
-  enum class Kind : uint8_t { put, get, fetch_and_add, compare_and_swap } kind = Kind::get;
+struct RmaCall {  // see Fabric::put and get
+  bool is_put = false;
   RemoteKey key;
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t cookie = 0;
-  std::byte* local = nullptr;  // put, get: the caller's memory; a put only reads it
-  uint64_t value = 0;          // atomics: what is added, or stored
-  uint64_t expected = 0;       // compare_and_swap
-  bool is_put() const { return kind == Kind::put; }
-  bool is_atomic() const { return kind == Kind::fetch_and_add || kind == Kind::compare_and_swap; }
+  std::byte* local = nullptr;  // the caller's memory; a put only reads it
 };
 
 class Sink {
@@ -180,10 +164,6 @@ class Sink {
   // A put or get finished (put: remote done if capabilities say so for the fabric, see put). `ok`
   // false: endpoint is closing, effect unknown.
   virtual void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) = 0;
-  // A fetch_and_add or compare_and_swap finished. `before`: what the word held before it. `ok`
-  // false: as for on_rma_done, and `before` is 0.
-  virtual void on_atomic_done(EndpointId /*endpoint*/, uint64_t /*cookie*/, bool /*ok*/,
-                              uint64_t /*before*/) {}
   // Last upcall for this endpoint. Not called for endpoints closed by close().
   virtual void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) = 0;
   // A descriptor given to watch is readable.
@@ -248,30 +228,14 @@ class Fabric {
   // valid until then.
   SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
                  uint64_t bytes, uint64_t cookie) {
-    return start_rma(endpoint, {RmaCall::Kind::put, key, offset, bytes, cookie,
+    return start_rma(endpoint, {true, key, offset, bytes, cookie,
                                 static_cast<std::byte*>(const_cast<void*>(local))});
   }
   SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
                  uint64_t cookie) {
-    return start_rma(
-        endpoint, {RmaCall::Kind::get, key, offset, bytes, cookie, static_cast<std::byte*>(local)});
+    return start_rma(endpoint, {false, key, offset, bytes, cookie, static_cast<std::byte*>(local)});
   }
-
-  // Atomics on one 8-byte word of registered memory, in the byte order of the processors. Its
-  // address is a multiple of 8. on_atomic_done(cookie) tells what was there before. Not ordered
-  // with puts, gets and messages of the endpoint, nor among each other: wait for the one before.
-  // Only if capabilities().atomics is not `none`.
-  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
-                           uint64_t cookie) {
-    return start_rma(endpoint, {RmaCall::Kind::fetch_and_add, key, offset, sizeof(uint64_t), cookie,
-                                nullptr, operand});
-  }
-  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                              uint64_t expected, uint64_t value, uint64_t cookie) {
-    return start_rma(endpoint, {RmaCall::Kind::compare_and_swap, key, offset, sizeof(uint64_t),
-                                cookie, nullptr, value, expected});
-  }
-  // What the four above come to; only where the capabilities allow the kind.
+  // What both come to; only where capabilities say `rma`.
   virtual SendResult start_rma(EndpointId /*endpoint*/, const RmaCall& /*call*/) {
     return SendResult::closed;
   }
@@ -388,9 +352,6 @@ struct Options {
   // SKERRY_FAULTS: connections that break by chance, for tests. Only in builds with tests.
   std::string faults;
   uint64_t faults_side = 0;  // fabrics of one job differ in it, and break at different moments
-  // Ask for atomics. libfabric's are tried before they are trusted: once in a process, over
-  // a connection to itself. False: those that need no trial may be there all the same.
-  bool atomics = false;
 };
 
 // name: "tcp", "ofi" or "ofi:PROVIDER", as SKERRY_FABRIC has it. Errors: config (faults in a build

@@ -22,8 +22,6 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options, boo
   const bool cuts = can.max_payload_bytes >= fabric::inline_payload_bytes;
   can.direct_placement = cuts;
   can.rma_from_bytes = 0;
-  can.atomics = fabric::Atomics::none;
-  can.no_atomics_reason = "shared connections carry messages alone";
   can.header_bytes = fabric::max_header_bytes - head_bytes;
   if (cuts) can.max_payload_bytes = most_payload_bytes;
 }

@@ -1,5 +1,5 @@
 // Drives the lock machines (src/lock) over a fabric: Unit::cpu is std::atomic_ref, Unit::network is
-// the fabric's atomics, puts and gets. A party is a requester or the manager; each has a fabric of
+// an adapter's atomics, puts and gets. A party is a requester or the manager; each has a fabric of
 // its own that is connected to the lock's node, and reaches words there by the machine's unit
 // alone.
 //
@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "fabric/test/atomics.hpp"
 #include "fabric/test/side.hpp"
 #include "locks/manager.hpp"
 #include "locks/protocols.hpp"
@@ -227,10 +228,11 @@ class Party {
         result = fabric.put(to_home_, &moved_, key, offset, 8, 1);
         break;
       case Kind::compare_and_swap:
-        result = fabric.compare_and_swap(to_home_, key, offset, action_.expected, action_.value, 1);
+        result = compare_and_swap(fabric, to_home_, key, offset, action_.expected, action_.value,
+                                  &moved_, 1);
         break;
       case Kind::fetch_and_add:
-        result = fabric.fetch_and_add(to_home_, key, offset, action_.value, 1);
+        result = fetch_and_add(fabric, to_home_, key, offset, action_.value, &moved_, 1);
         break;
       default: break;  // no adapter here exchanges: Config::network_swap is off
     }
@@ -243,13 +245,11 @@ class Party {
 
   bool look_for_result() {
     side_->step();
-    if (!side_->rma_failed.empty() || !side_->atomics_failed.empty() || !side_->closed.empty())
+    if (!side_->rma_failed.empty() || !side_->closed.empty())
       lock_.report(name() + ": the fabric failed");
+    if (side_->rma_done.empty()) return true;
     machine::Event event;
-    if (!side_->atomics_done.empty()) event.value = side_->atomics_done[0].second;
-    else if (!side_->rma_done.empty()) event.value = moved_;
-    else return true;
-    side_->atomics_done.clear();
+    event.value = moved_;
     side_->rma_done.clear();
     stage_ = Stage::acting;
     return on_result(event);
@@ -275,7 +275,7 @@ class Party {
   Stage stage_ = Stage::idle;
   bool unlocking_ = false;
   int stays_ = 0;       // steps until it unlocks
-  uint64_t moved_ = 0;  // of a put or get under way
+  uint64_t moved_ = 0;  // of a put, get or atomic under way
 };
 
 // A lock with its parties, all connected to the lock's node.

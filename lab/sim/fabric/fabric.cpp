@@ -333,7 +333,6 @@ void SimulatedFabric::deregister_memory(uint64_t registration) {
 
 SendResult SimulatedFabric::start_rma(EndpointId endpoint, const fabric::RmaCall& call) {
   SKERRY_ASSERT(capabilities_.rma, "put or get on a fabric without RMA");
-  SKERRY_ASSERT(!call.is_atomic(), "an atomic on a fabric without atomics");
   const Reference* const found = find(endpoint);
   if (found == nullptr || found->ours().end_seen) return SendResult::closed;
   const Reference reference = *found;
@@ -343,7 +342,7 @@ SendResult SimulatedFabric::start_rma(EndpointId endpoint, const fabric::RmaCall
     return SendResult::would_block;
   }
   Rma rma;
-  rma.is_put = call.is_put();
+  rma.is_put = call.is_put;
   if (rma.is_put) rma.source = call.local;
   else rma.target = call.local;
   rma.key = call.key;

@@ -68,20 +68,17 @@ Status Domain::try_address(const std::string& provider, const Options& options, 
   // Queues default to hundreds of entries; what we post is bounded by the window.
   hints->tx_attr->size = window + 2 + max_rma_outstanding;
   hints->rx_attr->size = window + 2;
-  for (const uint64_t atomics : {options.atomics ? uint64_t{FI_ATOMIC} : 0, uint64_t{0}}) {
-    hints->caps = FI_MSG | FI_RMA | atomics;
-    for (const uint64_t flags :
-         {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
-      hints->tx_attr->op_flags = flags;
-      // Where receives cannot be shared, each endpoint has its own.
-      if ((!options.shared_receives || !get_info(hints.get(), true)) &&
-          !get_info(hints.get(), false))
-        continue;
-      write_flags = flags;
-      // Asked only to learn what there is: a message need not wait for its acknowledgement.
-      info->tx_attr->op_flags = 0;
-      return {};
-    }
+  hints->caps = capabilities;
+  for (const uint64_t flags :
+       {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
+    hints->tx_attr->op_flags = flags;
+    // Where receives cannot be shared, each endpoint has its own.
+    if ((!options.shared_receives || !get_info(hints.get(), true)) && !get_info(hints.get(), false))
+      continue;
+    write_flags = flags;
+    // Asked only to learn what there is: a message need not wait for its acknowledgement.
+    info->tx_attr->op_flags = 0;
+    break;
   }
   return {};
 }

@@ -27,7 +27,8 @@ struct Domain {
 
   const Library* const library;
   std::string name;
-  Info info;  // what the domain was opened with
+  uint64_t capabilities = FI_MSG | FI_RMA;  // what is asked for
+  Info info;                                // what the domain was opened with
   Handle<fid_fabric> fabric;
   Handle<fid_domain> domain;
   Handle<fid_eq> events;

@@ -40,24 +40,7 @@ OfiFabric::~OfiFabric() {
 }
 
 Status OfiFabric::start(const std::string& provider) {
-  SKERRY_TRY(open(provider));
-  if (!options_.atomics || (domain_.info->caps & FI_ATOMIC) == 0) {
-    capabilities_.no_atomics_reason = options_.atomics
-                                          ? "libfabric's provider " + provider + " has none"
-                                          : "they were not asked for";
-    return {};
-  }
-  trust_atomics(trial_of_atomics(options_, domain_.library, provider));
-  return {};
-}
-
-Status OfiFabric::open(const std::string& provider) {
   SKERRY_TRY(domain_.open(provider, options_, waiter_));
-  describe_capabilities();
-  return {};
-}
-
-void OfiFabric::describe_capabilities() {
   const fi_info& info = *domain_.info;
   capabilities_.rma = true;
   capabilities_.am_after_rma_ordered = (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
@@ -68,13 +51,7 @@ void OfiFabric::describe_capabilities() {
                                                                : ofi_own_buffers_connection_bytes;
   capabilities_.max_payload_bytes = parcel_payload_bytes;
   capabilities_.rma_from_bytes = parcel_payload_bytes + 1;
-}
-
-// An adapter that says so is atomic towards processors, too. None that we know of does.
-void OfiFabric::trust_atomics(const AtomicsTrial& trial) {
-  capabilities_.atomics = trial.works ? Atomics::incoherent : Atomics::none;
-  capabilities_.no_atomics_reason = trial.reason;
-  rma_.take_operands_as_addresses(trial.operands_as_addresses);
+  return {};
 }
 
 // --- issue calls -------------------------------------------------------------------------------
@@ -99,8 +76,6 @@ uint64_t OfiFabric::unsent_bytes(EndpointId id) const {
 }
 
 SendResult OfiFabric::start_rma(EndpointId id, const RmaCall& call) {
-  SKERRY_ASSERT(!call.is_atomic() || capabilities_.atomics != Atomics::none,
-                "an atomic on a fabric without");
   Endpoint* const endpoint = endpoints_.find_usable(id);
   return endpoint == nullptr ? SendResult::closed : rma_.start(*endpoint, call);
 }
@@ -186,13 +161,12 @@ void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion,
     case Operation::Kind::rma: break;
   }
   const EndpointId id = endpoint.own_id();
-  RmaCall done;
+  uint64_t cookie = 0;
   // If it failed the endpoint ends, and tells all that are outstanding.
-  if (!ok || !rma_.finish(endpoint, completion.operation, &done)) return;
+  if (!ok || !rma_.finish(endpoint, completion.operation, &cookie)) return;
   messages_.after_progress(endpoint);
   ++upcalls.made;
-  if (done.is_atomic()) upcalls.sink.on_atomic_done(id, done.cookie, true, done.value);
-  else upcalls.sink.on_rma_done(id, done.cookie, true);
+  upcalls.sink.on_rma_done(id, cookie, true);
 }
 
 // What arrived before the end is delivered before it.
@@ -203,18 +177,15 @@ void OfiFabric::run_endings(Upcalls& upcalls) {
     Endpoint* const endpoint = endpoints_.find(id);
     if (endpoint == nullptr) continue;
     if (endpoint->parked) continue;  // deliver comes back to it after unpark
-    std::vector<uint64_t> cookies, atomics;
-    for (const Operation* operation : endpoint->operations) {
-      if (operation->kind == Operation::Kind::rma)
-        (operation->call.is_atomic() ? atomics : cookies).push_back(operation->call.cookie);
-    }
+    std::vector<uint64_t> cookies;   // of RMA that is outstanding
+    for (const Operation* operation : endpoint->operations)
+      if (operation->kind == Operation::Kind::rma) cookies.push_back(operation->call.cookie);
     const CloseReason reason = endpoint->end_reason;
     const std::string detail = endpoint->end_detail;
     endpoints_.release(*endpoint);
     for (const uint64_t cookie : cookies) upcalls.sink.on_rma_done(id, cookie, false);
-    for (const uint64_t cookie : atomics) upcalls.sink.on_atomic_done(id, cookie, false, 0);
     upcalls.sink.on_closed(id, reason, detail);
-    upcalls.made += 1 + static_cast<int>(cookies.size() + atomics.size());
+    upcalls.made += 1 + static_cast<int>(cookies.size());
   }
 }
 

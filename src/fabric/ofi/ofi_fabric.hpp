@@ -4,7 +4,7 @@
 //   domain       what is opened of libfabric
 //   pool         buffers, and operations that are posted
 //   endpoints    the connections, and what all parts do to one
-//   rma          puts, gets and atomics (trial: whether these are trusted)
+//   rma          puts and gets
 //   messages     parcels and credits
 //   connect      requests, answers, events
 //
@@ -15,18 +15,14 @@
 #pragma once
 
 #include "fabric/ofi/connect.hpp"
-#include "fabric/ofi/trial.hpp"
 
 namespace skerry::fabric::ofi {
 
-class OfiFabric final : public Fabric {
+class OfiFabric : public Fabric {
  public:
   OfiFabric(const Options& options, const Library* library);
   ~OfiFabric() override;
   Status start(const std::string& provider);
-  Status open(const std::string& provider);  // all of start but the trial of atomics
-  void trust_atomics(const AtomicsTrial& trial);
-  bool is_in_buffers(uint64_t address) const { return pool_.holds(address); }
 
   std::string_view name() const override { return domain_.name; }
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -64,7 +60,6 @@ class OfiFabric final : public Fabric {
   Memory memory() const override;
 
  private:
-  void describe_capabilities();
   void run_completions(Upcalls& upcalls);
   void run_completion(Endpoint& endpoint, const Completion& completion, Upcalls& upcalls);
   void run_endings(Upcalls& upcalls);
@@ -72,9 +67,13 @@ class OfiFabric final : public Fabric {
   const Options options_;
   Capabilities capabilities_;
   Waiter waiter_;
+
+ protected:  // what one that does more with endpoints needs
   Domain domain_;
   Pool pool_{domain_};
   Endpoints endpoints_{domain_, pool_, waiter_};
+
+ private:
   Rma rma_{domain_, pool_, endpoints_};
   Messages messages_{domain_, pool_, endpoints_, rma_};
   Connector connector_{domain_, endpoints_, messages_, options_};

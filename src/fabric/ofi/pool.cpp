@@ -48,14 +48,6 @@ void Pool::give_back(Operation* operation) {
   free_operations_.push_back(operation);
 }
 
-bool Pool::holds(uint64_t address) const {
-  for (const Slab& slab : slabs_) {
-    const uint64_t begin = reinterpret_cast<uint64_t>(slab.bytes.get());
-    if (address >= begin && address < begin + slab_bytes) return true;
-  }
-  return false;
-}
-
 uint64_t Pool::spare_bytes() const {
   return vector_bytes(operations_) + vector_bytes(free_operations_) + vector_bytes(free_buffers_) +
          free_operations_.size() * sizeof(Operation) + free_buffers_.size() * buffer_bytes;

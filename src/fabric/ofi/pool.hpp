@@ -38,7 +38,6 @@ class Pool {
   // Null: no memory now; completions give some back.
   Operation* take(Operation::Kind kind, EndpointId id, bool with_buffer);
   void give_back(Operation* operation);
-  bool holds(uint64_t address) const;  // in one of the buffers
   uint64_t spare_bytes() const;
 
  private:

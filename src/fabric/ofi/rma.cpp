@@ -1,24 +1,11 @@
 #include "fabric/ofi/rma.hpp"
 
-#include <rdma/fi_atomic.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::ofi {
-
-namespace {
-
-// What lies in an atomic's buffer.
-struct AtomicWords {
-  uint64_t before;
-  uint64_t value;
-  uint64_t expected;
-};
-
-}  // namespace
 
 Status Rma::register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) {
   Handle<fid_mr> mr;
@@ -45,12 +32,12 @@ SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
   // Where local memory must be registered: small transfers bounce, long ones are registered for
   // their own duration. A cache of registrations would need to see every munmap of the application
   // to be safe; the cost of one is small against a long transfer.
-  const bool bounce = call.is_atomic() || (domain_.mr_local && call.bytes <= buffer_bytes);
+  const bool bounce = domain_.mr_local && call.bytes <= buffer_bytes;
   Operation* const operation = pool_.take(Operation::Kind::rma, endpoint.own_id(), bounce);
   const bool fits = operation != nullptr &&
                     (!domain_.mr_local || bounce ||
                      domain_.register_memory(call.local, call.bytes,
-                                             call.is_put() ? FI_WRITE : FI_READ,
+                                             call.is_put ? FI_WRITE : FI_READ,
                                              &operation->registration) == 0);
   if (!fits) {  // no memory to register now: completions give some back
     if (operation != nullptr) pool_.give_back(operation);
@@ -60,14 +47,10 @@ SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
   }
   operation->call = call;
   operation->bytes = operation->piece = call.bytes;
-  if (call.is_atomic())
-    *reinterpret_cast<AtomicWords*>(operation->buffer.data) = {0, call.value, call.expected};
-  else if (bounce && call.is_put()) std::memcpy(operation->buffer.data, call.local, call.bytes);
+  if (bounce && call.is_put) std::memcpy(operation->buffer.data, call.local, call.bytes);
   endpoint.operations.insert(operation);
   ++endpoint.rma_outstanding;
-  if (!call.is_atomic())
-    (call.is_put() ? endpoints_.traffic.bytes_sent
-                   : endpoints_.traffic.bytes_received) += call.bytes;
+  (call.is_put ? endpoints_.traffic.bytes_sent : endpoints_.traffic.bytes_received) += call.bytes;
   if (call.bytes == 0) {
     endpoints_.add_completion({operation, 0, 0});
   } else if (!endpoint.rma_waiting.empty() || !post(endpoint, operation)) {
@@ -77,18 +60,8 @@ SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
   return SendResult::accepted;
 }
 
-// Posts the next piece, or an atomic. False: libfabric says again.
+// Posts the next piece. False: libfabric says again.
 bool Rma::post(Endpoint& endpoint, Operation* operation) {
-  const int64_t result = operation->call.is_atomic() ? post_atomic(endpoint, operation)
-                                                     : post_piece(endpoint, operation);
-  if (result == 0) return true;
-  if (result == -FI_EAGAIN) return false;
-  // Told like any other failure.
-  endpoints_.add_completion({operation, 0, static_cast<int>(-result)});
-  return true;
-}
-
-int64_t Rma::post_piece(Endpoint& endpoint, Operation* operation) {
   operation->piece = std::min<uint64_t>(operation->bytes - operation->at,
                                         domain_.info->ep_attr->max_msg_size);
   std::byte* const base = operation->buffer.data != nullptr ? operation->buffer.data
@@ -107,28 +80,13 @@ int64_t Rma::post_piece(Endpoint& endpoint, Operation* operation) {
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.context = &operation->context;
-  return operation->call.is_put()
-             ? fi_writemsg(endpoint.ep, &message, FI_COMPLETION | domain_.write_flags)
-             : fi_readmsg(endpoint.ep, &message, FI_COMPLETION);
-}
-
-int64_t Rma::post_atomic(Endpoint& endpoint, Operation* operation) {
-  AtomicWords& words = *reinterpret_cast<AtomicWords*>(operation->buffer.data);
-  void* const descriptor = operation->buffer.descriptor;
-  const void* value = &words.value;
-  const void* expected = &words.expected;
-  if (operands_as_addresses_) {
-    value = reinterpret_cast<const void*>(words.value);
-    expected = reinterpret_cast<const void*>(words.expected);
-  }
-  const uint64_t at = operation->call.key.base + operation->call.offset;
-  if (operation->call.kind == RmaCall::Kind::fetch_and_add)
-    return fi_fetch_atomic(endpoint.ep, value, 1, descriptor, &words.before, descriptor,
-                           FI_ADDR_UNSPEC, at, operation->call.key.key, FI_UINT64, FI_SUM,
-                           &operation->context);
-  return fi_compare_atomic(endpoint.ep, value, 1, descriptor, expected, descriptor, &words.before,
-                           descriptor, FI_ADDR_UNSPEC, at, operation->call.key.key, FI_UINT64,
-                           FI_CSWAP, &operation->context);
+  const int64_t result = operation->call.is_put ? fi_writemsg(endpoint.ep, &message,
+                                                              FI_COMPLETION | domain_.write_flags)
+                                                : fi_readmsg(endpoint.ep, &message, FI_COMPLETION);
+  if (result == -FI_EAGAIN) return false;
+  // Told like any other failure.
+  if (result != 0) endpoints_.add_completion({operation, 0, static_cast<int>(-result)});
+  return true;
 }
 
 void Rma::go_on(Endpoint& endpoint) {
@@ -136,7 +94,7 @@ void Rma::go_on(Endpoint& endpoint) {
     endpoint.rma_waiting.pop_front();
 }
 
-bool Rma::finish(Endpoint& endpoint, Operation* operation, RmaCall* call) {
+bool Rma::finish(Endpoint& endpoint, Operation* operation, uint64_t* cookie) {
   operation->at += operation->bytes == 0 ? 0 : operation->piece;
   if (operation->at < operation->bytes) {
     if (!post(endpoint, operation)) {
@@ -145,11 +103,10 @@ bool Rma::finish(Endpoint& endpoint, Operation* operation, RmaCall* call) {
     }
     return false;
   }
-  *call = operation->call;
-  if (call->kind == RmaCall::Kind::get && operation->buffer.data != nullptr)
-    std::memcpy(call->local, operation->buffer.data, operation->bytes);
-  if (call->is_atomic())
-    call->value = reinterpret_cast<const AtomicWords*>(operation->buffer.data)->before;
+  const RmaCall& call = operation->call;
+  *cookie = call.cookie;
+  if (!call.is_put && operation->buffer.data != nullptr)
+    std::memcpy(call.local, operation->buffer.data, operation->bytes);
   endpoint.operations.erase(operation);
   --endpoint.rma_outstanding;
   pool_.give_back(operation);

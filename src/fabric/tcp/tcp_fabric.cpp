@@ -12,8 +12,6 @@ TcpFabric::TcpFabric(const Options& options) : options_(options) {
   capabilities_.early_messages = true;
   capabilities_.connection_bytes = tcp_connection_bytes;
   capabilities_.max_payload_bytes = max_payload_bytes;
-  capabilities_.no_atomics_reason =
-      "TCP carries messages alone; the data server's processor performs atomics";
 }
 
 Status TcpFabric::start() {

@@ -35,10 +35,7 @@ class Faulty final : public Forward {
   SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
     const SendResult result = is_doomed(endpoint) ? SendResult::accepted
                                                   : inner_->start_rma(endpoint, call);
-    if (result == SendResult::accepted) {
-      State& state = state_[endpoint];
-      (call.is_atomic() ? state.atomics : state.rma).insert(call.cookie);
-    }
+    if (result == SendResult::accepted) state_[endpoint].rma.insert(call.cookie);
     return result;
   }
   int dispatch(Sink& sink) override {
@@ -56,8 +53,7 @@ class Faulty final : public Forward {
  private:
   struct State {
     uint32_t sent = 0, received = 0;
-    std::unordered_multiset<uint64_t> rma;      // cookies of outstanding RMA: a drop must tell them
-    std::unordered_multiset<uint64_t> atomics;  // the same of atomics
+    std::unordered_multiset<uint64_t> rma;  // cookies of outstanding RMA: a drop must tell them
   };
 
   bool chance(uint32_t per_million) {
@@ -90,13 +86,12 @@ class Faulty final : public Forward {
       log_->drops.fetch_add(1, std::memory_order_relaxed);
       tell_failed(endpoint, state, sink);
       sink.on_closed(endpoint, CloseReason::reset, "injected fault");
-      upcalls += 1 + static_cast<int>(state.rma.size() + state.atomics.size());
+      upcalls += 1 + static_cast<int>(state.rma.size());
     }
     return upcalls;
   }
   static void tell_failed(EndpointId endpoint, const State& state, Sink& sink) {
     for (uint64_t cookie : state.rma) sink.on_rma_done(endpoint, cookie, false);
-    for (uint64_t cookie : state.atomics) sink.on_atomic_done(endpoint, cookie, false, 0);
   }
   bool is_doomed(EndpointId endpoint) const { return doomed_.count(endpoint) != 0; }
   // Before delivery. True: it is lost, and the drop comes at the end of this dispatch.
@@ -124,11 +119,6 @@ class Faulty final : public Forward {
     std::unordered_multiset<uint64_t>& rma = state_[endpoint].rma;
     if (const auto found = rma.find(cookie); found != rma.end()) rma.erase(found);
     outer_->on_rma_done(endpoint, cookie, ok);
-  }
-  void on_atomic_done(EndpointId endpoint, uint64_t cookie, bool ok, uint64_t before) override {
-    std::unordered_multiset<uint64_t>& atomics = state_[endpoint].atomics;
-    if (const auto found = atomics.find(cookie); found != atomics.end()) atomics.erase(found);
-    outer_->on_atomic_done(endpoint, cookie, ok, before);
   }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     State state = std::move(state_[endpoint]);

@@ -86,9 +86,6 @@ class Forward : public Fabric, protected Sink {
   void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {
     outer_->on_rma_done(endpoint, cookie, ok);
   }
-  void on_atomic_done(EndpointId endpoint, uint64_t cookie, bool ok, uint64_t before) override {
-    outer_->on_atomic_done(endpoint, cookie, ok, before);
-  }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     outer_->on_closed(endpoint, reason, detail);
   }

@@ -55,9 +55,6 @@ std::vector<Kind> kinds() {
   loop("loop", {});
   loop("loop_without_rma", without_rma);
   for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
-  LoopCapabilities incoherent;
-  incoherent.atomics = Atomics::incoherent;
-  loop("loop_incoherent", incoherent);
   add_ofi(&all);
   // The hooks, as far as they keep the contract.
   all.push_back({"hooked_tcp", [] {
@@ -68,7 +65,7 @@ std::vector<Kind> kinds() {
                      return Status();
                    };
                  }});
-  // The same over a fabric that has RMA and atomics.
+  // The same over a fabric that has RMA.
   all.push_back({"hooked_loop", [] {
                    return [network = make_loop_network({})](const Options& options,
                                                             std::unique_ptr<Fabric>* fabric) {

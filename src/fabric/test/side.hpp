@@ -88,10 +88,6 @@ class Side : public Sink {
   void on_rma_done(EndpointId, uint64_t cookie, bool ok) override {
     (ok ? rma_done : rma_failed).push_back(cookie);
   }
-  void on_atomic_done(EndpointId, uint64_t cookie, bool ok, uint64_t before) override {
-    if (ok) atomics_done.emplace_back(cookie, before);
-    else atomics_failed.push_back(cookie);
-  }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     closed.push_back(endpoint);
     reasons.push_back(reason);
@@ -132,8 +128,7 @@ class Side : public Sink {
   std::vector<EndpointId> accepted, connected, held, closed;
   std::vector<CloseReason> reasons;
   std::vector<Message> messages;
-  std::vector<uint64_t> sent, rma_done, rma_failed, watched, atomics_failed;
-  std::vector<std::pair<uint64_t, uint64_t>> atomics_done;  // cookie, what was there before
+  std::vector<uint64_t> sent, rma_done, rma_failed, watched;
   std::map<EndpointId, std::vector<std::byte>> placed_payloads;
   uint64_t message_count = 0;
   int directs_begun = 0, placed = 0, parked = 0, writable = 0;
@@ -209,7 +204,6 @@ class Conformance : public testing::TestWithParam<Kind>, protected TwoSides {
   void SetUp() override { make_ = GetParam().network(); }
   std::unique_ptr<Side> side(Options options = {}) {
     options.loopback_only = true;
-    options.atomics = true;
     std::unique_ptr<Fabric> fabric;
     const Status status = make_(options, &fabric);
     EXPECT_TRUE(status.ok()) << status.message();

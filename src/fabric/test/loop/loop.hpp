@@ -11,6 +11,14 @@
 
 namespace skerry::fabric {
 
+// How atomics of an adapter on a peer's memory see those of the processors there.
+enum class Atomics : uint8_t {
+  none,
+  incoherent,  // atomic towards each other alone: a word belongs to the processors or to the
+               // adapter. Either may load it. A store or put by the other side may be lost
+  coherent,    // atomic towards the processors' as well
+};
+
 struct LoopCapabilities {
   bool rma = true;
   // RMA takes effect by itself, at a moment drawn from the seed: at once, so that it overtakes

@@ -49,8 +49,6 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
   capabilities_.direct_placement = can.direct_placement;
   capabilities_.am_after_rma_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
-  capabilities_.atomics = can.rma ? can.atomics : Atomics::none;
-  capabilities_.no_atomics_reason = "this loop fabric was made without";
   capabilities_.max_payload_bytes = can.direct_placement ? can.max_payload_bytes
                                                          : std::min<uint64_t>(can.max_payload_bytes,
                                                                               inline_payload_bytes);
@@ -127,7 +125,7 @@ void LoopFabric::disconnect(EndpointId endpoint) {
       ++it;
       continue;
     }
-    if (it->rma.call.is_put() && !capabilities_.close_fences_rma)
+    if (it->rma.call.is_put && !capabilities_.close_fences_rma)
       network_->strays.push_back(std::move(it->rma));
     it = delayed_.erase(it);
   }
@@ -356,10 +354,10 @@ void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
     if (event.kind == Event::Kind::closed) disconnect(event.endpoint);
     if (event.kind == Event::Kind::connected)
       writable = std::exchange(reference->theirs().peer_wants_room, false);
-    if (event.kind == Event::Kind::rma_done || event.kind == Event::Kind::atomic_done) {
+    if (event.kind == Event::Kind::rma_done) {
       const auto found = reference->ours().outstanding.find(event.number);
       if (found == reference->ours().outstanding.end()) return;
-      cookie = found->second.cookie;
+      cookie = found->second;
       reference->ours().outstanding.erase(found);
     }
   }
@@ -377,9 +375,6 @@ void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
     case Event::Kind::writable: sink.on_writable(event.endpoint); break;
     case Event::Kind::sent: sink.on_sent(event.endpoint, cookie); break;
     case Event::Kind::rma_done: sink.on_rma_done(event.endpoint, cookie, event.ok); break;
-    case Event::Kind::atomic_done:
-      sink.on_atomic_done(event.endpoint, cookie, event.ok, event.before);
-      break;
     case Event::Kind::closed:
       sink.on_closed(event.endpoint, event.reason, to_string(event.reason));
       break;
@@ -388,16 +383,13 @@ void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
 
 // The peer has closed the connection.
 void LoopFabric::deliver_end(EndpointId id, Upcalls& upcalls) {
-  std::map<uint64_t, End::Outstanding> outstanding;
+  std::map<uint64_t, uint64_t> outstanding;
   {
     std::lock_guard lock(network_->mutex);
     outstanding.swap(find(id)->ours().outstanding);
     disconnect(id);
   }
-  for (const auto& [number, one] : outstanding) {
-    if (one.is_atomic) upcalls.sink.on_atomic_done(id, one.cookie, false, 0);
-    else upcalls.sink.on_rma_done(id, one.cookie, false);
-  }
+  for (const auto& [number, cookie] : outstanding) upcalls.sink.on_rma_done(id, cookie, false);
   upcalls.sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
   upcalls.made += static_cast<int>(outstanding.size()) + 1;
 }
@@ -496,8 +488,7 @@ Fabric::Memory LoopFabric::memory() const {
     out.endpoint_bytes += sizeof end + deque_bytes(end.inbound) + vector_bytes(end.held) +
                           end.inbound_bytes + end.held_bytes +
                           end.outstanding.size() *
-                              (sizeof(std::pair<const uint64_t, End::Outstanding>) +
-                               4 * sizeof(void*));
+                              (sizeof(std::pair<const uint64_t, uint64_t>) + 4 * sizeof(void*));
   }
   out.fixed_bytes = sizeof *this + deque_bytes(inbox_) + deque_bytes(ready_) +
                     deque_bytes(deadlines_) + delayed_.size() * sizeof(loop::Delayed) +

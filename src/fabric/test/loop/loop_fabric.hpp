@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "fabric/test/atomics.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/waiter.hpp"
 
@@ -21,11 +22,13 @@ struct Connection;
 
 // A put, get or atomic under way.
 struct Rma {
-  RmaCall call;                 // an atomic that is done: `value` is what was there before
-  uint64_t number = 0;          // unique in the network
-  std::vector<std::byte> data;  // put only: copied at issue, for it may be placed after the origin
-                                // was told that it failed
-  int delay = 0;                // polls to wait; rma_unordered only
+  RmaCall call;               // an atomic: a get of what was there before
+  uint64_t number = 0;        // unique in the network
+  test::AtomicCall atomic{};  // before null: it is none; done: `value` is what was there before
+  bool is_atomic() const { return atomic.before != nullptr; }
+  std::vector<std::byte> data{};  // put only: copied at issue, for it may be placed after the
+                                  // origin was told that it failed
+  int delay = 0;                  // polls to wait; rma_unordered only
 };
 
 // What stands in an end's inbound queue.
@@ -49,11 +52,7 @@ struct End {
   bool ready = false;       // stands in its fabric's list of ready endpoints
   std::vector<Entry> held;  // sent with `more`, not yet flushed
   uint64_t held_bytes = 0;
-  struct Outstanding {
-    uint64_t cookie;
-    bool is_atomic;
-  };
-  std::map<uint64_t, Outstanding> outstanding;  // by RMA number: issued here, not yet told
+  std::map<uint64_t, uint64_t> outstanding;  // cookies by RMA number: issued here, not yet told
 };
 
 struct Connection {
@@ -68,13 +67,12 @@ struct Reference {
 };
 
 struct Event {
-  enum class Kind { request, held, connected, writable, sent, rma_done, atomic_done, closed } kind;
+  enum class Kind { request, held, connected, writable, sent, rma_done, closed } kind;
   EndpointId endpoint;
-  uint64_t number = 0;  // cookie of sent; RMA number of rma_done and atomic_done
+  uint64_t number = 0;  // cookie of sent; RMA number of rma_done
   bool ok = true;
   CloseReason reason = CloseReason::by_peer;
   std::vector<std::byte> data = {};  // hello or reply
-  uint64_t before = 0;               // atomic_done
 };
 
 struct Delayed {
@@ -124,7 +122,7 @@ class LoopNetwork {
   uint64_t random_state;
 };
 
-class LoopFabric final : public Fabric {
+class LoopFabric final : public Fabric, public test::HasAtomics {
  public:
   LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& options);
   ~LoopFabric() override;
@@ -147,7 +145,13 @@ class LoopFabric final : public Fabric {
   Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
                          uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
-  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override;
+  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
+    return start(endpoint, {.call = call});
+  }
+  SendResult start_atomic(EndpointId endpoint, const test::AtomicCall& call) override {
+    return start(endpoint, {.call = {false, call.key, call.offset, sizeof(uint64_t), call.cookie},
+                            .atomic = call});
+  }
   Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
@@ -161,6 +165,7 @@ class LoopFabric final : public Fabric {
   static void finish(const loop::Reference& from, const loop::Rma& rma, bool ok);
 
  private:
+  SendResult start(EndpointId endpoint, loop::Rma rma);
   // All with the mutex held.
   const loop::Reference* find(EndpointId endpoint) const;
   void post(loop::Event event);  // to this fabric

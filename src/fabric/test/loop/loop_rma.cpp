@@ -52,7 +52,7 @@ bool LoopNetwork::apply(Rma& rma) {
       rma.call.bytes > found->second.bytes - rma.call.offset)
     return false;
   std::byte* const remote = found->second.base + rma.call.offset;
-  if (rma.call.is_put()) {
+  if (rma.call.is_put) {
     copy_bytes(remote, rma.data.data(), rma.call.bytes);
   } else {
     copy_bytes(rma.call.local, remote, rma.call.bytes);
@@ -87,12 +87,12 @@ void LoopFabric::deregister_memory(uint64_t registration) {
   network_->registrations.erase(registration);
 }
 
-SendResult LoopFabric::start_rma(EndpointId endpoint, const RmaCall& call) {
+SendResult LoopFabric::start(EndpointId endpoint, Rma rma) {
   SKERRY_ASSERT(capabilities_.rma, "put or get on a fabric without RMA");
-  SKERRY_ASSERT(!call.is_atomic() || capabilities_.atomics != Atomics::none,
+  SKERRY_ASSERT(!rma.is_atomic() || network_->capabilities.atomics != Atomics::none,
                 "an atomic on a fabric without");
-  Rma rma{call, 0, {}, 0};
-  if (call.is_put()) rma.data.assign(call.local, call.local + call.bytes);
+  const RmaCall& call = rma.call;
+  if (call.is_put) rma.data.assign(call.local, call.local + call.bytes);
   std::lock_guard lock(network_->mutex);
   const Reference* reference = find(endpoint);
   if (reference == nullptr || reference->theirs().fabric == nullptr) return SendResult::closed;
@@ -103,8 +103,8 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, const RmaCall& call) {
   }
   if (ours.state != End::State::open) return SendResult::closed;
   rma.number = network_->next_number++;
-  ours.outstanding.emplace(rma.number, End::Outstanding{call.cookie, call.is_atomic()});
-  (call.is_put() ? traffic_.bytes_sent : traffic_.bytes_received) += call.bytes;
+  ours.outstanding.emplace(rma.number, call.cookie);
+  (call.is_put ? traffic_.bytes_sent : traffic_.bytes_received) += call.bytes;
   if (!network_->capabilities.rma_unordered) {
     release_held(*reference);
     Entry entry;
@@ -128,28 +128,21 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, const RmaCall& call) {
 void LoopFabric::finish(const Reference& from, const Rma& rma, bool ok) {
   End& origin = from.ours();
   if (origin.fabric == nullptr) return;
-  Event event{Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}};
-  if (rma.call.is_atomic()) {
-    event.kind = Event::Kind::atomic_done;
-    event.before = ok ? rma.call.value : 0;
-  }
-  origin.fabric->post(std::move(event));
+  if (ok && rma.is_atomic()) *rma.atomic.before = rma.atomic.value;
+  origin.fabric->post({Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}});
 }
 
 // Takes effect now; an incoherent adapter tells later.
 void LoopFabric::perform(const Reference& from, Rma rma) {
-  if (!rma.call.is_atomic()) return finish(from, rma, network_->apply(rma));
+  if (!rma.is_atomic()) return finish(from, rma, network_->apply(rma));
   uint64_t* const word = network_->word_of(rma);
   if (word == nullptr) return finish(from, rma, false);
   if (network_->capabilities.atomics == Atomics::coherent) {
     std::atomic_ref<uint64_t> shared(*word);
-    if (rma.call.kind == RmaCall::Kind::fetch_and_add) {
-      rma.call.value = shared.fetch_add(rma.call.value);
-    } else {
-      uint64_t before = rma.call.expected;
-      shared.compare_exchange_strong(before, rma.call.value);
-      rma.call.value = before;
-    }
+    uint64_t before = rma.atomic.expected;
+    if (rma.atomic.compares) shared.compare_exchange_strong(before, rma.atomic.value);
+    else before = shared.fetch_add(rma.atomic.value);
+    rma.atomic.value = before;
     return finish(from, rma, true);
   }
   const auto [found, is_new] = network_->adapter_words.try_emplace(word);
@@ -160,9 +153,9 @@ void LoopFabric::perform(const Reference& from, Rma rma) {
     adapter.delay = static_cast<int>(1 + network_->random(longest_delay_polls));
   }
   const uint64_t before = adapter.copy;
-  if (rma.call.kind == RmaCall::Kind::fetch_and_add) adapter.copy += rma.call.value;
-  else if (before == rma.call.expected) adapter.copy = rma.call.value;
-  rma.call.value = before;
+  if (!rma.atomic.compares) adapter.copy += rma.atomic.value;
+  else if (before == rma.atomic.expected) adapter.copy = rma.atomic.value;
+  rma.atomic.value = before;
   adapter.ended.push_back({from, std::move(rma)});
   if (from.ours().fabric != nullptr)
     from.ours().fabric->waiter_.wake();  // a poll there lets time pass
@@ -224,7 +217,7 @@ void LoopFabric::run_delayed(bool before_sleep) {
     // The passive side closed: a fabric that fences drops it, the other kind places it all
     // the same. Either way the origin cannot tell: the end in our queue tells what is outstanding.
     if (peer_open) perform(it->from, std::move(it->rma));
-    else if (it->rma.call.is_put() && !capabilities_.close_fences_rma) network_->apply(it->rma);
+    else if (it->rma.call.is_put && !capabilities_.close_fences_rma) network_->apply(it->rma);
     it = delayed_.erase(it);
   }
   network_->write_back_due(before_sleep);
