@@ -267,9 +267,9 @@ class Fabric {
   // an implementation may block on it directly. poll then need not notice other endpoints, wake or
   // watched descriptors before timeout_ns, so give one.
   virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
-  // Performs the upcalls for what poll found. Returns how many there were. Never blocks; bounded
-  // work per call, endpoints served round-robin.
-  virtual int dispatch(Sink& sink) = 0;
+  // Performs the upcalls for what poll found. Never blocks; bounded work per call, endpoints served
+  // round-robin.
+  virtual void dispatch(Sink& sink) = 0;
   // Closes at once and releases everything of the endpoint: no upcall for it follows. What flush
   // did not get out is lost.
   virtual void close(EndpointId endpoint) = 0;

@@ -87,7 +87,7 @@ std::span<const epoll_event> Waiter::take_events() {
   return {events_.data(), static_cast<size_t>(std::exchange(event_count_, 0))};
 }
 
-bool Waiter::handle(uint64_t tag, Upcalls& upcalls) {
+bool Waiter::handle(uint64_t tag, Sink& sink) {
   if (tag == tag_wake) {
     uint64_t value;
     [[maybe_unused]] const ssize_t n = read(wake_fd_, &value, sizeof value);
@@ -97,8 +97,7 @@ bool Waiter::handle(uint64_t tag, Upcalls& upcalls) {
   if (tag < tag_watch_base || tag >> 32 != 0) return false;
   const auto found = watched_.find(static_cast<int>(tag - tag_watch_base));
   if (found == watched_.end()) return true;  // unwatched by an upcall earlier in this dispatch
-  ++upcalls.made;
-  upcalls.sink.on_watched(found->first, found->second);
+  sink.on_watched(found->first, found->second);
   return true;
 }
 

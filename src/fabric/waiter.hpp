@@ -17,12 +17,6 @@
 
 namespace skerry::fabric {
 
-// Whom dispatch calls up, and how often it did.
-struct Upcalls {
-  Sink& sink;
-  int made = 0;
-};
-
 class Waiter {
  public:
   static constexpr int max_events = 64;
@@ -58,7 +52,7 @@ class Waiter {
   bool has_work() const { return work_pending_.load(std::memory_order_relaxed); }
   std::span<const epoll_event> take_events();
   // True: it was a wake or a watched descriptor.
-  bool handle(uint64_t tag, Upcalls& upcalls);
+  bool handle(uint64_t tag, Sink& sink);
   void end_dispatch(bool work_left);
 
   uint64_t heap_bytes() const;

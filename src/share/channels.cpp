@@ -215,7 +215,6 @@ void Channels::ask_to_leave(EndpointId id) {
   if (end == nullptr || end->trunk == nullptr || end->state != State::open) return;
   const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::CloseKind::please_close),
                                 0, 0, 0};
-  ++context_.upcalls;
   (void)context_.outer->on_message(id, std::as_bytes(std::span(&close, 1)), {});
 }
 
@@ -283,7 +282,6 @@ void Channels::resume(EndpointId id) {
     const Bytes header = Bytes(message.header).subspan(sizeof prefix);
     const Verdict verdict = hand_over(*end, static_cast<Kind>(prefix.kind), header,
                                       message.payload);
-    ++context_.upcalls;
     end = find(id);
     if (end == nullptr) return;
     if (verdict == Verdict::park) {
@@ -347,7 +345,6 @@ void Channels::end(EndpointId id, CloseReason reason, std::string_view detail) {
     return;
   }
   release(*end);
-  ++context_.upcalls;
   context_.outer->on_closed(id, reason, detail);
 }
 

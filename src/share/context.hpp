@@ -61,10 +61,7 @@ struct Context {
   void run_deferred() {
     std::vector<std::function<void()>> now;
     now.swap(deferred);
-    for (const auto& upcall : now) {
-      ++upcalls;
-      upcall();
-    }
+    for (const auto& upcall : now) upcall();
   }
   // Something is to be done then; it may have become needless.
   void note_deadline(int64_t then_ns) {
@@ -119,7 +116,6 @@ struct Context {
   Pool from_ranks, from_servers;      // what waits here, by where it came from
   fabric::Sink* outer = nullptr;      // during dispatch
   bool dispatching = false;
-  int upcalls = 0;  // in this dispatch
   std::vector<std::function<void()>> deferred;
   std::atomic<bool> polling{false};
   // deferred is not empty, or a slot may be free for a waiter

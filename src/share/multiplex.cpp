@@ -110,7 +110,6 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
                                  ? concat("through a data server of node ",
                                           Context::node_named(trunk.name))
                                  : concat("rank ", trunk.name);
-    ++context_.upcalls;
     context_.outer->on_connect_request(request, hello, name);
     return;
   }
@@ -124,12 +123,11 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
 
 // ---- a turn -----------------------------------------------------------------------------------
 
-int Multiplex::dispatch(fabric::Sink& sink) {
+void Multiplex::dispatch(fabric::Sink& sink) {
   context_.dispatching = true;
-  context_.upcalls = 0;
   context_.outer = &sink;
   context_.run_deferred();
-  context_.upcalls += inner_->dispatch(*this);
+  inner_->dispatch(*this);
   context_.run_deferred();
   if (int64_t now_ns = 0; context_.deadline_passed(&now_ns)) {
     channels_.end_late(now_ns);
@@ -149,7 +147,6 @@ int Multiplex::dispatch(fabric::Sink& sink) {
   trunks_.flush_held();
   context_.work_pending.store(!context_.deferred.empty(), std::memory_order_seq_cst);
   context_.dispatching = false;
-  return context_.upcalls;
 }
 
 // At a pool's limit the channel that keeps most in it ends here: its session resumes, and sends

@@ -53,7 +53,7 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   void poll(int64_t timeout_ns, EndpointId only) override {
     context_.poll(timeout_ns, is_channel(only) ? context_.link_of(only) : only);
   }
-  int dispatch(fabric::Sink& sink) override;
+  void dispatch(fabric::Sink& sink) override;
   Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void wake() override { inner_->wake(); }

@@ -126,7 +126,6 @@ void Channels::now_writable(End& end) {
 }
 
 void Channels::on_turn(End& end) {
-  ++context_.upcalls;
   if (end.outgoing) now_writable(end);
   else context_.outer->on_writable(end.id);
 }

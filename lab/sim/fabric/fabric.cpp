@@ -391,9 +391,8 @@ void SimulatedFabric::wake() {
   scheduler_.give_way();
 }
 
-int SimulatedFabric::dispatch(Sink& sink) {
+void SimulatedFabric::dispatch(Sink& sink) {
   woken_ = false;
-  int upcalls = 0;
   std::deque<Event> inbox;
   std::deque<EndpointId> ready;
   inbox.swap(inbox_);
@@ -404,44 +403,39 @@ int SimulatedFabric::dispatch(Sink& sink) {
     std::rotate(ready.begin(),
                 ready.begin() + network_->random().below(static_cast<uint32_t>(ready.size())),
                 ready.end());
-  for (Event& event : inbox) upcalls += deliver_event(event, sink);
-  for (const EndpointId id : ready) upcalls += deliver_inbound(id, sink);
-  return upcalls;
+  for (Event& event : inbox) deliver_event(event, sink);
+  for (const EndpointId id : ready) deliver_inbound(id, sink);
 }
 
-int SimulatedFabric::deliver_event(Event& event, Sink& sink) {
+void SimulatedFabric::deliver_event(Event& event, Sink& sink) {
   const Reference* const reference = find(event.endpoint);
-  if (reference == nullptr) return 0;  // closed meanwhile
+  if (reference == nullptr) return;  // closed meanwhile
   End& ours = reference->ours();
   switch (event.kind) {
     case Event::Kind::request:
-      sink.on_connect_request(event.endpoint, event.hello, "simulated");
-      return 1;
-    case Event::Kind::writable: sink.on_writable(event.endpoint); return 1;
-    case Event::Kind::sent: sink.on_sent(event.endpoint, event.number); return 1;
+      return sink.on_connect_request(event.endpoint, event.hello, "simulated");
+    case Event::Kind::writable: return sink.on_writable(event.endpoint);
+    case Event::Kind::sent: return sink.on_sent(event.endpoint, event.number);
     case Event::Kind::rma_done: {
       const auto found = ours.rma.find(event.number);
-      if (found == ours.rma.end()) return 0;
+      if (found == ours.rma.end()) return;
       const uint64_t cookie = found->second;
       ours.rma.erase(found);
-      sink.on_rma_done(event.endpoint, cookie, event.ok);
-      return 1;
+      return sink.on_rma_done(event.endpoint, cookie, event.ok);
     }
     case Event::Kind::closed:
-      if (ours.state != End::State::connecting) return 0;  // it was answered in the last moment
+      if (ours.state != End::State::connecting) return;  // it was answered in the last moment
       return end(event.endpoint, event.reason, sink);
   }
-  return 0;
 }
 
-int SimulatedFabric::end(EndpointId id, CloseReason reason, Sink& sink) {
+void SimulatedFabric::end(EndpointId id, CloseReason reason, Sink& sink) {
   std::map<uint64_t, uint64_t> rma;
   rma.swap(find(id)->ours().rma);
   for (const auto& [number, cookie] : rma) network_->rma_.erase(number);
   disconnect(id, CloseReason::by_peer);
   for (const auto& [number, cookie] : rma) sink.on_rma_done(id, cookie, false);
   sink.on_closed(id, reason, to_string(reason));
-  return static_cast<int>(rma.size()) + 1;
 }
 
 // A long payload is placed in two steps as often as not; other things happen in between.
@@ -451,7 +445,7 @@ SimulatedFabric::Placing SimulatedFabric::place(EndpointId id, Entry& entry, Sin
       entry.destination = sink.place_directly(id, entry.header, entry.payload_bytes);
       if (find(id) == nullptr) return Placing::gone;
       if (entry.destination == nullptr) {
-        (void)end(id, CloseReason::protocol_error, sink);
+        end(id, CloseReason::protocol_error, sink);
         return Placing::gone;
       }
       entry.placed_bytes = 0;
@@ -477,17 +471,15 @@ SimulatedFabric::Placing SimulatedFabric::place(EndpointId id, Entry& entry, Sin
   return verdict == Verdict::park ? Placing::parked : Placing::taken;
 }
 
-int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
-  int upcalls = 0;
+void SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
   for (uint32_t turns = 1 + network_->random().below(32); turns > 0; --turns) {
     const Reference* const found = find(id);
-    if (found == nullptr) return upcalls;
+    if (found == nullptr) return;
     const Reference reference = *found;
     End& ours = reference.ours();
-    if (ours.parked || ours.inbound.empty()) return upcalls;
+    if (ours.parked || ours.inbound.empty()) return;
     Entry entry = std::move(ours.inbound.front());
     ours.inbound.pop_front();
-    ++upcalls;
     Placing result = Placing::taken;
     switch (entry.kind) {
       case Entry::Kind::hello: break;
@@ -498,7 +490,7 @@ int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
       case Entry::Kind::rma:
         network_->apply_ordered({reference.connection, 1 - reference.side}, entry);
         continue;
-      case Entry::Kind::end: return upcalls + end(id, entry.reason, sink);
+      case Entry::Kind::end: return end(id, entry.reason, sink);
       case Entry::Kind::accepted:
         ours.state = End::State::open;
         sink.on_connected(id, entry.header);
@@ -515,17 +507,16 @@ int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
                                               : Placing::taken;
         }
     }
-    if (result == Placing::gone) return upcalls;
+    if (result == Placing::gone) return;
     if (result != Placing::taken) {
       ours.inbound.push_front(std::move(entry));
       ours.parked = result == Placing::parked;
       mark_ready(ours);  // if the rest of it is still to be placed
-      return upcalls;
+      return;
     }
     taken(reference, entry);
   }
   if (const Reference* const reference = find(id)) mark_ready(reference->ours());
-  return upcalls;
 }
 
 // `entry` was consumed: its sender has that much more room.

@@ -203,7 +203,7 @@ class SimulatedFabric final : public fabric::Fabric {
   }
   void unwatch(int) override {}
   void poll(int64_t timeout_ns, fabric::EndpointId only) override;
-  int dispatch(fabric::Sink& sink) override;
+  void dispatch(fabric::Sink& sink) override;
   void close(fabric::EndpointId endpoint) override;
   void close_drained(fabric::EndpointId endpoint) override;
   void wake() override;
@@ -219,9 +219,9 @@ class SimulatedFabric final : public fabric::Fabric {
   void release_held(const net::Reference& from);
   void disconnect(fabric::EndpointId endpoint, fabric::CloseReason reason);
   fabric::SendResult send_entry(fabric::EndpointId endpoint, net::Entry entry, bool more);
-  int deliver_event(net::Event& event, fabric::Sink& sink);
-  int deliver_inbound(fabric::EndpointId id, fabric::Sink& sink);
-  int end(fabric::EndpointId id, fabric::CloseReason reason, fabric::Sink& sink);
+  void deliver_event(net::Event& event, fabric::Sink& sink);
+  void deliver_inbound(fabric::EndpointId id, fabric::Sink& sink);
+  void end(fabric::EndpointId id, fabric::CloseReason reason, fabric::Sink& sink);
   enum class Placing : uint8_t { taken, parked, goes_on, gone };
   Placing place(fabric::EndpointId id, net::Entry& entry, fabric::Sink& sink);
   void taken(const net::Reference& by, const net::Entry& entry);

@@ -158,13 +158,13 @@ void Connector::hold(RequestId request) {
 
 // --- events ------------------------------------------------------------------------------------
 
-void Connector::read_events(Upcalls& upcalls) {
+void Connector::read_events(Sink& sink) {
   for (;;) {
     alignas(fi_eq_cm_entry) std::byte buffer[event_bytes];
     uint32_t event = 0;
     const ssize_t n = fi_eq_read(domain_.events.get(), &event, buffer, sizeof buffer, 0);
     if (n == -FI_EAVAIL) {
-      if (!handle_event_error(upcalls)) return;
+      if (!handle_event_error(sink)) return;
       continue;
     }
     if (n < static_cast<ssize_t>(sizeof(fi_eq_cm_entry))) return;
@@ -172,18 +172,18 @@ void Connector::read_events(Upcalls& upcalls) {
     const Bytes data{buffer + sizeof(fi_eq_cm_entry),
                      static_cast<size_t>(n) - sizeof(fi_eq_cm_entry)};
     if (event == FI_CONNREQ) {
-      handle_request(entry->info, data, upcalls);
+      handle_request(entry->info, data, sink);
       continue;
     }
     Endpoint* const endpoint = endpoints_.find(entry->fid);
     if (endpoint == nullptr) continue;  // closed here while the event was under way
-    if (event == FI_CONNECTED) handle_connected(*endpoint, data, upcalls);
+    if (event == FI_CONNECTED) handle_connected(*endpoint, data, sink);
     if (event == FI_SHUTDOWN)
       endpoints_.end_soon(*endpoint, CloseReason::by_peer, "the peer closed the connection");
   }
 }
 
-void Connector::handle_request(fi_info* info, Bytes data, Upcalls& upcalls) {
+void Connector::handle_request(fi_info* info, Bytes data, Sink& sink) {
   Info owned(info, FreeInfo{domain_.library});
   Bytes hello;
   uint64_t number = 0;
@@ -212,11 +212,10 @@ void Connector::handle_request(fi_info* info, Bytes data, Upcalls& upcalls) {
   endpoint.info = std::move(owned);
   endpoint.peer_number = number;
   opening_.push_back(id);
-  ++upcalls.made;
-  upcalls.sink.on_connect_request(id, hello, peer_name);
+  sink.on_connect_request(id, hello, peer_name);
 }
 
-void Connector::handle_connected(Endpoint& endpoint, Bytes data, Upcalls& upcalls) {
+void Connector::handle_connected(Endpoint& endpoint, Bytes data, Sink& sink) {
   const EndpointId id = endpoint.own_id();
   const bool ours = endpoint.state == State::connecting;
   endpoint.state = State::open;
@@ -227,15 +226,14 @@ void Connector::handle_connected(Endpoint& endpoint, Bytes data, Upcalls& upcall
       return endpoints_.end_soon(endpoint, CloseReason::protocol_error,
                                  "what answers there is not a Skerry server");
     endpoint.peer_number = number;
-    ++upcalls.made;
-    upcalls.sink.on_connected(id, reply);
+    sink.on_connected(id, reply);
   }
   if (endpoint.own_id() != id) return;
   messages_.after_progress(endpoint);
-  messages_.deliver(id, upcalls);  // messages may have come before this event
+  messages_.deliver(id, sink);  // messages may have come before this event
 }
 
-bool Connector::handle_event_error(Upcalls& upcalls) {
+bool Connector::handle_event_error(Sink& sink) {
   fi_eq_err_entry entry{};
   std::byte refusal[64];
   entry.err_data = refusal;
@@ -256,8 +254,7 @@ bool Connector::handle_event_error(Upcalls& upcalls) {
                           &word, &none) &&
         std::ranges::equal(word, std::as_bytes(std::span(come_back)))) {
       const EndpointId id = endpoint->own_id();
-      ++upcalls.made;
-      upcalls.sink.on_held(id);
+      sink.on_held(id);
       if (endpoint->own_id() != id) return true;
     }
   }
@@ -265,7 +262,7 @@ bool Connector::handle_event_error(Upcalls& upcalls) {
   return true;
 }
 
-void Connector::run_deadlines(Upcalls& upcalls) {
+void Connector::run_deadlines(Sink& sink) {
   const int64_t now_ns = monotonic_ns();
   for (size_t left = opening_.size(); left > 0; --left) {
     const EndpointId id = opening_.front();
@@ -280,8 +277,7 @@ void Connector::run_deadlines(Upcalls& upcalls) {
       reject(id);
     } else {
       endpoints_.release(*endpoint);
-      ++upcalls.made;
-      upcalls.sink.on_closed(id, CloseReason::timed_out, "no answer to connect");
+      sink.on_closed(id, CloseReason::timed_out, "no answer to connect");
     }
   }
 }

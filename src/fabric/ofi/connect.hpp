@@ -17,17 +17,17 @@ class Connector {
   void reject(RequestId request);
   void hold(RequestId request);
 
-  void read_events(Upcalls& upcalls);
-  void run_deadlines(Upcalls& upcalls);
+  void read_events(Sink& sink);
+  void run_deadlines(Sink& sink);
   bool any_opening() const { return !opening_.empty(); }
 
  private:
   Status open(Endpoint& endpoint, fi_info* info);
   Endpoint* find_asking(RequestId request) const;
   void refuse(fid_t handle) { fi_reject(listener_.get(), handle, nullptr, 0); }
-  void handle_request(fi_info* info, Bytes data, Upcalls& upcalls);
-  void handle_connected(Endpoint& endpoint, Bytes data, Upcalls& upcalls);
-  bool handle_event_error(Upcalls& upcalls);
+  void handle_request(fi_info* info, Bytes data, Sink& sink);
+  void handle_connected(Endpoint& endpoint, Bytes data, Sink& sink);
+  bool handle_event_error(Sink& sink);
 
   Domain& domain_;
   Endpoints& endpoints_;

@@ -202,17 +202,17 @@ void Messages::sent(Endpoint& endpoint, const Completion& completion) {
   if (completion.error_number == 0) after_progress(endpoint);
 }
 
-void Messages::received(Endpoint& endpoint, const Completion& completion, Upcalls& upcalls) {
+void Messages::received(Endpoint& endpoint, const Completion& completion, Sink& sink) {
   endpoint.operations.erase(completion.operation);
   completion.operation->bytes = completion.bytes;
   endpoints_.traffic.bytes_received += completion.bytes;
-  take_parcel(endpoint, completion.operation, upcalls);
+  take_parcel(endpoint, completion.operation, sink);
 }
 
 // A buffer of the pool was filled, or its connection ended meanwhile: the end itself comes as an
 // event. A parcel that names no connection of ours is late or forged, and is dropped: whatever it
 // was, the next parcel of its true connection is out of sequence and closes that.
-void Messages::received_shared(const Completion& completion, Upcalls& upcalls) {
+void Messages::received_shared(const Completion& completion, Sink& sink) {
   --shared_posted_;
   Operation* const operation = completion.operation;
   operation->bytes = completion.bytes;
@@ -226,11 +226,11 @@ void Messages::received_shared(const Completion& completion, Upcalls& upcalls) {
   post_shared();
   if (endpoint == nullptr) return;
   operation->endpoint = endpoint->own_id();
-  take_parcel(*endpoint, operation, upcalls);
+  take_parcel(*endpoint, operation, sink);
 }
 
 // Checks what all parcels must keep, and delivers.
-void Messages::take_parcel(Endpoint& endpoint, Operation* operation, Upcalls& upcalls) {
+void Messages::take_parcel(Endpoint& endpoint, Operation* operation, Sink& sink) {
   const ParcelHead head = operation->bytes >= sizeof(ParcelHead) ? head_of(*operation)
                                                                  : ParcelHead{};
   const bool in_sequence = head.number == endpoint.number && head.sequence == endpoint.received;
@@ -249,7 +249,7 @@ void Messages::take_parcel(Endpoint& endpoint, Operation* operation, Upcalls& up
   operation->at = sizeof(ParcelHead);
   if (head.frames != 0) {
     endpoint.inbox.push_back(operation);
-    if (endpoint.state == State::open) deliver(endpoint.own_id(), upcalls);
+    if (endpoint.state == State::open) deliver(endpoint.own_id(), sink);
     return;
   }
   // Only credits: its buffer must not wait behind a parked message, or the next ones would find
@@ -268,14 +268,14 @@ void Messages::unpark(EndpointId id) {
   endpoints_.leave_work();
 }
 
-void Messages::run_unparked(Upcalls& upcalls) {
+void Messages::run_unparked(Sink& sink) {
   for (const EndpointId id : std::exchange(unparked_, {})) {
     if (Endpoint* const endpoint = endpoints_.find(id)) endpoint->parked = false;
-    deliver(id, upcalls);
+    deliver(id, sink);
   }
 }
 
-void Messages::deliver(EndpointId id, Upcalls& upcalls) {
+void Messages::deliver(EndpointId id, Sink& sink) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->state != State::open) return;
   // While it is parked nothing is delivered. But the parcel may have brought credits, and what it
@@ -285,7 +285,7 @@ void Messages::deliver(EndpointId id, Upcalls& upcalls) {
     Operation* const parcel = endpoint->inbox.front();
     endpoint->inbox.pop_front();  // out of the endpoint's hands: the sink may close it while it
                                   // looks at the message
-    switch (deliver_frames(*endpoint, *parcel, upcalls)) {
+    switch (deliver_frames(*endpoint, *parcel, sink)) {
       case Delivered::gone: return pool_.give_back(parcel);
       case Delivered::parked:
         endpoint->inbox.push_front(parcel);
@@ -310,8 +310,7 @@ void Messages::deliver(EndpointId id, Upcalls& upcalls) {
 }
 
 // Those of one parcel.
-Messages::Delivered Messages::deliver_frames(Endpoint& endpoint, Operation& parcel,
-                                             Upcalls& upcalls) {
+Messages::Delivered Messages::deliver_frames(Endpoint& endpoint, Operation& parcel, Sink& sink) {
   const EndpointId id = endpoint.own_id();
   while (parcel.at < parcel.bytes) {
     const uint64_t left = parcel.bytes - parcel.at;
@@ -320,8 +319,7 @@ Messages::Delivered Messages::deliver_frames(Endpoint& endpoint, Operation& parc
     const tcp::Prefix prefix = tcp::decode_prefix(at);
     const uint64_t bytes = tcp::prefix_bytes + prefix.header_bytes + prefix.payload_bytes;
     if (!tcp::plausible(prefix) || bytes > left) return Delivered::corrupt;
-    ++upcalls.made;
-    const Verdict verdict = upcalls.sink.on_message(
+    const Verdict verdict = sink.on_message(
         id, {at + tcp::prefix_bytes, prefix.header_bytes},
         {at + tcp::prefix_bytes + prefix.header_bytes, prefix.payload_bytes});
     if (endpoint.own_id() != id) return Delivered::gone;

@@ -45,14 +45,14 @@ class Messages {
   uint32_t shared_posted() const { return shared_posted_; }
 
   void sent(Endpoint& endpoint, const Completion& completion);
-  void received(Endpoint& endpoint, const Completion& completion, Upcalls& upcalls);
-  void received_shared(const Completion& completion, Upcalls& upcalls);
+  void received(Endpoint& endpoint, const Completion& completion, Sink& sink);
+  void received_shared(const Completion& completion, Sink& sink);
   // Delivers what is in the inbox until it is empty or the sink parks.
-  void deliver(EndpointId id, Upcalls& upcalls);
+  void deliver(EndpointId id, Sink& sink);
 
   void unpark(EndpointId id);
   bool any_unparked() const { return !unparked_.empty(); }
-  void run_unparked(Upcalls& upcalls);
+  void run_unparked(Sink& sink);
 
  private:
   enum class Delivered { all, parked, corrupt, gone };
@@ -62,8 +62,8 @@ class Messages {
   bool post_receive(fid_ep* to, Operation* operation);
   bool receive_again(Endpoint& endpoint, Operation* operation);
   uint32_t shared_wanted() const;
-  void take_parcel(Endpoint& endpoint, Operation* operation, Upcalls& upcalls);
-  Delivered deliver_frames(Endpoint& endpoint, Operation& parcel, Upcalls& upcalls);
+  void take_parcel(Endpoint& endpoint, Operation* operation, Sink& sink);
+  Delivered deliver_frames(Endpoint& endpoint, Operation& parcel, Sink& sink);
 
   Domain& domain_;
   Pool& pool_;

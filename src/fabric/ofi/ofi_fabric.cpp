@@ -99,43 +99,40 @@ void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
   waiter_.end_poll();
 }
 
-int OfiFabric::dispatch(Sink& sink) {
-  Upcalls upcalls{sink};
+void OfiFabric::dispatch(Sink& sink) {
   waiter_.begin_dispatch();
-  for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, upcalls);
-  messages_.run_unparked(upcalls);
+  for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, sink);
+  messages_.run_unparked(sink);
   messages_.post_shared();  // if there was no memory for all
   for (const EndpointId id : endpoints_.take_again())
     if (Endpoint* const endpoint = endpoints_.find(id)) messages_.after_progress(*endpoint);
   endpoints_.drain_completions();
-  run_completions(upcalls);
-  connector_.read_events(upcalls);
-  if (endpoints_.any_ending()) run_endings(upcalls);
-  if (connector_.any_opening()) connector_.run_deadlines(upcalls);
+  run_completions(sink);
+  connector_.read_events(sink);
+  if (endpoints_.any_ending()) run_endings(sink);
+  if (connector_.any_opening()) connector_.run_deadlines(sink);
   for (const EndpointId id : endpoints_.take_writable()) {
     if (endpoints_.find(id) == nullptr) continue;
-    ++upcalls.made;
     sink.on_writable(id);
   }
   endpoints_.impatient.store(
       endpoints_.any_again() || connector_.any_opening() || messages_.is_short_of_buffers(),
       std::memory_order_relaxed);
   waiter_.end_dispatch(messages_.any_unparked() || endpoints_.any_work());
-  return upcalls.made;
 }
 
-void OfiFabric::run_completions(Upcalls& upcalls) {
+void OfiFabric::run_completions(Sink& sink) {
   Completion completion;
   while (endpoints_.next_completion(&completion)) {
     const EndpointId id = completion.operation->endpoint;
     if (id == no_endpoint) {
-      messages_.received_shared(completion, upcalls);
+      messages_.received_shared(completion, sink);
       continue;
     }
     Endpoint* const endpoint = endpoints_.find(id);
     if (endpoint == nullptr || endpoint->operations.count(completion.operation) == 0)
       continue;  // cannot be: release reads them first
-    run_completion(*endpoint, completion, upcalls);
+    run_completion(*endpoint, completion, sink);
     if (completion.error_number == 0) continue;
     if (Endpoint* const broken = endpoints_.find(id)) {
       // A connection that ends cancels what is posted; most providers tell the end itself as an
@@ -151,12 +148,12 @@ void OfiFabric::run_completions(Upcalls& upcalls) {
   }
 }
 
-void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion, Upcalls& upcalls) {
+void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion, Sink& sink) {
   const bool ok = completion.error_number == 0;
   switch (completion.operation->kind) {
     case Operation::Kind::send: return messages_.sent(endpoint, completion);
     case Operation::Kind::receive:  // not ok: cancelled with its connection
-      if (ok) messages_.received(endpoint, completion, upcalls);
+      if (ok) messages_.received(endpoint, completion, sink);
       return;
     case Operation::Kind::rma: break;
   }
@@ -165,14 +162,13 @@ void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion,
   // If it failed the endpoint ends, and tells all that are outstanding.
   if (!ok || !rma_.finish(endpoint, completion.operation, &cookie)) return;
   messages_.after_progress(endpoint);
-  ++upcalls.made;
-  upcalls.sink.on_rma_done(id, cookie, true);
+  sink.on_rma_done(id, cookie, true);
 }
 
 // What arrived before the end is delivered before it.
-void OfiFabric::run_endings(Upcalls& upcalls) {
+void OfiFabric::run_endings(Sink& sink) {
   endpoints_.drain_completions();
-  run_completions(upcalls);
+  run_completions(sink);
   for (const EndpointId id : endpoints_.take_ending()) {
     Endpoint* const endpoint = endpoints_.find(id);
     if (endpoint == nullptr) continue;
@@ -183,9 +179,8 @@ void OfiFabric::run_endings(Upcalls& upcalls) {
     const CloseReason reason = endpoint->end_reason;
     const std::string detail = endpoint->end_detail;
     endpoints_.release(*endpoint);
-    for (const uint64_t cookie : cookies) upcalls.sink.on_rma_done(id, cookie, false);
-    upcalls.sink.on_closed(id, reason, detail);
-    upcalls.made += 1 + static_cast<int>(cookies.size());
+    for (const uint64_t cookie : cookies) sink.on_rma_done(id, cookie, false);
+    sink.on_closed(id, reason, detail);
   }
 }
 

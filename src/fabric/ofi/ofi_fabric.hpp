@@ -53,16 +53,16 @@ class OfiFabric : public Fabric {
   Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
-  int dispatch(Sink& sink) override;
+  void dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
   void wake() override { waiter_.wake(); }
   Traffic traffic() const override;
   Memory memory() const override;
 
  private:
-  void run_completions(Upcalls& upcalls);
-  void run_completion(Endpoint& endpoint, const Completion& completion, Upcalls& upcalls);
-  void run_endings(Upcalls& upcalls);
+  void run_completions(Sink& sink);
+  void run_completion(Endpoint& endpoint, const Completion& completion, Sink& sink);
+  void run_endings(Sink& sink);
 
   const Options options_;
   Capabilities capabilities_;

@@ -111,7 +111,7 @@ void Connector::at_once(Endpoint& endpoint) {
   if (!try_next(endpoint, &why)) endpoints_.defer_unreachable(endpoint.own_id(), std::move(why));
 }
 
-void Connector::progress(Endpoint& endpoint, Upcalls& upcalls) {
+void Connector::progress(Endpoint& endpoint, Sink& sink) {
   int error_number = 0;
   socklen_t bytes = sizeof error_number;
   getsockopt(endpoint.fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes);
@@ -121,10 +121,10 @@ void Connector::progress(Endpoint& endpoint, Upcalls& upcalls) {
   if (try_next(endpoint, &why)) return;
   endpoints_.fail(endpoint,
                   error_number == ETIMEDOUT ? CloseReason::timed_out : CloseReason::unreachable,
-                  why, upcalls);
+                  why, sink);
 }
 
-Parsed Connector::take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, Upcalls& upcalls) {
+Parsed Connector::take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, Sink& sink) {
   const EndpointId id = endpoint.own_id();
   uint32_t hello_bytes = 0;
   *consumed = 0;
@@ -133,8 +133,7 @@ Parsed Connector::take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed,
   while ((held = inspect_greeting(data.data(), data.size(), held_magic, &hello_bytes)) ==
          GreetingState::complete) {
     endpoints_.hold(endpoint);
-    ++upcalls.made;
-    upcalls.sink.on_held(id);
+    sink.on_held(id);
     if (endpoint.is_gone(id)) return Parsed::gone;
     const uint64_t bytes = sizeof(Greeting) + hello_bytes;
     *consumed += bytes;
@@ -153,28 +152,27 @@ Parsed Connector::take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed,
       wrong = "the peer speaks another version of the protocol: all ranks must run the same Skerry";
       [[fallthrough]];
     case GreetingState::garbage:
-      endpoints_.fail(endpoint, CloseReason::protocol_error, wrong, upcalls);
+      endpoints_.fail(endpoint, CloseReason::protocol_error, wrong, sink);
       return Parsed::gone;
     case GreetingState::complete: break;
   }
   *consumed += sizeof(Greeting) + hello_bytes;
   endpoints_.opened(endpoint);
-  ++upcalls.made;
-  upcalls.sink.on_connected(id, data.subspan(sizeof(Greeting), hello_bytes));
+  sink.on_connected(id, data.subspan(sizeof(Greeting), hello_bytes));
   if (endpoint.is_gone(id)) return Parsed::gone;
   sender_.opened(endpoint);
   return Parsed::all;
 }
 
-void Connector::expire(int64_t now_ns, Upcalls& upcalls) {
+void Connector::expire(int64_t now_ns, Sink& sink) {
   while (!endpoints_.connecting.empty()) {
     Endpoint& endpoint = *endpoints_.find(endpoints_.connecting.front());
     if (endpoint.opening->deadline_ns > now_ns) return timer_.arm(endpoint.opening->deadline_ns);
     if (endpoint.state == State::connecting)
-      endpoints_.fail(endpoint, CloseReason::timed_out, "no answer to connect", upcalls);
+      endpoints_.fail(endpoint, CloseReason::timed_out, "no answer to connect", sink);
     else
       endpoints_.fail(endpoint, CloseReason::unanswered, "connected, but no answer to the greeting",
-                      upcalls);
+                      sink);
   }
 }
 

@@ -22,10 +22,10 @@ class Connector {
   // A near peer has answered the connect already: no need to sleep until the kernel says so.
   void at_once(Endpoint& endpoint);
   // The kernel says so, or that it failed.
-  void progress(Endpoint& endpoint, Upcalls& upcalls);
+  void progress(Endpoint& endpoint, Sink& sink);
   // The beginning of the stream: all, when what is left of it is frames.
-  Parsed take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, Upcalls& upcalls);
-  void expire(int64_t now_ns, Upcalls& upcalls);
+  Parsed take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, Sink& sink);
+  void expire(int64_t now_ns, Sink& sink);
 
  private:
   bool try_next(Endpoint& endpoint, std::string* why);

@@ -94,32 +94,24 @@ void Endpoints::release(Endpoint& endpoint) {
   slots_.release(&endpoint);
 }
 
-void Endpoints::fail(Endpoint& endpoint, CloseReason reason, std::string_view detail,
-                     Upcalls& upcalls) {
+void Endpoints::fail(Endpoint& endpoint, CloseReason reason, std::string_view detail, Sink& sink) {
   SKERRY_ASSERT(!endpoint.is_unauthenticated(), "the caller never got an endpoint of it");
   const EndpointId id = endpoint.own_id();
   release(endpoint);
-  ++upcalls.made;
-  upcalls.sink.on_closed(id, reason, detail);
+  sink.on_closed(id, reason, detail);
 }
 
-void Endpoints::run_deferred(Upcalls& upcalls) {
+void Endpoints::run_deferred(Sink& sink) {
   std::vector<Deferred> now;
   now.swap(deferred_);
   for (const Deferred& upcall : now) {
     Endpoint* const endpoint = find(upcall.endpoint);
     if (endpoint == nullptr) continue;  // closed meanwhile: no upcall follows a close
     switch (upcall.kind) {
-      case Deferred::Kind::sent:
-        ++upcalls.made;
-        upcalls.sink.on_sent(upcall.endpoint, upcall.cookie);
-        break;
-      case Deferred::Kind::writable:
-        ++upcalls.made;
-        upcalls.sink.on_writable(upcall.endpoint);
-        break;
+      case Deferred::Kind::sent: sink.on_sent(upcall.endpoint, upcall.cookie); break;
+      case Deferred::Kind::writable: sink.on_writable(upcall.endpoint); break;
       case Deferred::Kind::unreachable:
-        fail(*endpoint, CloseReason::unreachable, upcall.detail, upcalls);
+        fail(*endpoint, CloseReason::unreachable, upcall.detail, sink);
         break;
     }
   }

@@ -37,7 +37,7 @@ class Endpoints {
   // Gives everything of the endpoint back; its id finds nothing any more.
   void release(Endpoint& endpoint);
   // The same for one that the caller knows, who is told.
-  void fail(Endpoint& endpoint, CloseReason reason, std::string_view detail, Upcalls& upcalls);
+  void fail(Endpoint& endpoint, CloseReason reason, std::string_view detail, Sink& sink);
 
   // Upcalls that an issue call brought about; performed by the next dispatch.
   void defer_sent(EndpointId id, uint64_t cookie) { defer({id, Deferred::Kind::sent, cookie, {}}); }
@@ -46,7 +46,7 @@ class Endpoints {
     defer({id, Deferred::Kind::unreachable, 0, std::move(detail)});
   }
   bool any_deferred() const { return !deferred_.empty(); }
-  void run_deferred(Upcalls& upcalls);
+  void run_deferred(Sink& sink);
   void leave_work() { waiter_.leave_work(); }
 
   uint64_t open_to_caller() const { return slots_.open() - unauthenticated.size() - held.size(); }

@@ -84,7 +84,7 @@ Status Listener::listen(std::vector<std::byte>* address) {
   return {};
 }
 
-void Listener::take(Upcalls& upcalls) {
+void Listener::take(Sink& sink) {
   for (int i = 0; i < accepts_per_dispatch; ++i) {
     if (refusals_paid_ns_ > 0 && refusals_paid_ns_ > monotonic_ns()) {
       rest(refusals_paid_ns_ + listener_rest_ns);
@@ -92,7 +92,7 @@ void Listener::take(Upcalls& upcalls) {
     }
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
-      begin(fd, upcalls);
+      begin(fd, sink);
       continue;
     }
     const int error_number = errno;
@@ -119,7 +119,7 @@ void Listener::take(Upcalls& upcalls) {
   }
 }
 
-void Listener::begin(int fd, Upcalls& upcalls) {
+void Listener::begin(int fd, Sink& sink) {
   Endpoints& endpoints = parts_.endpoints;
   if (endpoints.unauthenticated.size() >= options_.max_unauthenticated) make_room();
   const int64_t deadline_ns = monotonic_ns() + options_.hello_deadline_ns;
@@ -129,10 +129,10 @@ void Listener::begin(int fd, Upcalls& upcalls) {
   parts_.timer.arm(deadline_ns);
   if (!endpoints.set_interest(endpoint, EPOLLIN))
     return refuse(endpoint, &Unauthenticated::crowded_out);
-  read(endpoint, upcalls);  // a peer's hello usually arrives with its connection
+  read(endpoint, sink);  // a peer's hello usually arrives with its connection
 }
 
-void Listener::read(Endpoint& endpoint, Upcalls& upcalls) {
+void Listener::read(Endpoint& endpoint, Sink& sink) {
   // Asking: the caller has not answered, and the peer has gone. We are called for nothing else.
   if (endpoint.state == State::asking) return refuse(endpoint, &Unauthenticated::left);
   std::byte data[max_greeting_bytes];
@@ -159,10 +159,10 @@ void Listener::read(Endpoint& endpoint, Upcalls& upcalls) {
   const Bytes early = rest.subspan(hello_bytes);
   if (early.size() >= prefix_bytes && !plausible(decode_prefix(early.data())))
     return refuse(endpoint, &Unauthenticated::garbage);
-  ask(endpoint, rest.first(hello_bytes), early, upcalls);
+  ask(endpoint, rest.first(hello_bytes), early, sink);
 }
 
-void Listener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Upcalls& upcalls) {
+void Listener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Sink& sink) {
   endpoint.receive.reset();
   if (!early.empty()) {
     keep_backlog(endpoint, early, {});
@@ -173,8 +173,7 @@ void Listener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Upcalls& upcall
   peer.bytes = sizeof peer.storage;
   getpeername(endpoint.fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes);
   const EndpointId id = endpoint.own_id();
-  ++upcalls.made;
-  upcalls.sink.on_connect_request(id, hello, to_string(peer));
+  sink.on_connect_request(id, hello, to_string(peer));
   if (endpoint.is_gone(id)) return;  // rejected
   if (endpoint.state == State::asking) {
     // Unread messages must not keep poll awake.
@@ -183,8 +182,8 @@ void Listener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Upcalls& upcall
   }
   if (early.empty()) return;
   // The answer and what the messages are answered with leave together.
-  parts_.receiver.resume(id, upcalls);
-  if (!endpoint.is_gone(id) && !endpoint.is_parked()) parts_.receiver.take(endpoint, upcalls);
+  parts_.receiver.resume(id, sink);
+  if (!endpoint.is_gone(id) && !endpoint.is_parked()) parts_.receiver.take(endpoint, sink);
   if (!endpoint.is_gone(id) && endpoint.output != nullptr && !endpoint.output->blocked)
     parts_.sender.write_output(endpoint);
 }

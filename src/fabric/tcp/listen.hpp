@@ -22,9 +22,9 @@ class Listener {
 
   Status listen(std::vector<std::byte>* address);
   // Takes some of those that wait in the system's queue.
-  void take(Upcalls& upcalls);
+  void take(Sink& sink);
   // Reads at most a greeting, byte for byte checked: garbage is closed at once.
-  void read(Endpoint& endpoint, Upcalls& upcalls);
+  void read(Endpoint& endpoint, Sink& sink);
   Status accept(RequestId request, Bytes reply, EndpointId* id);
   void reject(RequestId request);
   void hold(RequestId request);
@@ -34,8 +34,8 @@ class Listener {
  private:
   using Reason = uint64_t Fabric::Unauthenticated::*;
 
-  void begin(int fd, Upcalls& upcalls);
-  void ask(Endpoint& endpoint, Bytes hello, Bytes early, Upcalls& upcalls);
+  void begin(int fd, Sink& sink);
+  void ask(Endpoint& endpoint, Bytes hello, Bytes early, Sink& sink);
   bool make_room();
   void refuse(Endpoint& endpoint, Reason reason);
   void count_refusal(Reason reason);

@@ -142,31 +142,31 @@ void Receiver::block(Endpoint& endpoint, EndpointId id, int64_t timeout_ns, Idle
   if (!received.nothing_yet()) received_ = received;
 }
 
-void Receiver::receive_failed(Endpoint& endpoint, const Received& received, Upcalls& upcalls) {
+void Receiver::receive_failed(Endpoint& endpoint, const Received& received, Sink& sink) {
   const bool waiting = endpoint.state == State::awaiting_reply;
   const int error_number = received.bytes < 0 ? received.error_number : endpoint.send_error;
   if (waiting && (error_number == 0 || error_number == ECONNRESET || error_number == EPIPE)) {
     endpoints_.fail(endpoint, CloseReason::refused,
-                    "the peer closed the connection instead of accepting it", upcalls);
+                    "the peer closed the connection instead of accepting it", sink);
   } else if (error_number == 0) {
-    endpoints_.fail(endpoint, CloseReason::by_peer, "the peer closed the connection", upcalls);
+    endpoints_.fail(endpoint, CloseReason::by_peer, "the peer closed the connection", sink);
   } else {
-    endpoints_.fail(endpoint, close_reason_of(error_number), error_text(error_number), upcalls);
+    endpoints_.fail(endpoint, close_reason_of(error_number), error_text(error_number), sink);
   }
 }
 
-void Receiver::consume(const Received& received, Upcalls& upcalls) {
+void Receiver::consume(const Received& received, Sink& sink) {
   const EndpointId id = received.endpoint;
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return;  // closed between poll and dispatch
   if (received.bytes <= 0) {
-    if (!received.nothing_yet()) receive_failed(*endpoint, received, upcalls);
+    if (!received.nothing_yet()) receive_failed(*endpoint, received, sink);
     return;
   }
   Bytes rest{buffer_.get(),
              received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
   if (received.carried != 0) endpoint->receive->partial.reset();  // it stands in the buffer now
-  if (received.direct != 0 && take_direct(*endpoint, received.direct, rest, upcalls) != Parsed::all)
+  if (received.direct != 0 && take_direct(*endpoint, received.direct, rest, sink) != Parsed::all)
     return;
   // The header that was cut announced a long payload, whose beginning came together with the
   // header's end.
@@ -176,12 +176,12 @@ void Receiver::consume(const Received& received, Upcalls& upcalls) {
         std::min<uint64_t>(rest.size(), state.payload_bytes - state.placed_bytes));
     std::memcpy(state.destination + state.placed_bytes, payload.data(), payload.size());
     rest = rest.subspan(payload.size());
-    if (take_direct(*endpoint, payload.size(), rest, upcalls) != Parsed::all) return;
+    if (take_direct(*endpoint, payload.size(), rest, sink) != Parsed::all) return;
   }
   // More of a frame or payload is to come, and nothing behind it is here.
   if (rest.empty() && endpoint->receive != nullptr && !endpoint->receive->idle()) return;
   uint64_t consumed = 0;
-  switch (parse(*endpoint, id, rest, &consumed, upcalls)) {
+  switch (parse(*endpoint, id, rest, &consumed, sink)) {
     case Parsed::gone: break;
     case Parsed::parked: keep_backlog(*endpoint, rest.subspan(consumed), {}); break;
     case Parsed::all:
@@ -192,7 +192,7 @@ void Receiver::consume(const Received& received, Upcalls& upcalls) {
 
 // So many bytes arrived where they belong, of a payload that is being placed or of a started frame;
 // `rest` behind it. All: that may be delivered.
-Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Upcalls& upcalls) {
+Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Sink& sink) {
   Receive& state = *endpoint.receive;
   if (state.destination != nullptr) {
     state.placed_bytes += bytes;
@@ -200,7 +200,7 @@ Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Upc
       marks_.wake_for_rest(endpoint);
       return Parsed::all;
     }
-    const Parsed parsed = finish_placing(endpoint, upcalls);
+    const Parsed parsed = finish_placing(endpoint, sink);
     if (parsed == Parsed::parked) keep_backlog(endpoint, rest, {});
     return parsed;
   }
@@ -210,7 +210,7 @@ Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Upc
   const std::unique_ptr<std::byte[]> partial = std::move(state.partial);
   const Bytes frame(partial.get(), state.partial_need);
   uint64_t consumed = 0;
-  const Parsed parsed = parse(endpoint, endpoint.own_id(), frame, &consumed, upcalls);
+  const Parsed parsed = parse(endpoint, endpoint.own_id(), frame, &consumed, sink);
   if (parsed == Parsed::parked) keep_backlog(endpoint, frame.subspan(consumed), rest);
   return parsed;
 }
@@ -218,21 +218,21 @@ Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Upc
 // Delivers every whole message; what is left of a started one is kept. This loop is the server's
 // hottest: small puts pass here.
 Parsed Receiver::parse(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed,
-                       Upcalls& upcalls) {
+                       Sink& sink) {
   sender_.begin_delivery(id);
-  const Parsed parsed = deliver(endpoint, id, data, consumed, upcalls);
+  const Parsed parsed = deliver(endpoint, id, data, consumed, sink);
   sender_.end_delivery(endpoint, parsed == Parsed::gone);
   return parsed;
 }
 
 Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t* consumed,
-                         Upcalls& upcalls) {
+                         Sink& sink) {
   const std::byte* const data = all.data();
   const uint64_t bytes = all.size();
   uint64_t at = 0;
   *consumed = 0;
   if (endpoint.state == State::awaiting_reply) [[unlikely]] {
-    const Parsed parsed = connector_.take_reply(endpoint, all, &at, upcalls);
+    const Parsed parsed = connector_.take_reply(endpoint, all, &at, sink);
     if (parsed != Parsed::all) return parsed;
   }
   while (bytes - at >= prefix_bytes) {
@@ -241,7 +241,7 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
       endpoints_.fail(endpoint, CloseReason::protocol_error,
                       concat("frame of ", prefix.header_bytes, " header and ", prefix.payload_bytes,
                              " payload bytes: the stream is corrupt"),
-                      upcalls);
+                      sink);
       return Parsed::gone;
     }
     const uint64_t head_bytes = prefix_bytes + prefix.header_bytes;
@@ -250,17 +250,16 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
       const uint64_t frame_bytes = head_bytes + prefix.payload_bytes;
       if (bytes - at < frame_bytes) {
         if (prefix.payload_bytes < place_inline_from_bytes || bytes - at < head_bytes) break;
-        std::byte* const destination = upcalls.sink.place_inline(id, header, prefix.payload_bytes);
+        std::byte* const destination = sink.place_inline(id, header, prefix.payload_bytes);
         if (endpoint.is_gone(id)) return Parsed::gone;
         if (destination == nullptr) break;
         *consumed = bytes;
         return begin_placing(endpoint, header, {data + at + head_bytes, bytes - at - head_bytes},
-                             prefix.payload_bytes, destination, upcalls);
+                             prefix.payload_bytes, destination, sink);
       }
-      ++upcalls.made;
       sender_.next_follows(whole_frame(all.subspan(at + frame_bytes)));
-      const Verdict verdict = upcalls.sink.on_message(
-          id, header, Bytes{data + at + head_bytes, prefix.payload_bytes});
+      const Verdict verdict = sink.on_message(id, header,
+                                              Bytes{data + at + head_bytes, prefix.payload_bytes});
       if (endpoint.is_gone(id)) return Parsed::gone;  // the sink closed it
       if (verdict == Verdict::park) {
         endpoint.started().parked = true;
@@ -272,10 +271,10 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
       if (bytes - at < head_bytes) break;
       const Bytes available{data + at + head_bytes,
                             std::min(bytes - at - head_bytes, prefix.payload_bytes)};
-      std::byte* const destination = place(endpoint, id, header, prefix.payload_bytes, upcalls);
+      std::byte* const destination = place(endpoint, id, header, prefix.payload_bytes, sink);
       if (destination == nullptr) return Parsed::gone;
       const Parsed parsed = begin_placing(endpoint, header, available, prefix.payload_bytes,
-                                          destination, upcalls);
+                                          destination, sink);
       at += head_bytes + available.size();
       *consumed = at;
       if (parsed != Parsed::all) return parsed;
@@ -288,18 +287,17 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
 
 // Where the sink wants a long payload; null: the endpoint is gone.
 std::byte* Receiver::place(Endpoint& endpoint, EndpointId id, Bytes header, uint64_t payload_bytes,
-                           Upcalls& upcalls) {
-  ++upcalls.made;
-  std::byte* const destination = upcalls.sink.place_directly(id, header, payload_bytes);
+                           Sink& sink) {
+  std::byte* const destination = sink.place_directly(id, header, payload_bytes);
   if (endpoint.is_gone(id)) return nullptr;
   if (destination == nullptr)
     endpoints_.fail(endpoint, CloseReason::protocol_error,
-                    concat("a message of ", payload_bytes, " bytes had no destination"), upcalls);
+                    concat("a message of ", payload_bytes, " bytes had no destination"), sink);
   return destination;
 }
 
 Parsed Receiver::begin_placing(Endpoint& endpoint, Bytes header, Bytes available,
-                               uint64_t payload_bytes, std::byte* destination, Upcalls& upcalls) {
+                               uint64_t payload_bytes, std::byte* destination, Sink& sink) {
   if (!available.empty()) std::memcpy(destination, available.data(), available.size());
   if (payload_bytes <= inline_payload_bytes) endpoint.short_reads = reads_after_part;
   Receive& state = endpoint.started();
@@ -307,13 +305,13 @@ Parsed Receiver::begin_placing(Endpoint& endpoint, Bytes header, Bytes available
   state.destination = destination;
   state.placed_bytes = available.size();
   state.payload_bytes = payload_bytes;
-  if (available.size() == payload_bytes) return finish_placing(endpoint, upcalls);
+  if (available.size() == payload_bytes) return finish_placing(endpoint, sink);
   marks_.wake_for_rest(endpoint);
   return Parsed::all;
 }
 
 // Also after unpark: payload_bytes and header are still there then.
-Parsed Receiver::finish_placing(Endpoint& endpoint, Upcalls& upcalls) {
+Parsed Receiver::finish_placing(Endpoint& endpoint, Sink& sink) {
   const EndpointId id = endpoint.own_id();
   Receive& state = *endpoint.receive;
   state.destination = nullptr;
@@ -321,8 +319,7 @@ Parsed Receiver::finish_placing(Endpoint& endpoint, Upcalls& upcalls) {
   marks_.lower(endpoint);
   std::vector<std::byte> header = std::move(
       state.header);  // moved out: the sink may close the endpoint
-  ++upcalls.made;
-  const Verdict verdict = upcalls.sink.on_placed(id, header, state.payload_bytes);
+  const Verdict verdict = sink.on_placed(id, header, state.payload_bytes);
   if (endpoint.is_gone(id)) return Parsed::gone;
   if (verdict == Verdict::taken) return Parsed::all;
   state.header = std::move(header);
@@ -343,26 +340,25 @@ void Receiver::unpark(EndpointId id) {
   endpoints_.leave_work();
 }
 
-void Receiver::run_unparked(Upcalls& upcalls) {
+void Receiver::run_unparked(Sink& sink) {
   std::vector<EndpointId> unparked;
   unparked.swap(unparked_);
-  for (const EndpointId id : unparked) resume(id, upcalls);
+  for (const EndpointId id : unparked) resume(id, sink);
 }
 
-void Receiver::resume(EndpointId id, Upcalls& upcalls) {
+void Receiver::resume(EndpointId id, Sink& sink) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->state != State::open || !endpoint->is_parked())
     return;  // closed, or unparked twice
   Receive& state = *endpoint->receive;
   state.parked = false;
-  if (std::exchange(state.placed_parked, false) &&
-      finish_placing(*endpoint, upcalls) != Parsed::all)
+  if (std::exchange(state.placed_parked, false) && finish_placing(*endpoint, sink) != Parsed::all)
     return;
   // Moved out: the sink may close the endpoint.
   std::vector<std::byte> backlog = std::exchange(state.backlog, {});
   const uint64_t done = state.backlog_done;
   uint64_t consumed = 0;
-  const Parsed parsed = parse(*endpoint, id, Bytes(backlog).subspan(done), &consumed, upcalls);
+  const Parsed parsed = parse(*endpoint, id, Bytes(backlog).subspan(done), &consumed, sink);
   if (parsed == Parsed::gone) return;
   if (parsed == Parsed::parked) {
     state.backlog = std::move(backlog);

@@ -28,17 +28,17 @@ class Receiver {
   // Waits for this endpoint alone: first it looks, on an idle core, then it sleeps in recv.
   void block(Endpoint& endpoint, EndpointId id, int64_t timeout_ns, IdleCoreSpin& spin);
   bool has_received() const { return received_.endpoint != no_endpoint; }
-  void take_received(Upcalls& upcalls) { consume(std::exchange(received_, {}), upcalls); }
+  void take_received(Sink& sink) { consume(std::exchange(received_, {}), sink); }
   // One look at the socket, and what it brings.
-  void take(Endpoint& endpoint, Upcalls& upcalls) {
-    consume(receive(endpoint, endpoint.own_id(), MSG_DONTWAIT), upcalls);
+  void take(Endpoint& endpoint, Sink& sink) {
+    consume(receive(endpoint, endpoint.own_id(), MSG_DONTWAIT), sink);
   }
   void share_turn_among(uint64_t connections) { turn_connections_ = connections; }
 
   void unpark(EndpointId id);  // issue side
   bool any_unparked() const { return !unparked_.empty(); }
-  void run_unparked(Upcalls& upcalls);
-  void resume(EndpointId id, Upcalls& upcalls);
+  void run_unparked(Sink& sink);
+  void resume(EndpointId id, Sink& sink);
   // See Fabric::divert.
   static void divert(Endpoint& endpoint);
 
@@ -64,17 +64,16 @@ class Receiver {
   };
 
   Received receive(Endpoint& endpoint, EndpointId id, int flags);
-  void consume(const Received& received, Upcalls& upcalls);
-  Parsed take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Upcalls& upcalls);
-  void receive_failed(Endpoint& endpoint, const Received& received, Upcalls& upcalls);
-  Parsed parse(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed, Upcalls& upcalls);
-  Parsed deliver(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed,
-                 Upcalls& upcalls);
+  void consume(const Received& received, Sink& sink);
+  Parsed take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Sink& sink);
+  void receive_failed(Endpoint& endpoint, const Received& received, Sink& sink);
+  Parsed parse(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed, Sink& sink);
+  Parsed deliver(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed, Sink& sink);
   std::byte* place(Endpoint& endpoint, EndpointId id, Bytes header, uint64_t payload_bytes,
-                   Upcalls& upcalls);
+                   Sink& sink);
   Parsed begin_placing(Endpoint& endpoint, Bytes header, Bytes available, uint64_t payload_bytes,
-                       std::byte* destination, Upcalls& upcalls);
-  Parsed finish_placing(Endpoint& endpoint, Upcalls& upcalls);
+                       std::byte* destination, Sink& sink);
+  Parsed finish_placing(Endpoint& endpoint, Sink& sink);
 
   Endpoints& endpoints_;
   Sender& sender_;

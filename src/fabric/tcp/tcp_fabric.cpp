@@ -84,60 +84,58 @@ bool TcpFabric::blocks_on(EndpointId only, int64_t timeout_ns) {
 
 // --- dispatch ----------------------------------------------------------------------------------
 
-int TcpFabric::dispatch(Sink& sink) {
-  Upcalls upcalls{sink};
+void TcpFabric::dispatch(Sink& sink) {
   waiter_.begin_dispatch();
-  if (receiver_.has_received()) receiver_.take_received(upcalls);
+  if (receiver_.has_received()) receiver_.take_received(sink);
   if (waiter_.has_work()) {
-    receiver_.run_unparked(upcalls);
-    endpoints_.run_deferred(upcalls);
+    receiver_.run_unparked(sink);
+    endpoints_.run_deferred(sink);
   }
   const std::span<const epoll_event> events = waiter_.take_events();
   receiver_.share_turn_among(events.size());
-  for (const epoll_event& event : events) handle_event(event, upcalls);
+  for (const epoll_event& event : events) handle_event(event, sink);
   receiver_.share_turn_among(1);
   if (told_all_ && (slept_in_vain_ || marks_.any_raised()))
-    marks_.look(slept_in_vain_, [&](const epoll_event& event) { handle_event(event, upcalls); });
-  if (endpoints_.any_deferred()) endpoints_.run_deferred(upcalls);
+    marks_.look(slept_in_vain_, [&](const epoll_event& event) { handle_event(event, sink); });
+  if (endpoints_.any_deferred()) endpoints_.run_deferred(sink);
   waiter_.end_dispatch(endpoints_.any_deferred() || receiver_.any_unparked());
-  return upcalls.made;
 }
 
-void TcpFabric::handle_event(const epoll_event& event, Upcalls& upcalls) {
+void TcpFabric::handle_event(const epoll_event& event, Sink& sink) {
   const uint64_t tag = event.data.u64;
   if (tag >> 32 != 0) {
     if (Endpoint* const endpoint = endpoints_.find(tag))  // else closed earlier in this dispatch
-      handle_endpoint(*endpoint, event.events, upcalls);
+      handle_endpoint(*endpoint, event.events, sink);
   } else if (tag == tag_listener) {
-    listener_.take(upcalls);
+    listener_.take(sink);
   } else if (tag == tag_timer) {
     timer_.fired();
     const int64_t now_ns = monotonic_ns();
     listener_.expire(now_ns);
-    connector_.expire(now_ns, upcalls);
+    connector_.expire(now_ns, sink);
   } else {
-    waiter_.handle(tag, upcalls);
+    waiter_.handle(tag, sink);
   }
 }
 
-void TcpFabric::handle_endpoint(Endpoint& endpoint, uint32_t events, Upcalls& upcalls) {
+void TcpFabric::handle_endpoint(Endpoint& endpoint, uint32_t events, Sink& sink) {
   endpoint.overdue = false;
   switch (endpoint.state) {
-    case State::connecting: return connector_.progress(endpoint, upcalls);
+    case State::connecting: return connector_.progress(endpoint, sink);
     case State::greeting:
-    case State::asking: return listener_.read(endpoint, upcalls);
+    case State::asking: return listener_.read(endpoint, sink);
     case State::awaiting_reply:
     case State::open: break;
   }
   if ((events & EPOLLOUT) != 0 && endpoint.output != nullptr) {
     const EndpointId id = endpoint.own_id();
     sender_.write_output(endpoint);
-    endpoints_.run_deferred(upcalls);
+    endpoints_.run_deferred(sink);
     if (endpoint.is_gone(id)) return;
   }
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) return;
   if (endpoint.is_parked()) leave_unread(endpoint, events);
-  else receiver_.take(endpoint, upcalls);
+  else receiver_.take(endpoint, sink);
 }
 
 // Level triggered: disarm, or poll would not sleep. HUP and ERR cannot be disarmed but by leaving

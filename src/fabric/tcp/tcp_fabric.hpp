@@ -45,7 +45,7 @@ class TcpFabric final : public Fabric {
   Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
-  int dispatch(Sink& sink) override;
+  void dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
   void close_drained(EndpointId endpoint) override;
   void divert(EndpointId endpoint) override;
@@ -55,8 +55,8 @@ class TcpFabric final : public Fabric {
 
  private:
   bool blocks_on(EndpointId only, int64_t timeout_ns);
-  void handle_event(const epoll_event& event, Upcalls& upcalls);
-  void handle_endpoint(Endpoint& endpoint, uint32_t events, Upcalls& upcalls);
+  void handle_event(const epoll_event& event, Sink& sink);
+  void handle_endpoint(Endpoint& endpoint, uint32_t events, Sink& sink);
   void leave_unread(Endpoint& endpoint, uint32_t events);
 
   Capabilities capabilities_;

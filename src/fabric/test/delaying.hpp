@@ -15,7 +15,7 @@ class Delaying final : public Forward {
   Delaying(std::unique_ptr<Fabric> inner, uint32_t per_million, std::shared_ptr<uint64_t> delays)
       : Forward(std::move(inner)), per_million_(per_million), delays_(std::move(delays)) {}
 
-  int dispatch(Sink& sink) override {
+  void dispatch(Sink& sink) override {
     for (auto held = held_.begin(); held != held_.end();) {
       if (--held->second != 0) {
         ++held;
@@ -24,11 +24,10 @@ class Delaying final : public Forward {
         held = held_.erase(held);
       }
     }
-    const int upcalls = Forward::dispatch(sink);
+    Forward::dispatch(sink);
     // Dispatches are what we count: the next one must come. (Only now: a wake before the dispatch
     // is used up by it.)
     if (!held_.empty()) inner_->wake();
-    return upcalls;
   }
   void unpark(EndpointId endpoint) override {
     if (!held_.contains(endpoint)) inner_->unpark(endpoint);  // otherwise our own unpark comes

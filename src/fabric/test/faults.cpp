@@ -38,11 +38,11 @@ class Faulty final : public Forward {
     if (result == SendResult::accepted) state_[endpoint].rma.insert(call.cookie);
     return result;
   }
-  int dispatch(Sink& sink) override {
+  void dispatch(Sink& sink) override {
     outer_ = &sink;
-    int upcalls = perform_drops(sink);
-    upcalls += Forward::dispatch(sink);
-    return upcalls + perform_drops(sink);
+    perform_drops(sink);
+    Forward::dispatch(sink);
+    perform_drops(sink);
   }
   void close(EndpointId endpoint) override {
     state_.erase(endpoint);
@@ -75,8 +75,7 @@ class Faulty final : public Forward {
     doomed_.insert(endpoint);
     inner_->wake();
   }
-  int perform_drops(Sink& sink) {
-    int upcalls = 0;
+  void perform_drops(Sink& sink) {
     while (!doomed_.empty()) {
       const EndpointId endpoint = *doomed_.begin();
       doomed_.erase(doomed_.begin());
@@ -86,9 +85,7 @@ class Faulty final : public Forward {
       log_->drops.fetch_add(1, std::memory_order_relaxed);
       tell_failed(endpoint, state, sink);
       sink.on_closed(endpoint, CloseReason::reset, "injected fault");
-      upcalls += 1 + static_cast<int>(state.rma.size());
     }
-    return upcalls;
   }
   static void tell_failed(EndpointId endpoint, const State& state, Sink& sink) {
     for (uint64_t cookie : state.rma) sink.on_rma_done(endpoint, cookie, false);

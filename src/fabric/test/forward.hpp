@@ -50,9 +50,9 @@ class Forward : public Fabric, protected Sink {
   Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { inner_->poll(timeout_ns, only); }
-  int dispatch(Sink& sink) override {
+  void dispatch(Sink& sink) override {
     outer_ = &sink;
-    return inner_->dispatch(*this);
+    inner_->dispatch(*this);
   }
   void close_drained(EndpointId endpoint) override { close(endpoint); }
   void close(EndpointId endpoint) override { inner_->close(endpoint); }

@@ -97,7 +97,7 @@ class Lazy final : public Fabric {
   Status watch(int fd, uint64_t cookie) override { return now_->watch(fd, cookie); }
   void unwatch(int fd) override { now_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { now_->poll(timeout_ns, only); }
-  int dispatch(Sink& sink) override { return now_->dispatch(sink); }
+  void dispatch(Sink& sink) override { now_->dispatch(sink); }
   void close(EndpointId endpoint) override { now_->close(endpoint); }
   void wake() override { now_->wake(); }
   Traffic traffic() const override { return now_->traffic(); }

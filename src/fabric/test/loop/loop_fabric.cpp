@@ -323,10 +323,9 @@ void LoopFabric::poll(int64_t timeout_ns, EndpointId) {
   waiter_.sleep(timeout_ns);
 }
 
-int LoopFabric::dispatch(Sink& sink) {
-  Upcalls upcalls{sink};
+void LoopFabric::dispatch(Sink& sink) {
   // A wake is used up before we look at what it was for.
-  for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, upcalls);
+  for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, sink);
   std::deque<Event> inbox;
   std::deque<EndpointId> ready;
   {
@@ -337,14 +336,12 @@ int LoopFabric::dispatch(Sink& sink) {
       if (const Reference* reference = find(id)) reference->ours().ready = false;
     }
   }
-  for (Event& event : inbox) deliver_event(event, upcalls);
-  for (EndpointId id : ready) deliver_inbound(id, upcalls);
+  for (Event& event : inbox) deliver_event(event, sink);
+  for (EndpointId id : ready) deliver_inbound(id, sink);
   expire_requests();
-  return upcalls.made;
 }
 
-void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
-  Sink& sink = upcalls.sink;
+void LoopFabric::deliver_event(Event& event, Sink& sink) {
   bool writable = false;
   uint64_t cookie = event.number;
   {
@@ -361,7 +358,6 @@ void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
       reference->ours().outstanding.erase(found);
     }
   }
-  ++upcalls.made;
   switch (event.kind) {
     case Event::Kind::request: sink.on_connect_request(event.endpoint, event.data, "loop"); break;
     case Event::Kind::held: sink.on_held(event.endpoint); break;
@@ -382,19 +378,18 @@ void LoopFabric::deliver_event(Event& event, Upcalls& upcalls) {
 }
 
 // The peer has closed the connection.
-void LoopFabric::deliver_end(EndpointId id, Upcalls& upcalls) {
+void LoopFabric::deliver_end(EndpointId id, Sink& sink) {
   std::map<uint64_t, uint64_t> outstanding;
   {
     std::lock_guard lock(network_->mutex);
     outstanding.swap(find(id)->ours().outstanding);
     disconnect(id);
   }
-  for (const auto& [number, cookie] : outstanding) upcalls.sink.on_rma_done(id, cookie, false);
-  upcalls.sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
-  upcalls.made += static_cast<int>(outstanding.size()) + 1;
+  for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
+  sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
 }
 
-void LoopFabric::deliver_inbound(EndpointId id, Upcalls& upcalls) {
+void LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
   for (int turn = 0; turn < entries_per_turn; ++turn) {
     Entry entry;
     {
@@ -410,14 +405,13 @@ void LoopFabric::deliver_inbound(EndpointId id, Upcalls& upcalls) {
         continue;
       }
     }
-    if (entry.kind == Entry::Kind::end) return deliver_end(id, upcalls);
-    ++upcalls.made;
+    if (entry.kind == Entry::Kind::end) return deliver_end(id, sink);
     Verdict verdict;
     if (entry.payload.size() <= inline_payload_bytes) {
-      verdict = upcalls.sink.on_message(id, entry.header, entry.payload);
+      verdict = sink.on_message(id, entry.header, entry.payload);
     } else {
-      if (!entry.placed && !place(id, entry, upcalls)) return;
-      verdict = upcalls.sink.on_placed(id, entry.header, entry.payload.size());
+      if (!entry.placed && !place(id, entry, sink)) return;
+      verdict = sink.on_placed(id, entry.header, entry.payload.size());
     }
     if (!settle(id, std::move(entry), verdict)) return;
   }
@@ -426,9 +420,8 @@ void LoopFabric::deliver_inbound(EndpointId id, Upcalls& upcalls) {
 }
 
 // A long payload. False: the endpoint is gone.
-bool LoopFabric::place(EndpointId id, const Entry& entry, Upcalls& upcalls) {
-  std::byte* const destination = upcalls.sink.place_directly(id, entry.header,
-                                                             entry.payload.size());
+bool LoopFabric::place(EndpointId id, const Entry& entry, Sink& sink) {
+  std::byte* const destination = sink.place_directly(id, entry.header, entry.payload.size());
   std::unique_lock lock(network_->mutex);
   if (find(id) == nullptr) return false;
   if (destination != nullptr) {
@@ -437,7 +430,7 @@ bool LoopFabric::place(EndpointId id, const Entry& entry, Upcalls& upcalls) {
   }
   disconnect(id);
   lock.unlock();
-  upcalls.sink.on_closed(id, CloseReason::protocol_error, "a long message had no destination");
+  sink.on_closed(id, CloseReason::protocol_error, "a long message had no destination");
   return false;
 }
 

@@ -155,7 +155,7 @@ class LoopFabric final : public Fabric, public test::HasAtomics {
   Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
-  int dispatch(Sink& sink) override;
+  void dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
   void wake() override { waiter_.wake(); }
   Traffic traffic() const override;
@@ -177,10 +177,10 @@ class LoopFabric final : public Fabric, public test::HasAtomics {
   void perform(const loop::Reference& from, loop::Rma rma);  // and tells, now or later
   int64_t next_deadline_ns() const;
   // Without it.
-  void deliver_event(loop::Event& event, Upcalls& upcalls);
-  void deliver_end(EndpointId id, Upcalls& upcalls);
-  void deliver_inbound(EndpointId id, Upcalls& upcalls);
-  bool place(EndpointId id, const loop::Entry& entry, Upcalls& upcalls);
+  void deliver_event(loop::Event& event, Sink& sink);
+  void deliver_end(EndpointId id, Sink& sink);
+  void deliver_inbound(EndpointId id, Sink& sink);
+  bool place(EndpointId id, const loop::Entry& entry, Sink& sink);
   bool settle(EndpointId id, loop::Entry entry, Verdict verdict);
   void expire_requests();
 
