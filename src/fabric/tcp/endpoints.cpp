@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/futex.hpp"
 #include "core/pure/container_bytes.hpp"
-#include "fabric/tcp/frame.hpp"
 
 namespace skerry::fabric::tcp {
 
@@ -21,15 +21,23 @@ Endpoints::~Endpoints() {
   });
 }
 
-Endpoint& Endpoints::add(State state, int fd, int64_t deadline_ns, Line& line, EndpointId* id) {
+Endpoint& Endpoints::add(State state, int fd, int64_t timeout_ns, Line& line, EndpointId* id) {
   Endpoint& endpoint = *slots_.allocate(id);
   endpoint.fd = fd;
   endpoint.state = state;
   endpoint.opening = std::make_unique<Opening>();
-  endpoint.opening->deadline_ns = deadline_ns;
+  endpoint.opening->deadline_ns = monotonic_ns() + timeout_ns;
   endpoint.opening->place = line.insert(line.end(), *id);
+  timer.arm(endpoint.opening->deadline_ns);
   Slots<Endpoint>::publish(&endpoint, *id);
   return endpoint;
+}
+
+Endpoint* Endpoints::overdue(const Line& line, int64_t now_ns) {
+  Endpoint* const first = line.empty() ? nullptr : find(line.front());
+  if (first == nullptr || first->opening->deadline_ns <= now_ns) return first;
+  timer.arm(first->opening->deadline_ns);
+  return nullptr;
 }
 
 Endpoints::Line& Endpoints::line_of(const Endpoint& endpoint) {
@@ -76,21 +84,9 @@ void Endpoints::release(Endpoint& endpoint) {
   if (endpoint.opening != nullptr) line_of(endpoint).erase(endpoint.opening->place);
   if (endpoint.fd >= 0)
     ::close(endpoint.fd);  // leaves the epoll set by itself: the descriptor was never duplicated
-  endpoint.fd = -1;
   if (endpoint.wake_bytes > 1) raised.erase(endpoint.receive->raised_place);
-  endpoint.wake_bytes = 1;
-  endpoint.most_mark_kib = 0;
-  endpoint.overdue = false;
-  endpoint.interest = 0;
-  endpoint.registered = false;
+  static_cast<Connection&>(endpoint) = {};
   endpoint.output_pending.store(false, std::memory_order_relaxed);
-  endpoint.send_bounded = false;
-  endpoint.send_error = 0;
-  endpoint.receive_timeout_ns = 0;
-  endpoint.short_reads = 0;
-  endpoint.receive.reset();
-  endpoint.output.reset();
-  endpoint.opening.reset();
   slots_.release(&endpoint);
 }
 
@@ -148,29 +144,6 @@ void Endpoints::add_memory(Fabric::Memory* memory) const {
                               (e.opening ? held_bytes(*e.opening) : 0);
   });
   memory->fixed_bytes += slots_.spare_bytes() + vector_bytes(deferred_);
-}
-
-void keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting) {
-  Receive& state = endpoint.started();
-  state.partial_need = 0;
-  if (!greeting && bytes >= prefix_bytes) {
-    const Prefix prefix = decode_prefix(data);
-    const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes
-                                       ? prefix.payload_bytes
-                                       : 0;  // a long one is placed elsewhere
-    state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
-  }
-  state.partial = std::make_unique_for_overwrite<std::byte[]>(
-      state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
-  state.partial_have = static_cast<uint32_t>(bytes);
-  std::memcpy(state.partial.get(), data, bytes);
-}
-
-void keep_backlog(Endpoint& endpoint, Bytes first, Bytes second) {
-  Receive& state = endpoint.started();
-  state.backlog.assign(first.begin(), first.end());
-  state.backlog.insert(state.backlog.end(), second.begin(), second.end());
-  state.backlog_done = 0;
 }
 
 }  // namespace skerry::fabric::tcp

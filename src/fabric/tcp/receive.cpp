@@ -58,10 +58,9 @@ bool whole_frame(Bytes data) {
 
 }  // namespace
 
-Receiver::Receiver(Endpoints& endpoints, Sender& sender, Connector& connector, Marks& marks)
+Receiver::Receiver(Endpoints& endpoints, Sender& sender, Marks& marks)
     : endpoints_(endpoints),
       sender_(sender),
-      connector_(connector),
       marks_(marks),
       buffer_(std::make_unique_for_overwrite<std::byte[]>(buffer_bytes)) {}
 
@@ -232,7 +231,7 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
   uint64_t at = 0;
   *consumed = 0;
   if (endpoint.state == State::awaiting_reply) [[unlikely]] {
-    const Parsed parsed = connector_.take_reply(endpoint, all, &at, sink);
+    const Parsed parsed = take_reply(endpoint, all, &at, sink);
     if (parsed != Parsed::all) return parsed;
   }
   while (bytes - at >= prefix_bytes) {
@@ -285,6 +284,47 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
   return Parsed::all;
 }
 
+// The beginning of the stream of a connection that we began. All: what is left of it is frames.
+Parsed Receiver::take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, Sink& sink) {
+  const EndpointId id = endpoint.own_id();
+  uint32_t hello_bytes = 0;
+  *consumed = 0;
+  GreetingState held;
+  // The peer has us wait: its answer comes when it comes.
+  while ((held = inspect_greeting(data.data(), data.size(), held_magic, &hello_bytes)) ==
+         GreetingState::complete) {
+    endpoints_.hold(endpoint);
+    sink.on_held(id);
+    if (endpoint.is_gone(id)) return Parsed::gone;
+    const uint64_t bytes = sizeof(Greeting) + hello_bytes;
+    *consumed += bytes;
+    data = data.subspan(bytes);
+    if (data.empty()) return Parsed::all;
+  }
+  GreetingState seen = inspect_greeting(data.data(), data.size(), accept_magic, &hello_bytes);
+  if (seen == GreetingState::garbage && held == GreetingState::incomplete) seen = held;
+  const char* wrong = "what answers there is not a Skerry server";
+  switch (seen) {
+    case GreetingState::incomplete:
+      keep_partial(endpoint, data.data(), data.size(), true);
+      *consumed += data.size();
+      return Parsed::all;
+    case GreetingState::other_version:
+      wrong = "the peer speaks another version of the protocol: all ranks must run the same Skerry";
+      [[fallthrough]];
+    case GreetingState::garbage:
+      endpoints_.fail(endpoint, CloseReason::protocol_error, wrong, sink);
+      return Parsed::gone;
+    case GreetingState::complete: break;
+  }
+  *consumed += sizeof(Greeting) + hello_bytes;
+  endpoints_.opened(endpoint);
+  sink.on_connected(id, data.subspan(sizeof(Greeting), hello_bytes));
+  if (endpoint.is_gone(id)) return Parsed::gone;
+  sender_.opened(endpoint);
+  return Parsed::all;
+}
+
 // Where the sink wants a long payload; null: the endpoint is gone.
 std::byte* Receiver::place(Endpoint& endpoint, EndpointId id, Bytes header, uint64_t payload_bytes,
                            Sink& sink) {
@@ -328,9 +368,12 @@ Parsed Receiver::finish_placing(Endpoint& endpoint, Sink& sink) {
   return Parsed::parked;
 }
 
-void Receiver::divert(Endpoint& endpoint) {
-  if (endpoint.receive == nullptr || endpoint.receive->destination == nullptr) return;
-  Receive& state = *endpoint.receive;
+void Receiver::divert(EndpointId id) {
+  const Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->receive == nullptr ||
+      endpoint->receive->destination == nullptr)
+    return;
+  Receive& state = *endpoint->receive;
   state.nowhere.resize(state.payload_bytes);
   state.destination = state.nowhere.data();
 }
@@ -368,6 +411,30 @@ void Receiver::resume(EndpointId id, Sink& sink) {
   if (state.idle()) endpoint->receive.reset();
   if (!endpoint->registered || (endpoint->interest & EPOLLIN) == 0)
     endpoints_.set_interest(*endpoint, endpoint->interest | EPOLLIN);
+}
+
+void Receiver::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes,
+                            bool greeting) {
+  Receive& state = endpoint.started();
+  state.partial_need = 0;
+  if (!greeting && bytes >= prefix_bytes) {
+    const Prefix prefix = decode_prefix(data);
+    const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes
+                                       ? prefix.payload_bytes
+                                       : 0;  // a long one is placed elsewhere
+    state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
+  }
+  state.partial = std::make_unique_for_overwrite<std::byte[]>(
+      state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
+  state.partial_have = static_cast<uint32_t>(bytes);
+  std::memcpy(state.partial.get(), data, bytes);
+}
+
+void Receiver::keep_backlog(Endpoint& endpoint, Bytes first, Bytes second) {
+  Receive& state = endpoint.started();
+  state.backlog.assign(first.begin(), first.end());
+  state.backlog.insert(state.backlog.end(), second.begin(), second.end());
+  state.backlog_done = 0;
 }
 
 uint64_t Receiver::heap_bytes() const { return buffer_bytes + vector_bytes(unparked_); }

@@ -11,10 +11,13 @@
 #include <utility>
 
 #include "core/futex.hpp"
-#include "fabric/tcp/connect.hpp"
 #include "fabric/tcp/marks.hpp"
+#include "fabric/tcp/send.hpp"
 
 namespace skerry::fabric::tcp {
+
+// How far what was received could be delivered.
+enum class Parsed { all, parked, gone };
 
 // Before it sleeps, a wait looks for so long on a core that nobody else wants: to wake a core that
 // went idle takes 50 us and more.
@@ -23,7 +26,7 @@ constexpr int looks_a_turn = 1;  // a system call
 
 class Receiver {
  public:
-  Receiver(Endpoints& endpoints, Sender& sender, Connector& connector, Marks& marks);
+  Receiver(Endpoints& endpoints, Sender& sender, Marks& marks);
 
   // Waits for this endpoint alone: first it looks, on an idle core, then it sleeps in recv.
   void block(Endpoint& endpoint, EndpointId id, int64_t timeout_ns, IdleCoreSpin& spin);
@@ -39,8 +42,14 @@ class Receiver {
   bool any_unparked() const { return !unparked_.empty(); }
   void run_unparked(Sink& sink);
   void resume(EndpointId id, Sink& sink);
-  // See Fabric::divert.
-  static void divert(Endpoint& endpoint);
+  void divert(EndpointId id);
+
+  // Keeps the beginning of a frame or greeting until the rest is here. A frame's prefix was found
+  // plausible.
+  static void keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes,
+                           bool greeting);
+  // What is behind a parked message.
+  static void keep_backlog(Endpoint& endpoint, Bytes first, Bytes second);
 
   // Any thread reads, the progress side writes.
   void count_bytes(uint64_t bytes) {
@@ -68,6 +77,7 @@ class Receiver {
   Parsed take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Sink& sink);
   void receive_failed(Endpoint& endpoint, const Received& received, Sink& sink);
   Parsed parse(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed, Sink& sink);
+  Parsed take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, Sink& sink);
   Parsed deliver(Endpoint& endpoint, EndpointId id, Bytes data, uint64_t* consumed, Sink& sink);
   std::byte* place(Endpoint& endpoint, EndpointId id, Bytes header, uint64_t payload_bytes,
                    Sink& sink);
@@ -77,7 +87,6 @@ class Receiver {
 
   Endpoints& endpoints_;
   Sender& sender_;
-  Connector& connector_;
   Marks& marks_;
   // One for all connections: what recv fills and parse empties before the next recv.
   const std::unique_ptr<std::byte[]> buffer_;

@@ -102,9 +102,10 @@ void Sender::refer(Output& output, Bytes part, uint64_t cookie, bool last) {
   output.bytes += part.size();
 }
 
-SendResult Sender::send(Endpoint& endpoint, Bytes header, Bytes payload, bool more,
-                        uint64_t cookie) {
-  if (endpoint.send_error != 0) return SendResult::closed;
+SendResult Sender::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie) {
+  Endpoint* const found = endpoints_.find(id);
+  if (found == nullptr || found->send_error != 0) return SendResult::closed;
+  Endpoint& endpoint = *found;
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
                 "a message header has 1..512 bytes");
   switch (endpoint.state) {
@@ -118,7 +119,7 @@ SendResult Sender::send(Endpoint& endpoint, Bytes header, Bytes payload, bool mo
   const Bytes prefix_part = std::as_bytes(std::span(&prefix, 1));
   const bool by_reference = payload.size() > inline_payload_bytes;
   Output* output = endpoint.output.get();
-  if (endpoint.own_id() == delivering_ && more_follows_ && !more &&
+  if (id == delivering_ && more_follows_ && !more &&
       (output == nullptr ? 0 : output->bytes) + header.size() + payload.size() < gather_bytes)
     more = gathered_ = true;
 
@@ -134,7 +135,7 @@ SendResult Sender::send(Endpoint& endpoint, Bytes header, Bytes payload, bool mo
     written = n < 0 ? 0 : static_cast<uint64_t>(n);
     bytes_sent_ += written;
     if (written == prefix_bytes + header.size() + payload.size()) {
-      if (by_reference) endpoints_.defer_sent(endpoint.own_id(), cookie);
+      if (by_reference) endpoints_.defer_sent(id, cookie);
       return SendResult::accepted;
     }
   } else if (output != nullptr && (output->blocked || !is_open) &&
@@ -167,9 +168,11 @@ SendResult Sender::send(Endpoint& endpoint, Bytes header, Bytes payload, bool mo
   return write_output(endpoint);
 }
 
-SendResult Sender::send_gathered(Endpoint& endpoint, Bytes header, std::span<const Bytes> parts,
+SendResult Sender::send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts,
                                  uint64_t cookie) {
-  if (endpoint.send_error != 0) return SendResult::closed;
+  Endpoint* const found = endpoints_.find(id);
+  if (found == nullptr || found->send_error != 0) return SendResult::closed;
+  Endpoint& endpoint = *found;
   const uint64_t payload_bytes = total_bytes(parts);
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
                 "a message header has 1..512 bytes");

@@ -12,8 +12,9 @@ class Sender {
   Sender(Endpoints& endpoints, const Options& options)
       : endpoints_(endpoints), bounds_buffers_(options.socket_buffer_bytes == 0) {}
 
-  SendResult send(Endpoint& endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie);
-  SendResult send_gathered(Endpoint& endpoint, Bytes header, std::span<const Bytes> parts,
+  // See Fabric.
+  SendResult send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie);
+  SendResult send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts,
                            uint64_t cookie);
   // Writes what there is. What the socket does not take waits for EPOLLOUT.
   SendResult flush(Endpoint& endpoint);

@@ -16,8 +16,8 @@ TcpFabric::TcpFabric(const Options& options) : options_(options) {
 
 Status TcpFabric::start() {
   SKERRY_TRY(waiter_.open(name()));
-  if (timer_.open() && listener_.open() &&
-      waiter_.control(EPOLL_CTL_ADD, timer_.fd(), EPOLLIN, tag_timer))
+  if (endpoints_.timer.open() && opener_.open() &&
+      waiter_.control(EPOLL_CTL_ADD, endpoints_.timer.fd(), EPOLLIN, tag_timer))
     return {};
   return error(Code::network, "cannot open the descriptors of a tcp fabric: ", error_text(errno),
                "; raise the limit of open files (ulimit -n)");
@@ -25,24 +25,10 @@ Status TcpFabric::start() {
 
 // --- issue calls -------------------------------------------------------------------------------
 
-SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie) {
-  Endpoint* const endpoint = endpoints_.find(id);
-  return endpoint == nullptr ? SendResult::closed
-                             : sender_.send(*endpoint, header, payload, more, cookie);
-}
-
-SendResult TcpFabric::send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts,
-                                    uint64_t cookie) {
-  Endpoint* const endpoint = endpoints_.find(id);
-  return endpoint == nullptr ? SendResult::closed
-                             : sender_.send_gathered(*endpoint, header, parts, cookie);
-}
-
 SendResult TcpFabric::flush(EndpointId id) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return SendResult::closed;
-  if (endpoint->state == State::connecting && endpoint->send_error == 0)
-    connector_.at_once(*endpoint);
+  if (endpoint->state == State::connecting && endpoint->send_error == 0) opener_.at_once(*endpoint);
   return sender_.flush(*endpoint);
 }
 
@@ -107,12 +93,10 @@ void TcpFabric::handle_event(const epoll_event& event, Sink& sink) {
     if (Endpoint* const endpoint = endpoints_.find(tag))  // else closed earlier in this dispatch
       handle_endpoint(*endpoint, event.events, sink);
   } else if (tag == tag_listener) {
-    listener_.take(sink);
+    opener_.take(sink);
   } else if (tag == tag_timer) {
-    timer_.fired();
-    const int64_t now_ns = monotonic_ns();
-    listener_.expire(now_ns);
-    connector_.expire(now_ns, sink);
+    endpoints_.timer.fired();
+    opener_.expire(sink);
   } else {
     waiter_.handle(tag, sink);
   }
@@ -121,9 +105,9 @@ void TcpFabric::handle_event(const epoll_event& event, Sink& sink) {
 void TcpFabric::handle_endpoint(Endpoint& endpoint, uint32_t events, Sink& sink) {
   endpoint.overdue = false;
   switch (endpoint.state) {
-    case State::connecting: return connector_.progress(endpoint, sink);
+    case State::connecting: return opener_.progress(endpoint, sink);
     case State::greeting:
-    case State::asking: return listener_.read(endpoint, sink);
+    case State::asking: return opener_.read(endpoint, sink);
     case State::awaiting_reply:
     case State::open: break;
   }
@@ -153,25 +137,19 @@ void TcpFabric::close(EndpointId id) {
 // With a reset: one packet ends the connection instead of four, and no side keeps a record of it
 // for a minute, as TIME_WAIT would. What the peer has received it may still read.
 void TcpFabric::close_drained(EndpointId id) {
-  sender_.before_close(id);
-  Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr) return;
-  if (endpoint->state == State::open) {
+  const Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint != nullptr && endpoint->state == State::open) {
     const linger at_once{1, 0};
     setsockopt(endpoint->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }
-  endpoints_.release(*endpoint);
-}
-
-void TcpFabric::divert(EndpointId id) {
-  if (Endpoint* const endpoint = endpoints_.find(id)) Receiver::divert(*endpoint);
+  close(id);
 }
 
 // --- figures -----------------------------------------------------------------------------------
 
 Fabric::Traffic TcpFabric::traffic() const {
   return {sender_.bytes_sent(), receiver_.bytes_received(), endpoints_.open_to_caller(),
-          listener_.refused(), marks_.found_late()};
+          opener_.refused(), marks_.found_late()};
 }
 
 // What poll may change at the same time is not looked at.

@@ -3,9 +3,8 @@
 //   endpoints   the connections, and what all parts do to one
 //   send        from send to the socket
 //   marks       how many bytes a socket wakes us for; looks for wake-ups that the kernel lost
-//   connect     connections that we begin
 //   receive     from the socket to the sink
-//   listen      connections that peers begin
+//   opener      connections that begin, ours and those of peers
 //
 // Each knows those above it, and none knows the fabric.
 //
@@ -14,7 +13,7 @@
 // recv.
 #pragma once
 
-#include "fabric/tcp/listen.hpp"
+#include "fabric/tcp/opener.hpp"
 
 namespace skerry::fabric::tcp {
 
@@ -26,19 +25,23 @@ class TcpFabric final : public Fabric {
   std::string_view name() const override { return "tcp"; }
   const Capabilities& capabilities() const override { return capabilities_; }
 
-  Status listen(std::vector<std::byte>* address) override { return listener_.listen(address); }
+  Status listen(std::vector<std::byte>* address) override { return opener_.listen(address); }
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
-    return connector_.connect(address, hello, endpoint);
+    return opener_.connect(address, hello, endpoint);
   }
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
-    return listener_.accept(request, reply, endpoint);
+    return opener_.accept(request, reply, endpoint);
   }
-  void reject(RequestId request) override { listener_.reject(request); }
-  void hold(RequestId request) override { listener_.hold(request); }
+  void reject(RequestId request) override { opener_.reject(request); }
+  void hold(RequestId request) override { opener_.hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
-                  uint64_t cookie) override;
+                  uint64_t cookie) override {
+    return sender_.send(endpoint, header, payload, more, cookie);
+  }
   SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
-                           uint64_t cookie) override;
+                           uint64_t cookie) override {
+    return sender_.send_gathered(endpoint, header, parts, cookie);
+  }
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override { receiver_.unpark(endpoint); }
@@ -48,7 +51,7 @@ class TcpFabric final : public Fabric {
   void dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
   void close_drained(EndpointId endpoint) override;
-  void divert(EndpointId endpoint) override;
+  void divert(EndpointId endpoint) override { receiver_.divert(endpoint); }
   void wake() override { waiter_.wake(); }
   Traffic traffic() const override;
   Memory memory() const override;
@@ -62,13 +65,11 @@ class TcpFabric final : public Fabric {
   Capabilities capabilities_;
   const Options options_;
   Waiter waiter_;
-  Timer timer_;  // the earliest deadline of unauthenticated peers and connects
   Endpoints endpoints_{waiter_};
   Sender sender_{endpoints_, options_};
   Marks marks_{endpoints_};
-  Connector connector_{endpoints_, sender_, timer_, options_};
-  Receiver receiver_{endpoints_, sender_, connector_, marks_};
-  Listener listener_{{waiter_, endpoints_, sender_, receiver_, timer_}, options_};
+  Receiver receiver_{endpoints_, sender_, marks_};
+  Opener opener_{{waiter_, endpoints_, sender_, receiver_}, options_};
 
   // Progress side.
   IdleCoreSpin idle_core_spin_;

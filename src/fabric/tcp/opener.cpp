@@ -1,7 +1,9 @@
-#include "fabric/tcp/listen.hpp"
+#include "fabric/tcp/opener.hpp"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 
 #include "core/futex.hpp"
 #include "core/pure/shortage.hpp"
+#include "fabric/tcp/frame.hpp"
 
 namespace skerry::fabric::tcp {
 
@@ -28,19 +31,151 @@ constexpr int64_t refusals_at_once_ns = 100'000'000;
 constexpr int listen_backlog = 4096;  // a job's start: everyone connects at once. The kernel caps
                                       // it at somaxconn
 
+std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
+  const Greeting greeting{magic, greeting_version, static_cast<uint16_t>(hello.size())};
+  std::vector<std::byte> out(sizeof greeting + hello.size());
+  std::memcpy(out.data(), &greeting, sizeof greeting);
+  if (!hello.empty()) std::memcpy(out.data() + sizeof greeting, hello.data(), hello.size());
+  return out;
+}
+
+void set_option(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof value);
+}
+
+// The socket options of every connection. Accepted sockets inherit them from the listener, so that
+// an unauthenticated peer costs no further system calls.
+void configure(int fd, const Options& options) {
+  // Requests are small and waited for: Nagle's algorithm would hold the second of two back until
+  // the first is acknowledged. We batch ourselves.
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // Unacknowledged data closes the connection after this long: the kernel's default (some 15
+  // minutes) would let a powered-off host hang a get.
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             static_cast<int>(options.silence_timeout_ns / 1'000'000));
+  // The same for a connection that only waits: nothing unacknowledged, so only probes can find the
+  // silent host. The kernel does them.
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  const int silence_s = static_cast<int>(
+      std::max<int64_t>(options.silence_timeout_ns / 1'000'000'000, 3));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(silence_s / 3, 1));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(silence_s / 6, 1));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
 }  // namespace
 
-Listener::~Listener() {
+Opener::~Opener() {
   for (const int fd : {listen_fd_, reserve_fd_})
     if (fd >= 0) ::close(fd);
 }
 
-bool Listener::open() {
+bool Opener::open() {
   reserve_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   return reserve_fd_ >= 0;
 }
 
-Status Listener::listen(std::vector<std::byte>* address) {
+void Opener::expire(Sink& sink) {
+  Endpoints& endpoints = parts_.endpoints;
+  const int64_t now_ns = monotonic_ns();
+  while (Endpoint* const silent = endpoints.overdue(endpoints.unauthenticated, now_ns))
+    refuse(*silent, &Unauthenticated::silent);
+  if (std::exchange(is_paused_, false))
+    parts_.waiter.control(EPOLL_CTL_MOD, listen_fd_, EPOLLIN, tag_listener);
+  while (Endpoint* const late = endpoints.overdue(endpoints.connecting, now_ns)) {
+    if (late->state == State::connecting)
+      endpoints.fail(*late, CloseReason::timed_out, "no answer to connect", sink);
+    else
+      endpoints.fail(*late, CloseReason::unanswered, "connected, but no answer to the greeting",
+                     sink);
+  }
+}
+
+// --- ours --------------------------------------------------------------------------------------
+
+Status Opener::connect(Bytes address, Bytes hello, EndpointId* id) {
+  if (hello.size() > max_hello_bytes)
+    return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
+  std::vector<SocketAddress> candidates;
+  SKERRY_TRY(decode_address(address, &candidates));
+  Endpoint& endpoint = parts_.endpoints.add(State::connecting, -1, options_.connect_timeout_ns,
+                                            parts_.endpoints.connecting, id);
+  endpoint.opening->candidates = std::move(candidates);
+  endpoint.opening->greeting = make_greeting(connect_magic, hello);
+  std::string why;
+  if (!try_next(endpoint, &why)) parts_.endpoints.defer_unreachable(*id, std::move(why));
+  return {};
+}
+
+// Starts with the next address that does not fail at once. False: none is left.
+bool Opener::try_next(Endpoint& endpoint, std::string* why) {
+  Opening& opening = *endpoint.opening;
+  while (opening.next_candidate < opening.candidates.size()) {
+    const SocketAddress& address = opening.candidates[opening.next_candidate++];
+    if (endpoint.fd >= 0) ::close(endpoint.fd);
+    endpoint.registered = false;
+    endpoint.fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error_number = errno;
+    if (endpoint.fd >= 0) {
+      configure(endpoint.fd, options_);
+      if (::connect(endpoint.fd, reinterpret_cast<const sockaddr*>(&address.storage),
+                    address.bytes) == 0) {
+        if (greet(endpoint)) return true;
+      } else if (errno == EINPROGRESS) {
+        endpoint.state = State::connecting;
+        if (parts_.endpoints.set_interest(endpoint, EPOLLOUT)) return true;
+      }
+      error_number = errno;
+    }
+    *why = why_not(endpoint, error_number);
+  }
+  return false;
+}
+
+// The last one that was tried.
+std::string Opener::why_not(const Endpoint& endpoint, int error_number) {
+  const Opening& opening = *endpoint.opening;
+  return concat("connect to ", to_string(opening.candidates[opening.next_candidate - 1]), ": ",
+                error_text(error_number));
+}
+
+bool Opener::greet(Endpoint& endpoint) {
+  const bool more = endpoint.output != nullptr &&
+                    endpoint.output->bytes > 0;  // messages that may follow at once
+  if (!parts_.sender.send_greeting(endpoint, endpoint.opening->greeting, more)) return false;
+  endpoint.state = State::awaiting_reply;
+  // Only the connect was to be non-blocking: from now on every call says itself whether it waits
+  // (see tcp_fabric.hpp).
+  const int off = 0;
+  ioctl(endpoint.fd, FIONBIO, &off);
+  if (!parts_.endpoints.set_interest(endpoint, EPOLLIN)) return false;
+  if (more) parts_.sender.write_output(endpoint);  // an error shows when the answer is read
+  return true;
+}
+
+void Opener::at_once(Endpoint& endpoint) {
+  if (greet(endpoint) || errno == EAGAIN) return;
+  std::string why = why_not(endpoint, errno);
+  if (!try_next(endpoint, &why))
+    parts_.endpoints.defer_unreachable(endpoint.own_id(), std::move(why));
+}
+
+void Opener::progress(Endpoint& endpoint, Sink& sink) {
+  int error_number = 0;
+  socklen_t bytes = sizeof error_number;
+  getsockopt(endpoint.fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes);
+  if (error_number == 0 && greet(endpoint)) return;
+  if (error_number == 0) error_number = errno;
+  std::string why = why_not(endpoint, error_number);
+  if (try_next(endpoint, &why)) return;
+  parts_.endpoints.fail(
+      endpoint, error_number == ETIMEDOUT ? CloseReason::timed_out : CloseReason::unreachable, why,
+      sink);
+}
+
+// --- of peers ----------------------------------------------------------------------------------
+
+Status Opener::listen(std::vector<std::byte>* address) {
   SKERRY_ASSERT(listen_fd_ < 0, "a fabric listens once");
   std::vector<InterfaceAddress> chosen;
   SKERRY_TRY(choose_listen_addresses(options_, &chosen));
@@ -84,7 +219,7 @@ Status Listener::listen(std::vector<std::byte>* address) {
   return {};
 }
 
-void Listener::take(Sink& sink) {
+void Opener::take(Sink& sink) {
   for (int i = 0; i < accepts_per_dispatch; ++i) {
     if (refusals_paid_ns_ > 0 && refusals_paid_ns_ > monotonic_ns()) {
       rest(refusals_paid_ns_ + listener_rest_ns);
@@ -119,20 +254,18 @@ void Listener::take(Sink& sink) {
   }
 }
 
-void Listener::begin(int fd, Sink& sink) {
+void Opener::begin(int fd, Sink& sink) {
   Endpoints& endpoints = parts_.endpoints;
   if (endpoints.unauthenticated.size() >= options_.max_unauthenticated) make_room();
-  const int64_t deadline_ns = monotonic_ns() + options_.hello_deadline_ns;
   EndpointId id;
-  Endpoint& endpoint = endpoints.add(State::greeting, fd, deadline_ns, endpoints.unauthenticated,
-                                     &id);
-  parts_.timer.arm(deadline_ns);
+  Endpoint& endpoint = endpoints.add(State::greeting, fd, options_.hello_deadline_ns,
+                                     endpoints.unauthenticated, &id);
   if (!endpoints.set_interest(endpoint, EPOLLIN))
     return refuse(endpoint, &Unauthenticated::crowded_out);
   read(endpoint, sink);  // a peer's hello usually arrives with its connection
 }
 
-void Listener::read(Endpoint& endpoint, Sink& sink) {
+void Opener::read(Endpoint& endpoint, Sink& sink) {
   // Asking: the caller has not answered, and the peer has gone. We are called for nothing else.
   if (endpoint.state == State::asking) return refuse(endpoint, &Unauthenticated::left);
   std::byte data[max_greeting_bytes];
@@ -148,7 +281,7 @@ void Listener::read(Endpoint& endpoint, Sink& sink) {
   parts_.receiver.count_bytes(static_cast<uint64_t>(n));
   uint32_t hello_bytes = 0;
   switch (inspect_greeting(data, have, connect_magic, &hello_bytes)) {
-    case GreetingState::incomplete: return keep_partial(endpoint, data, have, true);
+    case GreetingState::incomplete: return Receiver::keep_partial(endpoint, data, have, true);
     case GreetingState::garbage:
     case GreetingState::other_version: return refuse(endpoint, &Unauthenticated::garbage);
     case GreetingState::complete: break;
@@ -162,10 +295,10 @@ void Listener::read(Endpoint& endpoint, Sink& sink) {
   ask(endpoint, rest.first(hello_bytes), early, sink);
 }
 
-void Listener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Sink& sink) {
+void Opener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Sink& sink) {
   endpoint.receive.reset();
   if (!early.empty()) {
-    keep_backlog(endpoint, early, {});
+    Receiver::keep_backlog(endpoint, early, {});
     endpoint.receive->parked = true;
   }
   endpoint.state = State::asking;
@@ -188,7 +321,7 @@ void Listener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Sink& sink) {
     parts_.sender.write_output(endpoint);
 }
 
-bool Listener::make_room() {
+bool Opener::make_room() {
   Endpoints& endpoints = parts_.endpoints;
   if (endpoints.unauthenticated.empty()) return false;
   // The oldest that has not even said hello; only if all have, the oldest.
@@ -202,41 +335,32 @@ bool Listener::make_room() {
   return true;
 }
 
-void Listener::refuse(Endpoint& endpoint, Reason reason) {
+void Opener::refuse(Endpoint& endpoint, Reason reason) {
   count_refusal(reason);
   parts_.endpoints.release(endpoint);
 }
 
-void Listener::count_refusal(Reason reason) {
+void Opener::count_refusal(Reason reason) {
   ++(refused_.*reason);
   if (options_.max_refusals_per_s == 0) return;
   const int64_t price_ns = 1'000'000'000 / options_.max_refusals_per_s;
   refusals_paid_ns_ = std::max(refusals_paid_ns_, monotonic_ns() - refusals_at_once_ns) + price_ns;
 }
 
-void Listener::rest(int64_t until_ns) {
+void Opener::rest(int64_t until_ns) {
   parts_.waiter.control(EPOLL_CTL_MOD, listen_fd_, 0, tag_listener);
   is_paused_ = true;
-  parts_.timer.arm(until_ns);
+  parts_.endpoints.timer.arm(until_ns);
 }
 
-void Listener::expire(int64_t now_ns) {
-  const Endpoints& endpoints = parts_.endpoints;
-  while (!endpoints.unauthenticated.empty()) {
-    Endpoint& endpoint = *endpoints.find(endpoints.unauthenticated.front());
-    if (endpoint.opening->deadline_ns > now_ns) {
-      parts_.timer.arm(endpoint.opening->deadline_ns);
-      break;
-    }
-    refuse(endpoint, &Unauthenticated::silent);
-  }
-  if (std::exchange(is_paused_, false))
-    parts_.waiter.control(EPOLL_CTL_MOD, listen_fd_, EPOLLIN, tag_listener);
-}
-
-Status Listener::accept(RequestId request, Bytes reply, EndpointId* id) {
+Endpoint* Opener::find_asking(RequestId request) const {
   Endpoint* const endpoint = parts_.endpoints.find(request);
-  if (endpoint == nullptr || endpoint->state != State::asking) {
+  return endpoint != nullptr && endpoint->state == State::asking ? endpoint : nullptr;
+}
+
+Status Opener::accept(RequestId request, Bytes reply, EndpointId* id) {
+  Endpoint* const endpoint = find_asking(request);
+  if (endpoint == nullptr) {
     return error(Code::peer_dead,
                  "the peer that asked to connect went away, or was answered too late");
   }
@@ -261,9 +385,9 @@ Status Listener::accept(RequestId request, Bytes reply, EndpointId* id) {
   return {};
 }
 
-void Listener::reject(RequestId request) {
-  Endpoint* const endpoint = parts_.endpoints.find(request);
-  if (endpoint == nullptr || endpoint->state != State::asking) return;
+void Opener::reject(RequestId request) {
+  Endpoint* const endpoint = find_asking(request);
+  if (endpoint == nullptr) return;
   if (!endpoint->opening->held) return refuse(*endpoint, &Unauthenticated::rejected);
   // It is told to come back. What it has sent early is read: a socket that is closed with unread
   // bytes resets the connection, and the word might be lost.
@@ -273,9 +397,9 @@ void Listener::reject(RequestId request) {
   parts_.endpoints.release(*endpoint);
 }
 
-void Listener::hold(RequestId request) {
-  Endpoint* const endpoint = parts_.endpoints.find(request);
-  if (endpoint == nullptr || endpoint->state != State::asking || endpoint->opening->held) return;
+void Opener::hold(RequestId request) {
+  Endpoint* const endpoint = find_asking(request);
+  if (endpoint == nullptr || endpoint->opening->held) return;
   parts_.endpoints.hold(*endpoint);
   // If it fails, accept finds the socket broken.
   (void)parts_.sender.send_greeting(*endpoint, make_greeting(held_magic, {}), false);
