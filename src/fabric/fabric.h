@@ -167,7 +167,7 @@ class Sink {
   // Last upcall for this endpoint. Not called for endpoints closed by close().
   virtual void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) = 0;
   // A descriptor given to watch is readable.
-  virtual void on_watched(int fd, uint64_t cookie) = 0;
+  virtual void on_watched(int /*fd*/) {}
 };
 
 enum class SendResult {
@@ -258,7 +258,7 @@ class Fabric {
   virtual bool has_room_for(Bytes /*address*/) const { return true; }
 
   // Adds a descriptor of the caller's to what poll waits for (level triggered).
-  virtual Status watch(int fd, uint64_t cookie) = 0;
+  virtual Status watch(int fd) = 0;
   virtual void unwatch(int fd) = 0;
 
   // --- progress calls --------------------------------------------------------------------------

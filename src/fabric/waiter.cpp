@@ -33,11 +33,11 @@ bool Waiter::control(int operation, int fd, uint32_t events, uint64_t tag) {
   return epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
 }
 
-Status Waiter::watch(int fd, uint64_t cookie) {
-  const int operation = watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-  if (!control(operation, fd, EPOLLIN, tag_watch_base + static_cast<uint64_t>(fd)))
+Status Waiter::watch(int fd) {
+  if (!control(EPOLL_CTL_ADD, fd, EPOLLIN, tag_watch_base + static_cast<uint64_t>(fd)) &&
+      errno != EEXIST)
     return error(Code::internal, "cannot watch descriptor ", fd, ": error ", errno);
-  watched_[fd] = cookie;
+  watched_.insert(fd);
   return {};
 }
 
@@ -87,18 +87,15 @@ std::span<const epoll_event> Waiter::take_events() {
   return {events_.data(), static_cast<size_t>(std::exchange(event_count_, 0))};
 }
 
-bool Waiter::handle(uint64_t tag, Sink& sink) {
+void Waiter::handle(uint64_t tag, Sink& sink) {
   if (tag == tag_wake) {
     uint64_t value;
     [[maybe_unused]] const ssize_t n = read(wake_fd_, &value, sizeof value);
     woken_.store(false, std::memory_order_seq_cst);
-    return true;
+  } else if (tag >= tag_watch_base && tag >> 32 == 0) {
+    const auto fd = static_cast<int>(tag - tag_watch_base);
+    if (watched_.contains(fd)) sink.on_watched(fd);  // else unwatched earlier in this dispatch
   }
-  if (tag < tag_watch_base || tag >> 32 != 0) return false;
-  const auto found = watched_.find(static_cast<int>(tag - tag_watch_base));
-  if (found == watched_.end()) return true;  // unwatched by an upcall earlier in this dispatch
-  sink.on_watched(found->first, found->second);
-  return true;
 }
 
 void Waiter::end_dispatch(bool work_left) {

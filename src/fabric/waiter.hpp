@@ -11,7 +11,7 @@
 #include <array>
 #include <atomic>
 #include <span>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "fabric/fabric.h"
 
@@ -32,7 +32,7 @@ class Waiter {
   bool control(int operation, int fd, uint32_t events, uint64_t tag);
 
   // Issue calls.
-  Status watch(int fd, uint64_t cookie);
+  Status watch(int fd);
   void unwatch(int fd);
   void leave_work();  // dispatch has something to do: poll returns at once
 
@@ -51,8 +51,8 @@ class Waiter {
   void begin_dispatch() { dispatching_ = true; }
   bool has_work() const { return work_pending_.load(std::memory_order_relaxed); }
   std::span<const epoll_event> take_events();
-  // True: it was a wake or a watched descriptor.
-  bool handle(uint64_t tag, Sink& sink);
+  // If it is a wake or a watched descriptor.
+  void handle(uint64_t tag, Sink& sink);
   void end_dispatch(bool work_left);
 
   uint64_t heap_bytes() const;
@@ -61,9 +61,9 @@ class Waiter {
   int wait(int timeout_ms);
 
   int epoll_fd_ = -1;
-  int wake_fd_ = -1;                           // eventfd
-  std::unordered_map<int, uint64_t> watched_;  // cookies; issue lock
-  bool dispatching_ = false;                   // issue lock
+  int wake_fd_ = -1;                 // eventfd
+  std::unordered_set<int> watched_;  // issue lock
+  bool dispatching_ = false;         // issue lock
   std::atomic<bool> work_pending_{false};
   std::atomic<bool> polling_{false};  // poll sleeps or is about to
   std::atomic<bool> woken_{false};    // wake_fd_ was written and not yet drained

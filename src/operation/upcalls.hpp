@@ -29,7 +29,6 @@ class Upcalls final : public fabric::Sink {
   void on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                  std::string_view detail) override;
-  void on_watched(int, uint64_t) override {}
 
  private:
   void done_at_the_door(Link& link, Status status);

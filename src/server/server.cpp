@@ -73,7 +73,7 @@ void Server::call(const std::function<void()>& task) {
 }
 
 Status Server::watch(int fd, std::function<void()> readable) {
-  SKERRY_TRY(fabric_->watch(fd, 0));
+  SKERRY_TRY(fabric_->watch(fd));
   watched_[fd] = std::move(readable);
   return {};
 }
@@ -181,7 +181,7 @@ void Server::store_traffic() {
   counters_.refused_malformed.store(refused.garbage, std::memory_order_relaxed);
 }
 
-void Server::on_watched(int fd, uint64_t) {
+void Server::on_watched(int fd) {
   const auto found = watched_.find(fd);
   if (found == watched_.end()) return;
   const auto readable = found->second;  // a copy: it may unwatch itself

@@ -112,7 +112,7 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                  std::string_view detail) override;
-  void on_watched(int fd, uint64_t cookie) override;
+  void on_watched(int fd) override;
 
   const ServerConfig config_;
   const std::unique_ptr<fabric::Fabric> fabric_;

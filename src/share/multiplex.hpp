@@ -54,7 +54,7 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
     context_.poll(timeout_ns, is_channel(only) ? context_.link_of(only) : only);
   }
   void dispatch(fabric::Sink& sink) override;
-  Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
+  Status watch(int fd) override { return inner_->watch(fd); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void wake() override { inner_->wake(); }
   Traffic traffic() const override;
@@ -90,7 +90,7 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   }
   void on_rma_done(EndpointId, uint64_t, bool) override {}  // none is begun
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override;
-  void on_watched(int fd, uint64_t cookie) override { context_.outer->on_watched(fd, cookie); }
+  void on_watched(int fd) override { context_.outer->on_watched(fd); }
 
   const std::unique_ptr<fabric::Fabric> inner_;
   Context context_;

@@ -89,7 +89,6 @@ class Attacker final : private fabric::Sink {
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) override {
     if (endpoint == endpoint_) state_ = State::closed;
   }
-  void on_watched(int, uint64_t) override {}
 
   std::unique_ptr<fabric::Fabric> fabric_;
   connection::JobKey key_;

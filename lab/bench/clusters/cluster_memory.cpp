@@ -144,7 +144,6 @@ class Clients final : public fabric::Sink {
   void on_writable(fabric::EndpointId) override {}
   void on_sent(fabric::EndpointId, uint64_t) override {}
   void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
-  void on_watched(int, uint64_t) override {}
 
   fabric::Fabric* fabric_ = nullptr;
   std::map<std::pair<const fabric::Fabric*, fabric::EndpointId>, uint32_t> asked_by_;

@@ -41,7 +41,6 @@ class TrialSink final : public Sink {
     closed = closed || !ok;
   }
   void on_closed(EndpointId, CloseReason, std::string_view) override { closed = true; }
-  void on_watched(int, uint64_t) override {}
 
   bool connected = false, answered = false, closed = false;
 

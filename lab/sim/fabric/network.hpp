@@ -198,7 +198,7 @@ class SimulatedFabric final : public fabric::Fabric {
                          uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
   fabric::SendResult start_rma(fabric::EndpointId endpoint, const fabric::RmaCall& call) override;
-  Status watch(int, uint64_t) override {
+  Status watch(int) override {
     return error(Code::unsupported, "simulated processes have no descriptors");
   }
   void unwatch(int) override {}

@@ -50,7 +50,7 @@ class OfiFabric : public Fabric {
   }
   void deregister_memory(uint64_t registration) override { rma_.deregister_memory(registration); }
   SendResult start_rma(EndpointId endpoint, const RmaCall& call) override;
-  Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
+  Status watch(int fd) override { return waiter_.watch(fd); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
   void dispatch(Sink& sink) override;

@@ -45,7 +45,7 @@ class TcpFabric final : public Fabric {
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override { receiver_.unpark(endpoint); }
-  Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
+  Status watch(int fd) override { return waiter_.watch(fd); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
   void dispatch(Sink& sink) override;

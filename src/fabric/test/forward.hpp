@@ -47,7 +47,7 @@ class Forward : public Fabric, protected Sink {
   Status limit_connections(uint32_t limit) override { return inner_->limit_connections(limit); }
   Connections connections() const override { return inner_->connections(); }
   bool has_room_for(Bytes address) const override { return inner_->has_room_for(address); }
-  Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
+  Status watch(int fd) override { return inner_->watch(fd); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { inner_->poll(timeout_ns, only); }
   void dispatch(Sink& sink) override {
@@ -89,7 +89,7 @@ class Forward : public Fabric, protected Sink {
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     outer_->on_closed(endpoint, reason, detail);
   }
-  void on_watched(int fd, uint64_t cookie) override { outer_->on_watched(fd, cookie); }
+  void on_watched(int fd) override { outer_->on_watched(fd); }
 
   const std::unique_ptr<Fabric> inner_;
   Sink* outer_ = nullptr;  // during dispatch

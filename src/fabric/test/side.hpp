@@ -109,9 +109,9 @@ class Side : public Sink {
     reasons.push_back(reason);
     details.emplace_back(detail);
   }
-  void on_watched(int fd, uint64_t cookie) override {
+  void on_watched(int fd) override {
     ++upcalls;
-    watched.push_back(cookie);
+    watched.push_back(fd);
     if (watched_hook) watched_hook(fd);
   }
 
@@ -148,7 +148,8 @@ class Side : public Sink {
   std::vector<EndpointId> accepted, connected, held, closed;
   std::vector<CloseReason> reasons;
   std::vector<Message> messages;
-  std::vector<uint64_t> sent, rma_done, rma_failed, watched;
+  std::vector<uint64_t> sent, rma_done, rma_failed;
+  std::vector<int> watched;
   std::map<EndpointId, std::vector<std::byte>> placed_payloads;
   uint64_t message_count = 0;
   int upcalls = 0, directs_begun = 0, placed = 0, parked = 0, writable = 0;

@@ -106,7 +106,6 @@ class HandServer final : public fabric::Sink {
     ++ends;
     if (closed == endpoint) endpoint = fabric::no_endpoint;
   }
-  void on_watched(int, uint64_t) override {}
 
   bool accepts = true;
   uint64_t applied = 0;  // what its next answer to a hello says

@@ -373,7 +373,6 @@ class Origin final : public fabric::Sink {
     is_open = false;
     is_closed = true;
   }
-  void on_watched(int, uint64_t) override {}
 
   World& world_;
   const Rank rank_;

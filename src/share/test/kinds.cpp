@@ -94,7 +94,7 @@ class Lazy final : public Fabric {
                          uint64_t* registration) override {
     return now_->register_memory(base, bytes, key, registration);
   }
-  Status watch(int fd, uint64_t cookie) override { return now_->watch(fd, cookie); }
+  Status watch(int fd) override { return now_->watch(fd); }
   void unwatch(int fd) override { now_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { now_->poll(timeout_ns, only); }
   void dispatch(Sink& sink) override { now_->dispatch(sink); }

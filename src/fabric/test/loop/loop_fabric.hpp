@@ -152,7 +152,7 @@ class LoopFabric final : public Fabric, public test::HasAtomics {
     return start(endpoint, {.call = {false, call.key, call.offset, sizeof(uint64_t), call.cookie},
                             .atomic = call});
   }
-  Status watch(int fd, uint64_t cookie) override { return waiter_.watch(fd, cookie); }
+  Status watch(int fd) override { return waiter_.watch(fd); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
   void dispatch(Sink& sink) override;
