@@ -1,5 +1,5 @@
-// The connections of an ofi fabric, what all its parts do to one, and the completions of all.
-// Issue lock.
+// The connections of an ofi fabric, what all its parts do to one, what is posted to libfabric for
+// them, and the completions of all. Issue lock.
 #pragma once
 
 #include <deque>
@@ -8,10 +8,58 @@
 #include <unordered_set>
 #include <vector>
 
-#include "fabric/ofi/pool.hpp"
+#include "fabric/ofi/domain.hpp"
 #include "fabric/slots.hpp"
 
 namespace skerry::fabric::ofi {
+
+// A piece of memory that libfabric works on; registered where the provider wants that.
+struct Buffer {
+  std::byte* data = nullptr;
+  void* descriptor = nullptr;  // null: needs none
+};
+
+// One thing posted to libfabric. Lives until its completion was read or its endpoint is closed.
+struct Operation {
+  fi_context2
+      context{};  // first: some providers keep their own state here, and completions name it
+  enum class Kind { send, receive, rma } kind = Kind::receive;
+  EndpointId endpoint = no_endpoint;  // none: a receive for all endpoints
+  Buffer buffer;       // data null: none (RMA straight from or to the caller's memory)
+  uint64_t bytes = 0;  // send: filled so far; receive: received; RMA: all
+  // Receive: next frame. RMA: bytes done by earlier pieces.
+  uint64_t at = 0;
+  uint32_t frames = 0;  // send
+  // RMA only.
+  RmaCall call;
+  uint64_t piece = 0;           // bytes posted now
+  Handle<fid_mr> registration;  // of the caller's memory, for this operation; null: not needed, or
+                                // bounced through buffer
+};
+
+class Pool {
+ public:
+  explicit Pool(Domain& domain) : domain_(domain) {}
+  // Null: no memory now; completions give some back.
+  Operation* take(Operation::Kind kind, EndpointId id, bool with_buffer);
+  void give_back(Operation* operation);
+  uint64_t spare_bytes() const;
+
+ private:
+  static constexpr uint64_t buffers_per_slab = 16;
+  static constexpr uint64_t slab_bytes = buffers_per_slab * buffer_bytes;
+  struct Slab {
+    std::unique_ptr<std::byte[]> bytes;
+    Handle<fid_mr> registration;  // null: not needed
+  };
+  bool take_buffer(Buffer* buffer);
+
+  Domain& domain_;
+  std::vector<Slab> slabs_;
+  std::vector<Buffer> free_buffers_;
+  std::vector<std::unique_ptr<Operation>> operations_;  // all that exist
+  std::vector<Operation*> free_operations_;
+};
 
 enum class State : uint8_t {
   connecting,  // fi_connect called
@@ -79,7 +127,7 @@ class Endpoints {
 
   // The end is told when what came before it is delivered; the first reason is the true one.
   void end_soon(Endpoint& endpoint, CloseReason reason, std::string detail);
-  void end_now(Endpoint& endpoint) { ending_.push_back(endpoint.own_id()); }
+  void end_now(Endpoint& endpoint) { ending.push_back(endpoint.own_id()); }
   // Libfabric, or memory, had no room for something: the next dispatch tries.
   void try_again(EndpointId id, bool soon);
   void tell_writable(EndpointId id);
@@ -90,13 +138,7 @@ class Endpoints {
   void add_completion(const Completion& completion);
   bool next_completion(Completion* completion);
 
-  // For dispatch: what came since it asked last.
-  std::vector<EndpointId> take_again() { return std::exchange(again_, {}); }
-  std::vector<EndpointId> take_ending() { return std::exchange(ending_, {}); }
-  std::vector<EndpointId> take_writable() { return std::exchange(writable_, {}); }
-  bool any_again() const { return !again_.empty(); }
-  bool any_ending() const { return !ending_.empty(); }
-  bool any_work() const { return !completions_.empty() || !writable_.empty(); }
+  bool any_completions() const { return !completions_.empty(); }
 
   uint64_t open_to_caller() const;
   void add_memory(Fabric::Memory* memory) const;
@@ -104,6 +146,10 @@ class Endpoints {
   // Something must be tried again soon, or has a deadline: poll sleeps briefly.
   std::atomic<bool> impatient{false};
   Fabric::Traffic traffic;
+  // For dispatch, which takes them.
+  std::vector<EndpointId> ending;
+  std::vector<EndpointId> again;     // have something that libfabric did not take
+  std::vector<EndpointId> writable;  // on_writable is due
 
  private:
   void number(Endpoint& endpoint);
@@ -113,11 +159,8 @@ class Endpoints {
   Waiter& waiter_;
   Slots<Endpoint> slots_;
   std::unordered_map<const void*, EndpointId> by_fid_;
-  std::vector<EndpointId> by_slot_;  // that number names
-  uint32_t opened_ = 0;              // endpoints of libfabric that exist
-  std::vector<EndpointId> ending_;
-  std::vector<EndpointId> again_;       // have something that libfabric did not take
-  std::vector<EndpointId> writable_;    // on_writable is due
+  std::vector<EndpointId> by_slot_;     // that number names
+  uint32_t opened_ = 0;                 // endpoints of libfabric that exist
   std::deque<Completion> completions_;  // read, not handled
 };
 

@@ -20,7 +20,10 @@ ParcelHead head_of(const Operation& operation) {
 
 // --- sending -----------------------------------------------------------------------------------
 
-SendResult Messages::send(Endpoint& endpoint, Bytes header, Bytes payload, bool more) {
+SendResult Messages::send(EndpointId id, Bytes header, Bytes payload, bool more) {
+  Endpoint* const usable = endpoints_.find_usable(id);
+  if (usable == nullptr) return SendResult::closed;
+  Endpoint& endpoint = *usable;
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
                 "a message header has 1..512 bytes");
   SKERRY_ASSERT(payload.size() <= parcel_payload_bytes,
@@ -40,10 +43,10 @@ SendResult Messages::send(Endpoint& endpoint, Bytes header, Bytes payload, bool 
     }
   }
   if (endpoint.filling == nullptr) {
-    endpoint.filling = pool_.take(Operation::Kind::send, endpoint.own_id(), true);
+    endpoint.filling = pool_.take(Operation::Kind::send, id, true);
     if (endpoint.filling == nullptr) {  // no memory now: completions will give some back
       endpoint.writable_wanted = true;
-      endpoints_.try_again(endpoint.own_id(), false);
+      endpoints_.try_again(id, false);
       return SendResult::would_block;
     }
     endpoint.filling->bytes = sizeof(ParcelHead);
@@ -65,10 +68,12 @@ SendResult Messages::send(Endpoint& endpoint, Bytes header, Bytes payload, bool 
   return SendResult::accepted;
 }
 
-void Messages::flush(Endpoint& endpoint) {
-  if (endpoint.filling == nullptr) return;
-  endpoint.due = true;
-  post_parcel(endpoint);
+SendResult Messages::flush(EndpointId id) {
+  Endpoint* const endpoint = endpoints_.find_usable(id);
+  if (endpoint == nullptr) return SendResult::closed;
+  endpoint->due = endpoint->filling != nullptr;
+  post_parcel(*endpoint);
+  return SendResult::accepted;
 }
 
 // Hands a parcel to libfabric. False: not now.

@@ -32,8 +32,8 @@ class Messages {
   Messages(Domain& domain, Pool& pool, Endpoints& endpoints, Rma& rma)
       : domain_(domain), pool_(pool), endpoints_(endpoints), rma_(rma) {}
 
-  SendResult send(Endpoint& endpoint, Bytes header, Bytes payload, bool more);
-  void flush(Endpoint& endpoint);
+  SendResult send(EndpointId id, Bytes header, Bytes payload, bool more);
+  SendResult flush(EndpointId id);
   // Something came back: credits, a completion, the connection. What waited for it goes on.
   void after_progress(Endpoint& endpoint);
 

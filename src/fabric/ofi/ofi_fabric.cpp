@@ -56,28 +56,10 @@ Status OfiFabric::start(const std::string& provider) {
 
 // --- issue calls -------------------------------------------------------------------------------
 
-SendResult OfiFabric::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t) {
-  Endpoint* const endpoint = endpoints_.find_usable(id);
-  return endpoint == nullptr ? SendResult::closed
-                             : messages_.send(*endpoint, header, payload, more);
-}
-
-SendResult OfiFabric::flush(EndpointId id) {
-  Endpoint* const endpoint = endpoints_.find_usable(id);
-  if (endpoint == nullptr) return SendResult::closed;
-  messages_.flush(*endpoint);
-  return SendResult::accepted;
-}
-
 uint64_t OfiFabric::unsent_bytes(EndpointId id) const {
   const Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return 0;
   return endpoint->in_flight_bytes + (endpoint->filling == nullptr ? 0 : endpoint->filling->bytes);
-}
-
-SendResult OfiFabric::start_rma(EndpointId id, const RmaCall& call) {
-  Endpoint* const endpoint = endpoints_.find_usable(id);
-  return endpoint == nullptr ? SendResult::closed : rma_.start(*endpoint, call);
 }
 
 // --- progress ----------------------------------------------------------------------------------
@@ -104,21 +86,22 @@ void OfiFabric::dispatch(Sink& sink) {
   for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, sink);
   messages_.run_unparked(sink);
   messages_.post_shared();  // if there was no memory for all
-  for (const EndpointId id : endpoints_.take_again())
+  for (const EndpointId id : std::exchange(endpoints_.again, {}))
     if (Endpoint* const endpoint = endpoints_.find(id)) messages_.after_progress(*endpoint);
   endpoints_.drain_completions();
   run_completions(sink);
   connector_.read_events(sink);
-  if (endpoints_.any_ending()) run_endings(sink);
+  if (!endpoints_.ending.empty()) run_endings(sink);
   if (connector_.any_opening()) connector_.run_deadlines(sink);
-  for (const EndpointId id : endpoints_.take_writable()) {
+  for (const EndpointId id : std::exchange(endpoints_.writable, {})) {
     if (endpoints_.find(id) == nullptr) continue;
     sink.on_writable(id);
   }
   endpoints_.impatient.store(
-      endpoints_.any_again() || connector_.any_opening() || messages_.is_short_of_buffers(),
+      !endpoints_.again.empty() || connector_.any_opening() || messages_.is_short_of_buffers(),
       std::memory_order_relaxed);
-  waiter_.end_dispatch(messages_.any_unparked() || endpoints_.any_work());
+  waiter_.end_dispatch(messages_.any_unparked() || endpoints_.any_completions() ||
+                       !endpoints_.writable.empty());
 }
 
 void OfiFabric::run_completions(Sink& sink) {
@@ -169,7 +152,7 @@ void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion,
 void OfiFabric::run_endings(Sink& sink) {
   endpoints_.drain_completions();
   run_completions(sink);
-  for (const EndpointId id : endpoints_.take_ending()) {
+  for (const EndpointId id : std::exchange(endpoints_.ending, {})) {
     Endpoint* const endpoint = endpoints_.find(id);
     if (endpoint == nullptr) continue;
     if (endpoint->parked) continue;  // deliver comes back to it after unpark

@@ -2,8 +2,7 @@
 // registered memory. Here is poll and dispatch; its parts are
 //
 //   domain       what is opened of libfabric
-//   pool         buffers, and operations that are posted
-//   endpoints    the connections, and what all parts do to one
+//   endpoints    the connections, what all parts do to one, and what is posted for it
 //   rma          puts and gets
 //   messages     parcels and credits
 //   connect      requests, answers, events
@@ -35,13 +34,10 @@ class OfiFabric : public Fabric {
   }
   void reject(RequestId request) override { connector_.reject(request); }
   void hold(RequestId request) override { connector_.hold(request); }
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
-                  uint64_t cookie) override;
-  // Messages are cut to what the provider sends at once: there is nothing to gather.
-  SendResult send_gathered(EndpointId, Bytes, std::span<const Bytes>, uint64_t) override {
-    return SendResult::closed;
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t) override {
+    return messages_.send(endpoint, header, payload, more);
   }
-  SendResult flush(EndpointId endpoint) override;
+  SendResult flush(EndpointId endpoint) override { return messages_.flush(endpoint); }
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override { messages_.unpark(endpoint); }
   Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
@@ -49,7 +45,9 @@ class OfiFabric : public Fabric {
     return rma_.register_memory(base, bytes, key, registration);
   }
   void deregister_memory(uint64_t registration) override { rma_.deregister_memory(registration); }
-  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override;
+  SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
+    return rma_.start(endpoint, call);
+  }
   Status watch(int fd) override { return waiter_.watch(fd); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;

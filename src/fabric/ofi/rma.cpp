@@ -24,7 +24,10 @@ Status Rma::register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t
   return {};
 }
 
-SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
+SendResult Rma::start(EndpointId id, const RmaCall& call) {
+  Endpoint* const usable = endpoints_.find_usable(id);
+  if (usable == nullptr) return SendResult::closed;
+  Endpoint& endpoint = *usable;
   if (endpoint.state != State::open || endpoint.rma_outstanding >= max_rma_outstanding) {
     endpoint.writable_wanted = true;
     return SendResult::would_block;
@@ -33,7 +36,7 @@ SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
   // their own duration. A cache of registrations would need to see every munmap of the application
   // to be safe; the cost of one is small against a long transfer.
   const bool bounce = domain_.mr_local && call.bytes <= buffer_bytes;
-  Operation* const operation = pool_.take(Operation::Kind::rma, endpoint.own_id(), bounce);
+  Operation* const operation = pool_.take(Operation::Kind::rma, id, bounce);
   const bool fits = operation != nullptr &&
                     (!domain_.mr_local || bounce ||
                      domain_.register_memory(call.local, call.bytes,
@@ -42,7 +45,7 @@ SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
   if (!fits) {  // no memory to register now: completions give some back
     if (operation != nullptr) pool_.give_back(operation);
     endpoint.writable_wanted = true;
-    endpoints_.try_again(endpoint.own_id(), false);
+    endpoints_.try_again(id, false);
     return SendResult::would_block;
   }
   operation->call = call;
@@ -55,7 +58,7 @@ SendResult Rma::start(Endpoint& endpoint, const RmaCall& call) {
     endpoints_.add_completion({operation, 0, 0});
   } else if (!endpoint.rma_waiting.empty() || !post(endpoint, operation)) {
     endpoint.rma_waiting.push_back(operation);
-    endpoints_.try_again(endpoint.own_id(), true);
+    endpoints_.try_again(id, true);
   }
   return SendResult::accepted;
 }

@@ -15,7 +15,7 @@ class Rma {
 
   Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration);
   void deregister_memory(uint64_t registration) { registrations_.erase(registration); }
-  SendResult start(Endpoint& endpoint, const RmaCall& call);
+  SendResult start(EndpointId id, const RmaCall& call);
   // What libfabric did not take.
   void go_on(Endpoint& endpoint);
   // A piece is complete. True: the last one; then *cookie is of what is done.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "fabric/ofi/library.hpp"
 #include "fabric/ofi/messages.hpp"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"
