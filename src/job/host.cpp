@@ -4,21 +4,12 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "core/namespaces.hpp"
 
 namespace skerry::job {
 namespace {
-
-// The same for all processes of a machine, in containers too; empty where /proc does not say.
-std::string boot_id() {
-  std::string text;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::getline(file, text);
-  return text;
-}
 
 Status hash(std::string_view text, HostIdentity* identity) {
   if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(),

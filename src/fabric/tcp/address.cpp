@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
 
 #include "core/namespaces.hpp"
@@ -98,18 +98,12 @@ std::string to_string(const InterfaceAddress& address) {
 
 HostIdentity host_identity() {
   HostIdentity identity{};
-  if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
-    // 32 hexadecimal digits with dashes between: folded into 16 bytes. Unreadable: zeros on every
-    // host, and the namespace inode decides.
-    int digits = 0;
-    for (int c = std::fgetc(file); c != EOF && digits < 32; c = std::fgetc(file)) {
-      const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-      if (value < 0) continue;
-      identity[digits / 2] = static_cast<uint8_t>(identity[digits / 2] << 4 | value);
-      ++digits;
-    }
-    std::fclose(file);
-  }
+  // Its 32 digits, folded into 16 bytes. Unreadable: zeros on every host, and the namespace
+  // decides.
+  std::string digits = boot_id();
+  std::erase(digits, '-');
+  for (size_t i = 0; i < 16 && 2 * i + 2 <= digits.size(); ++i)
+    std::from_chars(&digits[2 * i], &digits[2 * i] + 2, identity[i], 16);
   const uint64_t inode = own_namespace(Namespace::net);
   std::memcpy(identity.data() + 16, &inode, sizeof inode);
   return identity;
