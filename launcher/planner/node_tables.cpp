@@ -49,7 +49,7 @@ uint64_t group_bytes(const TablesOfJob& job) {
 
 // `value(rank)`: bytes of its slice.
 uint64_t segment_bytes(const TablesOfJob& job, const std::function<uint64_t(int32_t)>& value) {
-  placement::MemberValues::Builder sizes(job.ranks, false);
+  placement::MemberValues::Builder sizes(false);
   for (int32_t r = 0; r < job.ranks; ++r) sizes.add(value(r));
   return sizes.table_bytes();
 }
@@ -99,7 +99,7 @@ const TableRow rows[] = {
      }},
     {"servers talked to", "a link each, in each process", true, links_bytes},
     {"ranks served", "20 bytes each, when they have left", true, served_bytes},
-    {"a segment, all slices different", "a number for each rank", false,
+    {"a segment, all slices different", "a run for each rank", false,
      [](const TablesOfJob& job) {
        return segment_bytes(job, [](int32_t r) { return static_cast<uint64_t>(r); });
      }},

@@ -268,10 +268,10 @@ Status Segment::learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout*
 // Where the members map their nodes' parts, if not all at one address.
 Status Segment::learn_bases(Group& group, bool are_equal, const Layout& layout) {
   const auto mine = reinterpret_cast<uint64_t>(local_.base());
-  bases_ = placement::MemberValues::equal(mine);
+  bases_ = placement::MemberValues(mine);
   if (are_equal) return {};
   const bool stores = layout.own == 0;
-  placement::MemberValues::Builder bases(group.size(), stores);
+  placement::MemberValues::Builder bases(stores);
   SKERRY_TRY(group.collect(&mine, sizeof mine, 0, group.size(),
                            [&](const std::byte* data, int32_t, int32_t count) {
                              for (; count > 0; --count, data += sizeof(uint64_t)) {
@@ -334,7 +334,7 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   layout.pages = pages;
   made->find_local(group, &layout);
   const bool stores = layout.own == 0;
-  placement::MemberValues::Builder sizes(group.size(), stores);
+  placement::MemberValues::Builder sizes(stores);
   if (all.least_bytes == all.most_bytes) {
     layout.slice_bytes.assign(layout.local_ranks.size(), bytes);
     sizes.add(bytes, group.size());
@@ -345,7 +345,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   // that another is refused.
   const auto members = static_cast<uint64_t>(group.size());
   Status status = identified.ok()
-                      ? made->lay_out(sizes.table_bytes(), members * sizeof(uint64_t), &layout)
+                      ? made->lay_out(sizes.table_bytes(),
+                                      members * sizeof(placement::MemberValues::Run), &layout)
                       : identified;
   if (status.ok()) {
     const uint64_t first = memory::first_slice_offset(

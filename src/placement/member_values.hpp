@@ -2,7 +2,9 @@
 // all are equal it takes no memory, however large the group. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -16,58 +18,53 @@ class MemberValues {
     int32_t reserved;  // 0
   };
   MemberValues() = default;
-  // All members have the same.
-  static MemberValues equal(uint64_t value);
-  // `table`: what Builder::store wrote, which outlives this.
-  static MemberValues of_runs(const std::byte* table, uint32_t runs);
-  static MemberValues of_each(const std::byte* table, int32_t members);
+  explicit MemberValues(uint64_t equal) : equal_(equal) {}  // all members have the same
 
   uint64_t at(int32_t member) const {
-    switch (form_) {
-      case Form::equal: break;
-      case Form::runs: return at_run(member);
-      case Form::each: return static_cast<const uint64_t*>(table_)[member];
-    }
-    return value_;
+    if (are_equal()) return equal_;
+    return (std::ranges::upper_bound(runs_, member, {}, &Run::first) - 1)->value;
   }
-  bool are_equal() const { return form_ == Form::equal; }
-  uint64_t table_bytes() const {
-    return form_ == Form::runs ? uint64_t{count_} * sizeof(Run) : uint64_t{count_} * sizeof(value_);
-  }
+  bool are_equal() const { return runs_.empty(); }
+  uint64_t table_bytes() const { return runs_.size_bytes(); }
 
   // Takes the values in order of members.
   class Builder {
    public:
     // keeps false: only counts; for the members that leave the table to one of them.
-    Builder(int32_t members, bool keeps) : members_(members), keeps_(keeps) {}
-    void add(uint64_t value, int32_t times = 1);
+    explicit Builder(bool keeps) : keeps_(keeps) {}
+    void add(uint64_t value, int32_t times = 1) {
+      if (times == 0) return;
+      if (run_count_ == 0 || value != last_) {
+        ++run_count_;
+        if (keeps_) runs_.push_back({value, added_, 0});
+      }
+      added_ += times;
+      last_ = value;
+    }
     // How large the table is: 0 if all are equal. All values have been added.
-    uint64_t table_bytes() const;
+    uint64_t table_bytes() const { return run_count_ <= 1 ? 0 : run_count_ * sizeof(Run); }
     // Into `table`, of table_bytes(), by the one that keeps.
-    void store(std::byte* table) const;
-    // On what store wrote, by anybody who added the same.
-    MemberValues view(const std::byte* table) const;
+    void store(std::byte* table) const {
+      if (table_bytes() > 0) std::memcpy(table, runs_.data(), table_bytes());
+    }
+    // On what store wrote, which outlives the view, by anybody who added the same.
+    MemberValues view(const std::byte* table) const {
+      MemberValues made(last_);
+      if (run_count_ > 1) made.runs_ = {reinterpret_cast<const Run*>(table), run_count_};
+      return made;
+    }
 
    private:
-    bool is_dense() const;
-
-    const int32_t members_;
     const bool keeps_;
     int32_t added_ = 0;
     uint32_t run_count_ = 0;
     uint64_t last_ = 0;
-    std::vector<Run> runs_;       // empty: does not keep, or too many
-    std::vector<uint64_t> each_;  // since runs take more
+    std::vector<Run> runs_;  // if it keeps
   };
 
  private:
-  enum class Form : uint8_t { equal, runs, each };
-  uint64_t at_run(int32_t member) const;
-
-  Form form_ = Form::equal;
-  uint32_t count_ = 0;  // of runs, or of values; equal: 0
-  uint64_t value_ = 0;
-  const void* table_ = nullptr;  // equal: null
+  uint64_t equal_ = 0;
+  std::span<const Run> runs_;  // empty: all have the same
 };
 
 }  // namespace skerry::placement

@@ -9,8 +9,6 @@ namespace {
 
 // So many runs are looked through one after the other.
 constexpr size_t few_runs = 8;
-// A run takes 16 bytes, a rank without one 8: runs shorter than this on average do not pay.
-constexpr size_t least_per_run = 4;
 
 Rank lowest_of(const Sequence::Run& run) {
   return run.step >= 0 ? run.first : run.first + run.step * (run.count - 1);
@@ -57,12 +55,9 @@ int32_t Sequence::at(int32_t position) const {
 }
 
 Members Members::all(Rank count) {
-  Members made;
-  made.size_ = count;
-  made.lowest_ = count > 0 ? 0 : no_rank;
-  made.highest_ = count - 1;
-  if (count > 0) made.sequence_.add_run(0, 1, count);
-  return made;
+  Sequence ranks;
+  if (count > 0) ranks.add_run(0, 1, count);
+  return Members(std::move(ranks));
 }
 
 Members::Members(Sequence ranks) : size_(ranks.size()), sequence_(std::move(ranks)) {
@@ -73,28 +68,7 @@ Members::Members(Sequence ranks) : size_(ranks.size()), sequence_(std::move(rank
     lowest_ = std::min(lowest_, lowest_of(run));
     highest_ = std::max(highest_, highest_of(run));
   }
-  if (!index_runs()) index_ranks();
-}
-
-// False: there are too many runs, or they interleave.
-bool Members::index_runs() {
-  const auto& runs = sequence_.runs();
-  if (runs.size() > few_runs) {
-    if (static_cast<size_t>(size_) < runs.size() * least_per_run) return false;
-    by_rank_.resize(runs.size());
-    std::iota(by_rank_.begin(), by_rank_.end(), 0);
-    const auto run_at = [&](int32_t k) -> const Sequence::Run& {
-      return runs[static_cast<size_t>(k)];
-    };
-    std::ranges::sort(by_rank_, {}, [&](int32_t k) { return lowest_of(run_at(k)); });
-    for (size_t i = 1; i < by_rank_.size(); ++i)
-      if (lowest_of(run_at(by_rank_[i])) <= highest_of(run_at(by_rank_[i - 1]))) {
-        std::vector<int32_t>().swap(by_rank_);
-        return false;
-      }
-  }
-  sequence_.shrink();
-  return true;
+  if (sequence_.runs().size() > few_runs) index_ranks();
 }
 
 void Members::index_ranks() {
@@ -119,32 +93,18 @@ int32_t Members::index_of(Rank rank) const {
     const auto found = std::ranges::lower_bound(positions_, rank, {}, rank_at);
     return found != positions_.end() && rank_at(*found) == rank ? *found : -1;
   }
-  const auto& runs = sequence_.runs();
-  if (by_rank_.empty()) {
-    for (const Sequence::Run& run : runs)
-      if (const int32_t position = position_in(run, rank); position >= 0) return position;
-    return -1;
-  }
-  const auto lowest_at = [&](int32_t k) { return lowest_of(runs[static_cast<size_t>(k)]); };
-  const auto after = std::ranges::upper_bound(by_rank_, rank, {}, lowest_at);
-  if (after == by_rank_.begin()) return -1;
-  return position_in(runs[static_cast<size_t>(*(after - 1))], rank);
+  for (const Sequence::Run& run : sequence_.runs())
+    if (const int32_t position = position_in(run, rank); position >= 0) return position;
+  return -1;
 }
 
 uint64_t Members::bytes() const {
-  return sequence_.bytes() + (by_rank_.capacity() + ranks_.capacity() + positions_.capacity()) * 4;
+  return sequence_.bytes() + (ranks_.capacity() + positions_.capacity()) * sizeof(Rank);
 }
 
 Rank Members::find_double() const {
-  for (int32_t i = 0; i < size_; ++i) {
-    const Rank rank = rank_of(i);
-    if (!positions_.empty()) break;
-    if (index_of(rank) != i) return rank;
-  }
-  for (size_t i = 1; i < positions_.size(); ++i) {
-    const Rank rank = ranks_[static_cast<size_t>(positions_[i])];
-    if (rank == ranks_[static_cast<size_t>(positions_[i - 1])]) return rank;
-  }
+  for (int32_t i = 0; i < size_; ++i)
+    if (const Rank rank = rank_of(i); index_of(rank) != i) return rank;
   return no_rank;
 }
 

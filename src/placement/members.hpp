@@ -26,15 +26,14 @@ class Sequence {
   int32_t at(int32_t position) const;
   const std::vector<Run>& runs() const { return runs_; }
   uint64_t bytes() const { return runs_.capacity() * sizeof(Run); }  // beside this object
-  void shrink() { runs_.shrink_to_fit(); }
 
  private:
   std::vector<Run> runs_;  // by position
   int32_t size_ = 0;
 };
 
-// The members of a group: different ranks, in any order. Ranks in no order at all cost 8 bytes
-// each.
+// The members of a group: different ranks, in any order. More than a few runs of them cost 8 bytes
+// for each rank.
 class Members {
  public:
   Members() = default;
@@ -46,24 +45,18 @@ class Members {
   Rank rank_of(int32_t index) const;       // no_rank if out of range
   int32_t index_of(Rank rank) const;       // -1 if not a member
   Rank lowest() const { return lowest_; }  // no_rank if empty
-  Rank highest() const { return highest_; }
-  // Every rank from lowest to highest is a member.
-  bool is_dense() const { return highest_ - lowest_ + 1 == size_; }
-  uint64_t bytes() const;  // beside this object
+  uint64_t bytes() const;                  // beside this object
   // A rank that is named twice; no_rank: none is.
   Rank find_double() const;
 
  private:
-  bool index_runs();
   void index_ranks();
 
   int32_t size_ = 0;
   Rank lowest_ = no_rank;
   Rank highest_ = no_rank;
   Sequence sequence_;               // of ranks; empty: see ranks_
-  std::vector<int32_t> by_rank_;    // runs whose ranks do not interleave: their numbers, by rank;
-                                    // empty: look into each
-  std::vector<Rank> ranks_;         // in no order: by position; otherwise empty
+  std::vector<Rank> ranks_;         // in many runs: by position; otherwise empty
   std::vector<int32_t> positions_;  // of ranks_, by rank
 };
 
