@@ -7,61 +7,21 @@
 namespace skerry::placement {
 namespace {
 
-constexpr uint64_t map_magic = 0x3270'616d'6564'6f6e;  // "nodemap2"
-
-template <class T>
-std::span<const T> part(std::span<const std::byte> block, uint64_t offset, uint64_t count) {
-  return {reinterpret_cast<const T*>(block.data() + offset), count};
-}
-
-uint64_t stretches_offset() { return sizeof(NodeMap::Head); }
-uint64_t bands_offset(const NodeMap::Head& h) {
-  return stretches_offset() + h.stretch_count * sizeof(NodeMap::Stretch);
-}
-uint64_t covers_offset(const NodeMap::Head& h) {
-  return bands_offset(h) + h.band_count * sizeof(NodeMap::Band);
-}
-uint64_t server_first_offset(const NodeMap::Head& h) {
-  return covers_offset(h) + uint64_t{h.cover_count} * 4;
-}
-uint64_t server_first_count(const NodeMap::Head& h) {
-  return h.servers_each == NodeMap::no_equal ? static_cast<uint64_t>(h.nodes) + 1 : 0;
-}
-uint64_t address_first_offset(const NodeMap::Head& h) {
-  return server_first_offset(h) + server_first_count(h) * 4;
-}
-uint64_t address_first_count(const NodeMap::Head& h) {
-  return h.address_bytes_each == NodeMap::no_equal ? uint64_t{h.server_count} + 1 : 0;
-}
-uint64_t addresses_offset(const NodeMap::Head& h) {
-  return address_first_offset(h) + address_first_count(h) * 4;
-}
-uint64_t end_offset(const NodeMap::Head& h) { return addresses_offset(h) + h.address_bytes; }
+constexpr uint64_t map_magic = 0x3370'616d'6564'6f6e;  // "nodemap3"
 
 }  // namespace
-
-std::span<const NodeMap::Stretch> NodeMap::stretches() const {
-  return part<Stretch>(block_, stretches_offset(), head().stretch_count);
-}
-std::span<const NodeMap::Band> NodeMap::bands() const {
-  return part<Band>(block_, bands_offset(head()), head().band_count);
-}
-std::span<const uint32_t> NodeMap::covers() const {
-  return part<uint32_t>(block_, covers_offset(head()), head().cover_count);
-}
-std::span<const uint32_t> NodeMap::server_first() const {
-  return part<uint32_t>(block_, server_first_offset(head()), server_first_count(head()));
-}
-std::span<const uint32_t> NodeMap::address_first() const {
-  return part<uint32_t>(block_, address_first_offset(head()), address_first_count(head()));
-}
 
 Status NodeMap::view(std::span<const std::byte> block, NodeMap* map) {
   if (block.size() < sizeof(Head))
     return error(Code::invalid, "node map of ", block.size(), " bytes is shorter than its head");
   const Head& h = *reinterpret_cast<const Head*>(block.data());
   if (h.magic != map_magic) return error(Code::invalid, "this is not a node map");
-  if (h.ranks < 1 || h.nodes < 1 || h.bytes > block.size() || end_offset(h) != h.bytes)
+  const auto fits = [&](Part part, uint64_t each) {
+    return part.offset + part.count * each <= h.bytes;
+  };
+  if (h.ranks < 1 || h.nodes < 1 || h.bytes > block.size() || !fits(h.stretches, sizeof(Stretch)) ||
+      !fits(h.bands, sizeof(Band)) || !fits(h.covers, 4) || !fits(h.server_first, 4) ||
+      !fits(h.address_first, 4) || !fits(h.addresses, 1))
     return error(Code::invalid, "node map of ", h.ranks, " ranks, ", h.nodes, " nodes and ",
                  h.bytes, " bytes does not fit its block");
   map->block_ = block.first(h.bytes);
@@ -86,11 +46,11 @@ int32_t NodeMap::index_in_node(Rank rank) const {
 }
 
 std::span<const uint32_t> NodeMap::covers_of(NodeId node) const {
-  const auto all = bands();
-  const auto after = std::ranges::upper_bound(all, node, {}, &Band::first_node);
-  const uint32_t end = after == all.end() ? head().cover_count : after->first_cover;
+  const auto bands = all<Band>(head().bands);
+  const auto after = std::ranges::upper_bound(bands, node, {}, &Band::first_node);
+  const uint32_t end = after == bands.end() ? head().covers.count : after->first_cover;
   const uint32_t first = (after - 1)->first_cover;
-  return covers().subspan(first, end - first);
+  return all<uint32_t>(head().covers).subspan(first, end - first);
 }
 
 int32_t NodeMap::node_size(NodeId node) const {
@@ -111,7 +71,8 @@ Rank NodeMap::node_rank(NodeId node, int32_t index) const {
 
 uint32_t NodeMap::first_server(NodeId node) const {
   const auto n = static_cast<uint32_t>(node);
-  return head().servers_each == no_equal ? server_first()[n] : head().servers_each * n;
+  return head().servers_each == no_equal ? all<uint32_t>(head().server_first)[n]
+                                         : head().servers_each * n;
 }
 
 uint16_t NodeMap::servers(NodeId node) const {
@@ -122,10 +83,10 @@ uint16_t NodeMap::servers(NodeId node) const {
 std::span<const std::byte> NodeMap::server_address(ServerRef server) const {
   if (server.index >= servers(server.node)) return {};
   const uint32_t number = first_server(server.node) + server.index;
-  const auto addresses = block_.subspan(addresses_offset(head()), head().address_bytes);
+  const auto addresses = all<std::byte>(head().addresses);
   if (const uint64_t each = head().address_bytes_each; each != no_equal)
     return addresses.subspan(number * each, each);
-  const uint32_t* const first = &address_first()[number];
+  const uint32_t* const first = &all<uint32_t>(head().address_first)[number];
   return addresses.subspan(first[0], first[1] - first[0]);
 }
 
@@ -216,29 +177,29 @@ std::vector<std::byte> build_node_map(
       }
     server_first.push_back(static_cast<uint32_t>(address_first.size() - 1));
   }
-  NodeMap::Head head{map_magic,
-                     static_cast<int32_t>(rank_node.size()),
-                     nodes,
-                     static_cast<uint32_t>(stretches.size()),
-                     static_cast<uint32_t>(bands.size()),
-                     static_cast<uint32_t>(covers.size()),
-                     server_first.back(),
-                     equal_step(server_first),
-                     equal_step(address_first),
-                     all.size(),
-                     0};
-  head.bytes = end_offset(head);
-  std::vector<std::byte> block(head.bytes);
-  auto write = [&](uint64_t offset, const void* from, uint64_t bytes) {
-    if (bytes > 0) std::memcpy(block.data() + offset, from, bytes);
+  std::vector<std::byte> block(sizeof(NodeMap::Head));
+  const auto add = [&](const auto& values) {
+    const NodeMap::Part part{static_cast<uint32_t>(block.size()),
+                             static_cast<uint32_t>(values.size())};
+    const auto bytes = std::as_bytes(std::span(values));
+    block.resize(part.offset + bytes.size());
+    if (!bytes.empty()) std::memcpy(block.data() + part.offset, bytes.data(), bytes.size());
+    return part;
   };
-  write(0, &head, sizeof head);
-  write(stretches_offset(), stretches.data(), stretches.size() * sizeof stretches[0]);
-  write(bands_offset(head), bands.data(), bands.size() * sizeof bands[0]);
-  write(covers_offset(head), covers.data(), covers.size() * 4);
-  write(server_first_offset(head), server_first.data(), server_first_count(head) * 4);
-  write(address_first_offset(head), address_first.data(), address_first_count(head) * 4);
-  write(addresses_offset(head), all.data(), all.size());
+  NodeMap::Head head{};
+  head.magic = map_magic;
+  head.ranks = static_cast<int32_t>(rank_node.size());
+  head.nodes = nodes;
+  head.servers_each = equal_step(server_first);
+  head.address_bytes_each = equal_step(address_first);
+  head.stretches = add(stretches);
+  head.bands = add(bands);
+  head.covers = add(covers);
+  if (head.servers_each == NodeMap::no_equal) head.server_first = add(server_first);
+  if (head.address_bytes_each == NodeMap::no_equal) head.address_first = add(address_first);
+  head.addresses = add(all);
+  head.bytes = block.size();
+  std::memcpy(block.data(), &head, sizeof head);
   return block;
 }
 

@@ -31,8 +31,6 @@ struct ServerRef {
   friend constexpr bool operator==(const ServerRef&, const ServerRef&) = default;
 };
 
-enum class Where : uint8_t { mine, same_node, remote };
-
 class NodeMap {
  public:
   NodeMap() = default;
@@ -52,23 +50,18 @@ class NodeMap {
   bool has_equal_servers() const { return head().servers_each != no_equal; }  // on all nodes
   std::span<const std::byte> server_address(ServerRef server) const;
 
-  Where where(Rank mine, Rank target) const {
-    if (mine == target) return Where::mine;
-    return node_of(mine) == node_of(target) ? Where::same_node : Where::remote;
-  }
-
+  struct Part {  // an array in the block
+    uint32_t offset;
+    uint32_t count;
+  };
   struct Head {
     uint64_t magic;
     int32_t ranks;
     int32_t nodes;
-    uint32_t stretch_count;
-    uint32_t band_count;
-    uint32_t cover_count;
-    uint32_t server_count;
     uint32_t servers_each;        // of every node; no_equal: see server_first
     uint32_t address_bytes_each;  // of every server; no_equal: see address_first
-    uint64_t address_bytes;       // of all servers
-    uint64_t bytes;               // of the whole block
+    Part stretches, bands, covers, server_first, address_first, addresses;
+    uint64_t bytes;  // of the whole block
   };
   static constexpr uint32_t no_equal = UINT32_MAX;
   struct Stretch {
@@ -85,13 +78,13 @@ class NodeMap {
 
  private:
   const Head& head() const { return *reinterpret_cast<const Head*>(block_.data()); }
-  std::span<const Stretch> stretches() const;
-  std::span<const Band> bands() const;
-  std::span<const uint32_t> covers() const;
+  template <class T>
+  std::span<const T> all(Part part) const {
+    return {reinterpret_cast<const T*>(block_.data() + part.offset), part.count};
+  }
+  std::span<const Stretch> stretches() const { return all<Stretch>(head().stretches); }
   std::span<const uint32_t> covers_of(NodeId node) const;  // numbers of stretches
-  std::span<const uint32_t> server_first() const;
-  std::span<const uint32_t> address_first() const;
-  uint32_t first_server(NodeId node) const;  // `node` may be the number of nodes
+  uint32_t first_server(NodeId node) const;                // `node` may be the number of nodes
   const Stretch* stretch_of(Rank rank) const;
 
   std::span<const std::byte> block_;
