@@ -45,7 +45,7 @@ Plan plan(const Shape& shape, const Settings& settings, uint64_t connection_byte
   // The node's servers share its budget and, in lanes, the ranks.
   const Neighbours one = out.routes.most_neighbours(
       (shape.ranks_per_node + shape.servers - 1) / shape.servers,
-      shape.all_servers.trunks_of_one(shape.servers));
+      shape.all_servers.trunks_of_one());
   out.connections = one.ranks + one.servers;
   out.budget = spend(settings.budget_bytes / shape.servers, out.connections, connection_bytes);
   return out;

@@ -1,7 +1,6 @@
 #include "placement/routes.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace skerry::placement {
 namespace {
@@ -39,48 +38,6 @@ NodeId Routes::from_rank(NodeId from, NodeId target) const {
 
 NodeId Routes::from_server(NodeId here, NodeId target) const {
   return cluster_of(here) == cluster_of(target) ? target : gate(here, cluster_of(target));
-}
-
-void ServerCounts::add(uint32_t servers) {
-  seen_ |= 1u << std::clamp<uint32_t>(servers, 1, most_each);
-}
-
-uint32_t ServerCounts::most() const { return static_cast<uint32_t>(std::bit_width(seen_)) - 1; }
-
-// Bit i most_each + j: server i of a node with `from` opens a trunk to server j of one with `to`.
-// An origin's lane leads from the gate's server of that lane to the target's. A gate that is
-// reached through the origin's own node is entered in the lane of that node's server.
-uint64_t ServerCounts::trunks_between(uint32_t from, uint32_t to) const {
-  constexpr uint32_t all_lanes = 840;  // from there on all remainders repeat
-  uint64_t pairs = 0;
-  for (uint32_t own = 1; own <= most_each; ++own)
-    if (has(own) || own == from)
-      for (uint32_t lane = 0; lane < all_lanes; ++lane)
-        pairs |= uint64_t{1} << (lane % own % from * most_each + lane % to);
-  return pairs;
-}
-
-uint32_t ServerCounts::trunks() const {
-  if (std::has_single_bit(seen_)) return most();
-  int trunks = 1;
-  for (uint32_t from = 1; from <= most_each; ++from)
-    for (uint32_t to = 1; to <= most_each; ++to)
-      if (has(from) && has(to)) trunks = std::max(trunks, std::popcount(trunks_between(from, to)));
-  return static_cast<uint32_t>(trunks);
-}
-
-uint32_t ServerCounts::trunks_of_one(uint32_t servers) const {
-  int trunks = 1;
-  for (uint32_t other = 1; other <= most_each; ++other) {
-    if (!has(other)) continue;
-    const uint64_t opened = trunks_between(servers, other), taken = trunks_between(other, servers);
-    for (uint32_t one = 0; one < servers; ++one) {
-      const uint64_t row = uint64_t{0xff} << one * most_each,
-                     column = uint64_t{0x0101'0101'0101'0101} << one;
-      trunks = std::max({trunks, std::popcount(opened & row), std::popcount(taken & column)});
-    }
-  }
-  return static_cast<uint32_t>(trunks);
 }
 
 Neighbours Routes::most_neighbours(uint32_t ranks_per_node, uint32_t trunks) const {

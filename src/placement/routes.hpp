@@ -16,6 +16,7 @@
 // A server that forwards to its own cluster is the last to forward: the target is next.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/pure/ids.hpp"
@@ -27,22 +28,22 @@ class ServerCounts {
  public:
   static constexpr uint32_t most_each = 8;
   // The same on all nodes; from 1 to most_each.
-  explicit ServerCounts(uint32_t each = 1) { add(each); }
-  void add(uint32_t servers);  // some node has so many
+  explicit ServerCounts(uint32_t each = 1)
+      : least_(std::clamp<uint32_t>(each, 1, most_each)), most_(least_) {}
+  void add(uint32_t servers) {  // some node has so many
+    least_ = std::clamp<uint32_t>(servers, 1, least_);
+    most_ = std::clamp<uint32_t>(servers, most_, most_each);
+  }
 
-  uint32_t most() const;  // on one node
-  // Connections that the servers of one node open to those of another, at most. If all nodes have
-  // equally many it is that number: each server has one. Otherwise lanes meet and part: a server
-  // may need several of another node.
-  uint32_t trunks() const;
-  // Of these, at one server of a node that has `servers`, opened by either.
-  uint32_t trunks_of_one(uint32_t servers) const;
+  uint32_t most() const { return most_; }  // on one node
+  // Connections between one server and those of another node, opened by one side, at most. If all
+  // nodes have equally many servers it is one. Otherwise lanes meet and part.
+  uint32_t trunks_of_one() const { return least_ == most_ ? 1 : most_; }
+  uint32_t trunks() const { return most_ * trunks_of_one(); }  // the same of all servers of a node
   friend bool operator==(const ServerCounts&, const ServerCounts&) = default;
 
  private:
-  bool has(uint32_t servers) const { return (seen_ >> servers & 1) != 0; }
-  uint64_t trunks_between(uint32_t from, uint32_t to) const;
-  uint32_t seen_ = 0;  // bit n: some node has n
+  uint32_t least_, most_;
 };
 
 // What connects to the data servers of a node, or to one of them, at a time, if every rank talks to
@@ -107,7 +108,7 @@ NodeId cluster_within(uint64_t connection_bytes, uint64_t bytes_each, NodeId nod
 
 // How a server spends its budget: a quarter on connections, with the kernel's buffers of each, one
 // on sessions that are connected and as many channels that pass, and one on each of two pools for
-// what it passes on (src/share/pool.hpp).
+// what it passes on (src/share/message.hpp).
 struct Budget {
   uint64_t connection_bytes = 0;     // for all connections; 0: no budget
   uint64_t pool_bytes = 0;           // of each pool
