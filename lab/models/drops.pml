@@ -1,4 +1,4 @@
-/* Pools of src/share/pool.hpp that drop channels, again and again: does everybody get on? Two
+/* Pools of src/share/message.hpp that drop channels, again and again: does everybody get on? Two
  * channels share a trunk from a gate to a target. Client 0 takes no answers until client 1 is
  * through, client 1 always does; a channel has WINDOW messages under way, and an answer that its
  * client has not taken keeps the next request from being applied.

@@ -1,4 +1,4 @@
-/* The two pools of src/share/pool.hpp: what waits in a data server on its way to another one. Two
+/* The two pools of src/share/message.hpp: what waits in a data server on its way to another. Two
  * servers of one cluster, and three clients: clients 0 and 2 enter by server 0 for memory of
  * server 1, client 1 the other way round. A server receives from its clients, forwards to the
  * other server, and applies what was forwarded to it. An answer that its client has not taken

@@ -22,7 +22,7 @@ End& Channels::add(Trunk& trunk, uint32_t channel, State state) {
   if (context_.is_proxy) end.undelivered.charge(&trunks_.pool_of(trunk));
   if (state == State::asking) ++asking_;
   ends_.insert(&end);
-  trunks_.join(trunk, end.route(), channel);
+  trunks_.join(trunk, end, channel);
   return end;
 }
 
@@ -110,14 +110,14 @@ SendResult Channels::send(EndpointId id, Bytes header, Bytes payload, bool more,
     return SendResult::would_block;
   }
   Trunk& trunk = *end->trunk;
-  const Prefix prefix{version, static_cast<uint8_t>(Kind::data), 0, end->channel, end->taken};
+  const Prefix prefix = prefix_of(Kind::data, end->channel, end->taken);
   if (end->in_line || !trunks_.try_send(trunk, Header(prefix, header).get(), payload, more)) {
-    trunks_.wait(end->route());
+    trunks_.wait(*end);
     return SendResult::would_block;
   }
   end->sent += cost;
   end->told = end->taken;
-  if (trunk.use == Trunk::Use::link) context_.note_link(id, trunk.id);
+  context_.note_link(id, trunk.id);
   trunks_.used(trunk);
   return SendResult::accepted;
 }
@@ -138,9 +138,7 @@ SendResult Channels::flush(EndpointId id) {
 uint64_t Channels::unsent_bytes(EndpointId id) const {
   const End* const end = find(id);
   if (end == nullptr || end->trunk == nullptr) return 0;
-  uint64_t unsent = context_.inner.unsent_bytes(end->trunk->id);
-  for (const Outgoing* o = end->outgoing.get(); o != nullptr; o = o->next.get()) unsent += o->left;
-  return unsent;
+  return context_.inner.unsent_bytes(end->trunk->id) + (end->outgoing ? end->outgoing->left : 0);
 }
 
 void Channels::close(EndpointId id) {
@@ -226,42 +224,36 @@ void Channels::keep(End& end, const Prefix& prefix, Bytes header, Bytes payload)
 
 void Channels::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
   if (end.parked || !end.undelivered.empty()) return keep(end, prefix, header, payload);
-  const EndpointId id = end.id;
-  const Verdict verdict = hand_over(end, static_cast<Kind>(prefix.kind), header, payload);
-  End* const still = find(id);
-  if (still == nullptr) return;
-  if (verdict == Verdict::taken) {
-    if (!still->gathers()) took(*still, cost_of(header.size(), payload.size()));
-    return;
-  }
-  // The bytes of a part are placed by now, and come no more.
-  if (still->incoming) {
-    if (!still->gathers()) took(*still, payload.size());
-    payload = {};
-  }
-  still->undelivered.push(Header(prefix, header).get(), payload);
-  still->parked = true;
+  End* const still = offer(end, prefix, header, &payload);
+  if (still != nullptr && still->parked)
+    still->undelivered.push(Header(prefix, header).get(), payload);
 }
 
-// To the caller, who may close the end.
+// To the caller, who may park it, or close the end: then null. *payload: what it has not got.
+End* Channels::offer(End& end, const Prefix& prefix, Bytes header, Bytes* payload) {
+  const EndpointId id = end.id;
+  const Verdict verdict = hand_over(end, static_cast<Kind>(prefix.kind), header, *payload);
+  End* const still = find(id);
+  if (still == nullptr) return nullptr;
+  still->parked = verdict == Verdict::park;
+  if (!still->parked) {
+    took(*still, cost_of(header.size(), payload->size()));
+  } else if (still->incoming) {  // the bytes of its last part are placed by now, and come no more
+    took(*still, payload->size());
+    *payload = {};
+  }
+  return still;
+}
+
 Verdict Channels::hand_over(End& end, Kind kind, Bytes header, Bytes payload) {
+  SKERRY_ASSERT(carries_data(kind), "what the caller gets");
   if ((end.incoming != nullptr) != (kind == Kind::part)) {
     drop(end, CloseReason::protocol_error, "a long payload came that is not whole");
     return Verdict::taken;
   }
-  switch (kind) {
-    case Kind::begin:
-      return begin_incoming(end, header, payload.size()) ? copy_part(end, payload) : Verdict::taken;
-    case Kind::part: return copy_part(end, payload);
-    case Kind::data: return context_.outer->on_message(end.id, header, payload);
-    case Kind::open:
-    case Kind::accepted:
-    case Kind::closed:
-    case Kind::taken:
-    case Kind::leave:
-    case Kind::held: break;
-  }
-  return Verdict::taken;
+  if (kind == Kind::data) return context_.outer->on_message(end.id, header, payload);
+  if (kind == Kind::begin && !begin_incoming(end, header, payload.size())) return Verdict::taken;
+  return copy_part(end, payload);
 }
 
 void Channels::took(End& end, uint64_t cost) {
@@ -279,21 +271,12 @@ void Channels::resume(EndpointId id) {
     Message message = end->undelivered.take();
     Prefix prefix;
     std::memcpy(&prefix, message.header.data(), sizeof prefix);
-    const Bytes header = Bytes(message.header).subspan(sizeof prefix);
-    const Verdict verdict = hand_over(*end, static_cast<Kind>(prefix.kind), header,
-                                      message.payload);
-    end = find(id);
+    Bytes payload = message.payload;
+    end = offer(*end, prefix, Bytes(message.header).subspan(sizeof prefix), &payload);
     if (end == nullptr) return;
-    if (verdict == Verdict::park) {
-      if (end->incoming) {  // as in deliver
-        if (!end->gathers()) took(*end, message.payload.size());
-        message.payload.clear();
-      }
-      end->undelivered.put_back(std::move(message));
-      end->parked = true;
-      return;
-    }
-    if (!end->gathers()) took(*end, cost_of(header.size(), message.payload.size()));
+    if (!end->parked) continue;
+    if (payload.empty()) message.payload.clear();
+    return end->undelivered.put_back(std::move(message));
   }
   if (end->state == State::lost) this->end(id, end->rare->reason, std::string(end->rare->detail));
 }

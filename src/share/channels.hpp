@@ -23,12 +23,10 @@ struct Outgoing {
   uint64_t within = 0;            // ... and how much of it is
   uint64_t left = 0;              // bytes in all
   uint64_t cookie = 0;
-  bool is_copied = false;          // short enough for the caller to expect it: no on_sent
-  std::vector<std::byte> copy;     // of what did not go at once, if so
-  std::unique_ptr<Outgoing> next;  // taken when little of this one was left; null: none
+  bool is_copied = false;       // short enough for the caller to expect it: no on_sent
+  std::vector<std::byte> copy;  // of what did not go at once, if so
   uint64_t held_bytes() const {
-    return sizeof *this + header.capacity() + places.capacity() * sizeof(Bytes) + copy.capacity() +
-           (next ? next->held_bytes() : 0);
+    return sizeof *this + header.capacity() + places.capacity() * sizeof(Bytes) + copy.capacity();
   }
 };
 
@@ -42,6 +40,7 @@ struct Incoming {
 };
 
 struct End : Place {
+  End() : Place(Of::end) {}
   enum class State : uint8_t {
     opening,  // begun here; the other end has not accepted yet
     asking,   // ends here; the caller has not accepted yet
@@ -60,17 +59,11 @@ struct End : Place {
   std::unique_ptr<Outgoing> outgoing;  // null: none
   std::unique_ptr<Incoming> incoming;  // null: none
   struct Rare {
-    int64_t deadline_ns = INT64_MAX;            // opening: of the answer
-    CloseReason reason = CloseReason::by_peer;  // lost: told when the last
-                                                // undelivered message was taken
-    std::string detail;
+    int64_t deadline_ns = INT64_MAX;  // opening: of the answer
+    CloseReason reason = CloseReason::by_peer;
+    std::string detail;  // lost: as the reason, told behind the last undelivered message
   };
   std::unique_ptr<Rare> rare;  // opening and lost only
-
-  Route route() { return {this, Route::To::end}; }
-  static End& of(Route route) { return *static_cast<End*>(route.place()); }
-  // What is kept here until its last part comes, or the caller takes it, counts against the window.
-  bool gathers() const { return incoming && !incoming->whole.empty(); }
 };
 static_assert(sizeof(End) <= 104, "a server has one for each session that comes over a trunk");
 
@@ -99,7 +92,7 @@ class Channels {
   void close(EndpointId id);
 
   // ---- what arrives on trunks ------------------------------------------------------------------
-  // A rank asks for a channel that ends here. Returns the request for the caller.
+  // For a channel that ends here. Returns the request for the caller.
   RequestId ask(Trunk& trunk, uint32_t channel, uint64_t window);
   void take(End& end, const Prefix& prefix, Bytes rest, Bytes payload);
   // A part of a long payload is received where it belongs.
@@ -139,8 +132,8 @@ class Channels {
   End* open_end(EndpointId id) const;
   // Null: the channel does not end here.
   static End* end_at(const Trunk& trunk, uint32_t channel) {
-    const Route route = trunk.channels.find(channel);
-    return route.to() == Route::To::end ? static_cast<End*>(route.place()) : nullptr;
+    Place* const place = trunk.channels.find(channel);
+    return place != nullptr && place->of == Place::Of::end ? static_cast<End*>(place) : nullptr;
   }
   End& add(Trunk& trunk, uint32_t channel, State state);
   void release(End& end);
@@ -149,7 +142,9 @@ class Channels {
 
   bool fits(const End& end, uint64_t cost) const;
   SendResult send_long(End& end, Bytes header, std::span<const Bytes> places, uint64_t cookie);
-  bool takes_long(const End& end) const;
+  static bool takes_long(const End& end) {
+    return end.state == State::open && !end.outgoing && !end.in_line;
+  }
   static void copy_rest(Outgoing& outgoing);
   void send_parts(End& end);
   bool send_part(End& end);
@@ -160,6 +155,7 @@ class Channels {
   void note_answer(End& end);
   void keep(End& end, const Prefix& prefix, Bytes header, Bytes payload);
   void deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload);
+  End* offer(End& end, const Prefix& prefix, Bytes header, Bytes* payload);
   Verdict hand_over(End& end, Kind kind, Bytes header, Bytes payload);
   bool begin_incoming(End& end, Bytes header, uint64_t payload_bytes);
   Verdict copy_part(End& end, Bytes payload);

@@ -1,8 +1,6 @@
 // What trunks, channels and transits share: what they were made with, the fabrics beneath and
-// above, what the next dispatch has to do, and how long poll may sleep.
-//
-// Threads: as fabric.h says. All state is touched by issue calls and dispatch alone; poll looks at
-// atomics.
+// above, what the next dispatch has to do, and how long poll may sleep. Touched by issue calls and
+// dispatch alone; poll, which may run beside issue calls, looks at atomics.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +12,13 @@
 
 #include "core/futex.hpp"
 #include "share/message.hpp"
-#include "share/pool.hpp"
 #include "share/share.hpp"
 
 namespace skerry::share {
 
 struct Context {
   Context(fabric::Fabric& beneath, Options o, bool proxy)
-      : options(std::move(o)),
-        is_proxy(proxy),
-        has_several_links(!proxy && options.guide.routes.most_links() > 1),
-        inner(beneath) {
+      : options(std::move(o)), is_proxy(proxy), inner(beneath) {
     from_ranks.limit = from_servers.limit = options.pool_bytes;
     if (!options.counters) options.counters = std::make_shared<Counters>();
   }
@@ -47,8 +41,7 @@ struct Context {
   }
 
   // ---- for the next dispatch -------------------------------------------------------------------
-  // Does it then: what would be an upcall from within an issue call, or might end what its caller
-  // is about to use.
+  // For what would be an upcall from within an issue call, or might end what its caller uses.
   void defer(std::function<void()> upcall) {
     deferred.push_back(std::move(upcall));
     want_dispatch();
@@ -93,6 +86,7 @@ struct Context {
     polling.store(false, std::memory_order_relaxed);
   }
   void note_link(EndpointId channel, EndpointId link) {
+    if (is_proxy) return;
     if (last_channel.load(std::memory_order_relaxed) == channel &&
         last_link.load(std::memory_order_relaxed) == link)
       return;
@@ -108,8 +102,7 @@ struct Context {
   }
 
   Options options;
-  const bool is_proxy;           // otherwise a rank
-  const bool has_several_links;  // a rank's: routes lead to more than one first server
+  const bool is_proxy;  // otherwise a rank
   fabric::Fabric& inner;
   fabric::Capabilities capabilities;  // of channels
   std::string own_address;            // with the node's number before it; empty: not listening

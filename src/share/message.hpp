@@ -1,13 +1,19 @@
-// What the messages of links and trunks begin with. The rest of the header and the payload are
-// the channel's own.
+// Messages of links and trunks: what they begin with, how those that wait are kept, and how much
+// may wait. The rest of the header and the payload are the channel's own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "core/pure/assert.hpp"
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.h"
 
@@ -23,9 +29,8 @@ using fabric::Verdict;
 
 constexpr uint8_t version = 5;
 
-// Of a long payload. A part that is read in one piece is passed on without a copy, and the next
-// server works on it while the next part is read. With 64 KiB, which seldom came in one piece, long
-// payloads took 2 to 3 times as long; with 16 KiB 1.5 times.
+// Of a long payload. One that is read in one piece is passed on without a copy; 64 KiB seldom came
+// so (docs/design/0032).
 constexpr uint64_t part_bytes = 32 * 1024;
 // Of one message. A trunk that makes way waits 100 ms for what is under way, which a longer one
 // might need again and again.
@@ -60,11 +65,14 @@ struct Prefix {
                    // the other so far; open, accepted: the channel's window; 0 in other kinds
 };
 static_assert(sizeof(Prefix) == 16);
+inline Prefix prefix_of(Kind kind, uint32_t channel = 0, uint64_t taken = 0) {
+  return {version, static_cast<uint8_t>(kind), 0, channel, taken};
+}
 
 // The number of a trunk's next channel. Numbers come again after 2^32 channels, some 5 days of
-// 10,000 a second; 8 bytes of them would make each channel that passes a gate dearer. What is taken
-// is skipped, and an old message cannot meet a new channel of its number: a trunk keeps the order,
-// so what was sent before 2^32 openings arrived before them. 0 is none.
+// 10,000 a second. What is taken is skipped, and an old message cannot meet a new channel of its
+// number: a trunk keeps the order, so what was sent before 2^32 openings arrived before them. 0 is
+// none.
 template <class IsTaken>
 uint32_t next_channel(uint32_t newest, IsTaken&& is_taken) {
   do ++newest;
@@ -118,6 +126,111 @@ inline std::string closed_text(CloseReason reason, std::string_view detail) {
   std::string text(1, static_cast<char>(reason));
   text += detail.substr(0, 200);
   return text;
+}
+
+// ---- what waits -------------------------------------------------------------------------------
+
+// A proxy has two pools: one for what came from ranks, one for what came from other servers. A
+// message that was forwarded finds room whatever ranks send, so the pools of several servers never
+// wait for each other in a circle (models/pools.pml). Nothing waits for a pool, or a rank that
+// takes no answers while it computes could stop all others: at its limit the channel that keeps
+// most is closed (Multiplex::relieve).
+struct Pool {
+  uint64_t limit = 0;  // bytes; 0: none
+  uint64_t held = 0, peak = 0;
+  bool is_over() const { return limit != 0 && held > limit; }
+};
+
+struct Message {  // one that waits; the header with its prefix
+  std::vector<std::byte> header;
+  std::vector<std::byte> payload;
+  Message(Bytes h, Bytes p) : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
+  // With what a list takes for it.
+  uint64_t bytes() const {
+    return sizeof *this + 2 * sizeof(void*) + header.capacity() + payload.capacity();
+  }
+};
+
+// Messages that wait, oldest first, charged to a pool. Two words while it is empty: two of these
+// are in each channel that passes.
+class Kept {
+ public:
+  Kept() = default;
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  ~Kept() { clear(); }
+
+  // Before anything waits. Null: nobody counts it.
+  void charge(Pool* pool) {
+    SKERRY_INVARIANT(empty(), "what waits is charged already");
+    pool_ = pool;
+  }
+  void push(Bytes header, Bytes payload) {
+    if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+    queue_->messages.emplace_back(header, payload);
+    add(queue_->messages.back().bytes());
+  }
+  Message& front() { return queue_->messages.front(); }
+  void pop() { (void)take(); }
+  // The oldest, which the caller may give back with put_back, unchanged.
+  Message take() {
+    subtract(front().bytes());
+    Message message = std::move(front());
+    queue_->messages.pop_front();
+    if (queue_->messages.empty()) queue_.reset();
+    return message;
+  }
+  void put_back(Message message) {
+    if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+    queue_->messages.push_front(std::move(message));
+    add(front().bytes());
+  }
+  void clear() {
+    subtract(bytes());
+    queue_.reset();
+  }
+  bool empty() const { return queue_ == nullptr; }
+  uint64_t bytes() const { return queue_ == nullptr ? 0 : queue_->bytes; }
+  const Pool* pool() const { return pool_; }
+
+ private:
+  struct Queue {  // never empty
+    std::list<Message> messages;
+    uint64_t bytes = 0;
+  };
+
+  void add(uint64_t bytes) {
+    queue_->bytes += bytes;
+    if (pool_ == nullptr) return;
+    pool_->held += bytes;
+    pool_->peak = std::max(pool_->peak, pool_->held);
+  }
+  void subtract(uint64_t bytes) {
+    if (queue_ == nullptr) return;
+    queue_->bytes -= bytes;
+    if (pool_ != nullptr) pool_->held -= bytes;
+  }
+
+  std::unique_ptr<Queue> queue_;  // null: nothing waits
+  Pool* pool_ = nullptr;          // null: not counted
+};
+static_assert(sizeof(Kept) == 2 * sizeof(void*));
+
+// How far one end of a channel may be ahead of the other. Every server on the way lowers it to its
+// share when the channel opens; two of the longest messages always fit.
+constexpr uint64_t most_window_bytes = 512 * 1024;
+constexpr uint64_t least_window_bytes = 136 * 1024;
+// Before the other end has accepted: one of the longest messages fits. A server without a free slot
+// keeps that of every channel that waits for one.
+constexpr uint64_t early_window_bytes = 40 * 1024;
+// An honest end's messages take less than this where they wait: a record is a little longer than
+// what the message costs.
+constexpr uint64_t most_waiting_bytes = 2 * most_window_bytes;
+constexpr std::string_view beyond_window = "more came in a channel than its window allows";
+inline uint64_t window_within(const Pool& pool, uint64_t channels, uint64_t wish) {
+  const uint64_t share = pool.limit == 0 ? most_window_bytes
+                                         : pool.limit / std::max<uint64_t>(channels, 1);
+  return std::clamp(std::min(wish, share), least_window_bytes, most_window_bytes);
 }
 
 }  // namespace skerry::share

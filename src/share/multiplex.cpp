@@ -1,4 +1,3 @@
-// Which channel a call or a message is for, which way it goes, and what a turn does.
 #include "share/multiplex.hpp"
 
 #include "wire/message.hpp"
@@ -106,10 +105,9 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
                                         channels_.size() + transits_.size() + 1, prefix.taken);
   if (address == context_.own_address) {
     const RequestId request = channels_.ask(trunk, prefix.channel, window);
-    const std::string name = trunk.use == Trunk::Use::incoming
-                                 ? concat("through a data server of node ",
-                                          Context::node_named(trunk.name))
-                                 : concat("rank ", trunk.name);
+    const std::string name = trunk.of_rank ? concat("rank ", trunk.name)
+                                           : concat("through a data server of node ",
+                                                    Context::node_named(trunk.name));
     context_.outer->on_connect_request(request, hello, name);
     return;
   }
@@ -150,8 +148,8 @@ void Multiplex::dispatch(fabric::Sink& sink) {
 }
 
 // At a pool's limit the channel that keeps most in it ends here: its session resumes, and sends
-// again what was kept. False: at most one channel keeps anything, and that one stays, so that
-// somebody gets on whatever the limit is. Its window bounds it.
+// again what was kept. False: at most one channel keeps anything. That one stays, so that somebody
+// gets on whatever the limit is; its window bounds it.
 bool Multiplex::relieve(const Pool& pool) {
   uint64_t most = 0;
   uint32_t keepers = 0;
@@ -167,30 +165,31 @@ bool Multiplex::relieve(const Pool& pool) {
 
 // ---- what trunks say --------------------------------------------------------------------------
 
-void Multiplex::on_trunk_end(const RouteTable& channels, CloseReason reason,
-                             std::string_view detail, bool later) {
+void Multiplex::on_trunk_end(const Places& channels, CloseReason reason, std::string_view detail,
+                             bool later) {
   std::vector<EndpointId> ends;
-  std::vector<Route> transits;
-  for (const Route route : channels)
-    if (route.to() == Route::To::end) ends.push_back(End::of(route).id);
-    else transits.push_back(route);
-  for (const Route route : channels)
-    if (route.to() == Route::To::end) Channels::forget_trunk(End::of(route));
-    else Transits::forget_trunk(route);
-  for (const Route route : transits) transits_.pass_end(route, reason, detail);
+  for (Place* const place : channels)
+    if (place->of != Place::Of::end) {
+      Transits::forget_trunk(*place);
+    } else {
+      ends.push_back(static_cast<End*>(place)->id);
+      Channels::forget_trunk(static_cast<End&>(*place));
+    }
+  for (Place* const place : channels)
+    if (place->of != Place::Of::end) transits_.pass_end(*place, reason, detail);
   for (const EndpointId id : ends)
     if (!later) channels_.end(id, reason, detail);
     else context_.defer([=, this, text = std::string(detail)] { channels_.end(id, reason, text); });
 }
 
-void Multiplex::on_trunk_leaves(Route route) {
-  if (route.to() != Route::To::end) transits_.ask_to_leave(Transit::of(route));
-  else if (!context_.is_proxy) channels_.leave_later(End::of(route));
+void Multiplex::on_trunk_leaves(Place& place) {
+  if (place.of != Place::Of::end) transits_.ask_to_leave(Transit::of(place));
+  else if (!context_.is_proxy) channels_.leave_later(static_cast<End&>(place));
 }
 
-bool Multiplex::on_turn(Route route) {
-  if (route.to() != Route::To::end) return transits_.on_turn(route);
-  channels_.on_turn(End::of(route));
+bool Multiplex::on_turn(Place& place) {
+  if (place.of != Place::Of::end) return transits_.on_turn(place);
+  channels_.on_turn(static_cast<End&>(place));
   return true;
 }
 
@@ -220,11 +219,11 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
     if (!trunk->is_ours()) take_open(*trunk, prefix, rest, payload);
     return Verdict::taken;
   }
-  const Route route = trunk->channels.find(prefix.channel);
-  if (route == Route{}) return Verdict::taken;  // it crossed our close
+  Place* const place = trunk->channels.find(prefix.channel);
+  if (place == nullptr) return Verdict::taken;  // it crossed our close
   if (carries_data(kind) || kind == Kind::taken) trunk->note_moved();
-  if (route.to() == Route::To::end) channels_.take(End::of(route), prefix, rest, payload);
-  else transits_.take(route, prefix, rest, payload);
+  if (place->of == Place::Of::end) channels_.take(static_cast<End&>(*place), prefix, rest, payload);
+  else transits_.take(*place, prefix, rest, payload);
   return Verdict::taken;
 }
 
@@ -284,25 +283,18 @@ fabric::Fabric::Traffic Multiplex::traffic() const {
 
 // ---- making -----------------------------------------------------------------------------------
 
-namespace {
-
-Status make(std::unique_ptr<fabric::Fabric> inner, Options options, bool is_proxy,
-            std::unique_ptr<fabric::Fabric>* made) {
-  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
-  *made = std::make_unique<Multiplex>(std::move(inner), std::move(options), is_proxy);
-  return {};
-}
-
-}  // namespace
-
 Status make_proxy(std::unique_ptr<fabric::Fabric> inner, Options options,
                   std::unique_ptr<fabric::Fabric>* proxy) {
-  return make(std::move(inner), std::move(options), true, proxy);
+  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
+  *proxy = std::make_unique<Multiplex>(std::move(inner), std::move(options), true);
+  return {};
 }
 
 Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, Options options,
                          std::unique_ptr<fabric::Fabric>* client) {
-  return make(std::move(inner), std::move(options), false, client);
+  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
+  *client = std::make_unique<Multiplex>(std::move(inner), std::move(options), false);
+  return {};
 }
 
 }  // namespace skerry::share

@@ -1,9 +1,6 @@
-// Multiplex: the fabric on both sides of routes through servers. A rank's has links, to the first
-// servers of its routes. A proxy's has trunks to the next servers, those of other proxies, and the
-// links of ranks, and passes the channels of these on.
-//
-// It says which of three each call, and each message, is for: Trunks (the connections beneath),
-// Channels (what begins or ends here) and Transits (what passes through).
+// Multiplex: the fabric on both sides of routes through servers. It says which of three each call,
+// and each message, is for: Trunks (the connections beneath), Channels (what begins or ends here)
+// and Transits (what passes through a proxy).
 #pragma once
 
 #include "share/channels.hpp"
@@ -59,7 +56,9 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   void wake() override { inner_->wake(); }
   Traffic traffic() const override;
   Memory memory() const override;
-  bool limits_connections() const override { return context_.has_several_links; }
+  bool limits_connections() const override {
+    return !context_.is_proxy && context_.options.guide.routes.most_links() > 1;
+  }
   Status limit_connections(uint32_t limit) override { return trunks_.limit(limit); }
   bool has_room_for(Bytes address) const override;
   Connections connections() const override { return trunks_.connections(); }
@@ -72,10 +71,10 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   bool relieve(const Pool& pool);
 
   // Trunks::User
-  void on_trunk_end(const RouteTable& channels, CloseReason reason, std::string_view detail,
+  void on_trunk_end(const Places& channels, CloseReason reason, std::string_view detail,
                     bool later) override;
-  void on_trunk_leaves(Route route) override;
-  bool on_turn(Route route) override;
+  void on_trunk_leaves(Place& place) override;
+  bool on_turn(Place& place) override;
 
   // fabric::Sink
   void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) override;

@@ -1,5 +1,5 @@
 // Long payloads on channels that begin or end here: they go in parts, and each is placed where it
-// belongs.
+// belongs (docs/design/0032).
 #include <algorithm>
 #include <cstring>
 
@@ -10,31 +10,29 @@ namespace skerry::share {
 
 // ---- on their way out -------------------------------------------------------------------------
 
-// A long payload goes in parts: each server on the way passes them on as they come, and no other
-// channel waits for more than one.
 SendResult Channels::send_long(End& end, Bytes header, std::span<const Bytes> places,
                                uint64_t cookie) {
   const uint64_t total = fabric::total_bytes(places);
   SKERRY_ASSERT(total > part_bytes, "short payloads go with their header");
+  // While one waits it is sent from the caller's memory, and does no harm. Not while a short
+  // message that was refused waits in line: its caller is told when it is its turn.
   if (!takes_long(end)) {
     end.writable_wanted = true;
     trunks_.flush(*end.trunk);
     return SendResult::would_block;
   }
-  auto made = std::make_unique<Outgoing>();
-  made->header.resize(sizeof total + header.size());
-  std::memcpy(made->header.data(), &total, sizeof total);
-  std::memcpy(made->header.data() + sizeof total, header.data(), header.size());
-  made->places.assign(places.begin(), places.end());
-  made->left = total;
-  made->cookie = cookie;
-  made->is_copied = total <= fabric::inline_payload_bytes;
-  (end.outgoing ? end.outgoing->next : end.outgoing) = std::move(made);
-  if (end.trunk->use == Trunk::Use::link) context_.note_link(end.id, end.trunk->id);
+  end.outgoing = std::make_unique<Outgoing>();
+  Outgoing& made = *end.outgoing;
+  made.header.resize(sizeof total + header.size());
+  std::memcpy(made.header.data(), &total, sizeof total);
+  std::memcpy(made.header.data() + sizeof total, header.data(), header.size());
+  made.places.assign(places.begin(), places.end());
+  made.left = total;
+  made.cookie = cookie;
+  made.is_copied = total <= fabric::inline_payload_bytes;
+  context_.note_link(end.id, end.trunk->id);
   send_parts(end);
-  Outgoing* const last = end.outgoing && end.outgoing->next ? end.outgoing->next.get()
-                                                            : end.outgoing.get();
-  if (last != nullptr && last->is_copied && last->copy.empty()) copy_rest(*last);
+  if (end.outgoing && end.outgoing->is_copied) copy_rest(*end.outgoing);
   return SendResult::accepted;
 }
 
@@ -51,15 +49,6 @@ void Channels::copy_rest(Outgoing& outgoing) {
   outgoing.place = outgoing.within = 0;
 }
 
-// One that waits does no harm: it is sent from the caller's memory. A second one is taken before
-// the first is through, so that the trunk does not run dry. Not while a short message that was
-// refused waits in line: its caller is told when it is its turn.
-bool Channels::takes_long(const End& end) const {
-  if (end.state != State::open) return false;
-  if (!end.outgoing) return !end.in_line;
-  return !end.outgoing->next && end.outgoing->left <= 2 * part_bytes;
-}
-
 // As many parts as there is room for. `taken` brings more room at the other end, and the line more
 // on the trunk.
 void Channels::send_parts(End& end) {
@@ -70,7 +59,7 @@ void Channels::send_parts(End& end) {
       context_.defer([this, id = end.id, cookie = end.outgoing->cookie] {
         if (find(id) != nullptr) context_.outer->on_sent(id, cookie);
       });
-    end.outgoing = std::move(end.outgoing->next);
+    end.outgoing.reset();
   }
 }
 
@@ -82,11 +71,11 @@ bool Channels::send_part(End& end) {
   const uint64_t bytes = std::min(outgoing.left, part_bytes);
   const uint64_t cost = cost_of(header.size(), bytes);
   if (end.in_line || !fits(end, cost)) return false;
-  const auto kind = header.empty() ? Kind::part : Kind::begin;
-  const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
+  const Prefix prefix = prefix_of(header.empty() ? Kind::part : Kind::begin, end.channel,
+                                  end.taken);
   if (!trunks_.may_send(trunk) ||
       !trunks_.try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
-    trunks_.wait(end.route());
+    trunks_.wait(end);
     return false;
   }
   end.sent += cost;
@@ -115,12 +104,13 @@ Bytes Channels::next_part(const Outgoing& outgoing, uint64_t bytes) {
   return Bytes(part_).first(bytes);
 }
 
-// There may be room again, on the trunk or at the other end.
+// There may be room again, on the trunk or at the other end. Behind a long payload that is through
+// the next one is taken at once, so that the trunk does not run dry.
 void Channels::now_writable(End& end) {
-  if (end.outgoing) send_parts(end);
-  if (!end.writable_wanted || !takes_long(end) || end.in_line ||
-      end.sent - end.confirmed > end.window / 2)
-    return;
+  const bool was_long = end.outgoing != nullptr;
+  if (was_long) send_parts(end);
+  if (!end.writable_wanted || !takes_long(end)) return;
+  if (!was_long && end.sent - end.confirmed > end.window / 2) return;
   end.writable_wanted = false;
   context_.outer->on_writable(end.id);
 }
@@ -157,13 +147,9 @@ void Channels::on_placed(Trunk& trunk, const Prefix& prefix, uint64_t rest_bytes
   const Verdict verdict = part_placed(*found, payload_bytes);
   End* const still = find(id);
   if (still == nullptr) return;
-  if (verdict == Verdict::park) {
-    if (!still->gathers()) took(*still, payload_bytes);
-    still->undelivered.push(Header(prefix, {}).get(), {});
-    still->parked = true;
-  } else if (!still->gathers()) {
-    took(*still, cost_of(rest_bytes, payload_bytes));
-  }
+  still->parked = verdict == Verdict::park;
+  if (still->parked) still->undelivered.push(Header(prefix, {}).get(), {});
+  took(*still, still->parked ? payload_bytes : cost_of(rest_bytes, payload_bytes));
   take_confirmed(id, prefix.taken);
 }
 
@@ -177,26 +163,23 @@ bool Channels::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
   }
   const EndpointId id = end.id;
   header = header.subspan(sizeof total);
+  auto made = std::make_unique<Incoming>();
+  made->header.assign(header.begin(), header.end());
+  made->total = total;
   if (total <= fabric::inline_payload_bytes) {  // delivered with its header, as any fabric does
-    end.incoming = std::make_unique<Incoming>();
-    end.incoming->whole.resize(total);
-    end.incoming->header.assign(header.begin(), header.end());
-    end.incoming->destination = end.incoming->whole.data();
-    end.incoming->total = total;
-    return true;
+    made->whole.resize(total);
+    made->destination = made->whole.data();
+  } else {
+    made->destination = context_.outer->place_directly(id, header, total);
   }
-  std::byte* const destination = context_.outer->place_directly(id, header, total);
   End* const still = find(id);
   if (still == nullptr) return false;
-  if (destination == nullptr) {
+  if (made->destination == nullptr) {
     drop(*still, CloseReason::protocol_error,
          concat("a message of ", total, " bytes had no destination"));
     return false;
   }
-  still->incoming = std::make_unique<Incoming>();
-  still->incoming->header.assign(header.begin(), header.end());
-  still->incoming->destination = destination;
-  still->incoming->total = total;
+  still->incoming = std::move(made);
   return true;
 }
 
@@ -218,17 +201,11 @@ Verdict Channels::part_placed(End& end, uint64_t payload_bytes) {
   const EndpointId id = end.id;
   // Moved out: the caller may close the end.
   std::unique_ptr<Incoming> whole = std::move(end.incoming);
-  const bool gathered = !whole->whole.empty();
-  const Verdict verdict = gathered ? context_.outer->on_message(id, whole->header, whole->whole)
-                                   : context_.outer->on_placed(id, whole->header, whole->total);
-  End* const still = find(id);
-  if (still == nullptr) return verdict;
-  if (verdict == Verdict::park) {
+  const Verdict verdict = whole->whole.empty()
+                              ? context_.outer->on_placed(id, whole->header, whole->total)
+                              : context_.outer->on_message(id, whole->header, whole->whole);
+  if (End* const still = find(id); still != nullptr && verdict == Verdict::park)
     still->incoming = std::move(whole);
-  } else if (gathered) {  // what was not counted while it waited here, and the last part was parked
-    const uint64_t parked = payload_bytes == 0 ? whole->total - part_bytes : 0;
-    took(*still, cost_of(sizeof(uint64_t) + whole->header.size(), part_bytes) + parked);
-  }
   return verdict;
 }
 

@@ -4,11 +4,9 @@
 //   rank --link--> server --trunk--> server --trunk--> server of the target
 //   rank --link-----^
 //
-// placement::Routes says through which servers: the ranks of a node share connections by going
-// through their own node's server; with clusters one server of each cluster takes a rank's requests
-// to all of it. A channel begins at the rank and ends at the data server it names. Admission,
-// sessions and resuming are between those two ends, as without routes. A data server that passes
-// channels on is a *proxy*, a thread's work among others of it.
+// placement::Routes says through which servers. A channel begins at the rank and ends at the data
+// server it names. Admission, sessions and resuming are between those two ends, as without routes.
+// A data server that passes channels on is a *proxy*.
 //
 // Addresses. What a proxy's listen returns names its node, so that every hop can ask for the way:
 // | node, 4 bytes | address of the fabric beneath |
@@ -31,18 +29,15 @@ namespace skerry::share {
 struct Guide {
   placement::Routes routes;
   // Address of the data server of a node through which the way leads, valid for the call; empty:
-  // there is none. Called from the first connect on. Null: no server is known but a channel's own
-  // target.
+  // there is none. Null: no server is known but a channel's own target.
   std::function<fabric::Bytes(NodeId)> address_of;
 };
 
 // Written by the owner's thread, read by anyone.
 struct Counters {
-  // Connections to other nodes' data servers that we opened: open and opening ones. Of a proxy its
-  // trunks, of a rank its links.
-  std::atomic<uint64_t> trunks{0};
+  std::atomic<uint64_t> trunks{0};  // a proxy's, or a rank's links, that we opened: now
   std::atomic<uint64_t> trunks_peak{0};
-  std::atomic<uint64_t> trunks_opened{0};   // so far
+  std::atomic<uint64_t> trunks_opened{0};
   std::atomic<uint64_t> trunks_evicted{0};  // closed to make way for another
   std::atomic<uint64_t> channels{0};        // that pass through here, now
   std::atomic<uint64_t> messages{0};        // passed on, either way
@@ -69,12 +64,13 @@ struct Options {
   std::shared_ptr<Counters> counters;  // null: not counted
 
   // ---- a proxy's -------------------------------------------------------------------------------
-  uint64_t pool_bytes = 0;   // for messages that wait, in each of two pools (pool.hpp); 0: no limit
+  uint64_t
+      pool_bytes = 0;  // for messages that wait, in each of two pools (message.hpp); 0: no limit
   uint32_t max_passing = 0;  // channels that pass through, at a time. From there on idle ones are
                              // asked to close; those that do not are closed at a quarter more. Busy
                              // ones never count: they may be more. 0: no limit
-  // A trunk without channels stays this long, for the next one. Ranks with few connections change
-  // theirs, and thereby the channels, thousands of times a second.
+  // A trunk without channels stays this long, for the next one: ranks with few connections change
+  // theirs thousands of times a second.
   int64_t unused_trunk_ns = 1'000'000'000;
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
 };
@@ -83,8 +79,7 @@ struct Options {
 Status make_proxy(std::unique_ptr<fabric::Fabric> inner, Options options,
                   std::unique_ptr<fabric::Fabric>* proxy);
 // A rank's side: every connect becomes a channel on a link to the first server of its route.
-// limit_connections bounds the links if routes lead to several.
-// Errors: config (no such policy).
+// limit_connections bounds the links if routes lead to several. Errors: as above.
 Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, Options options,
                          std::unique_ptr<fabric::Fabric>* client);
 

@@ -1,4 +1,3 @@
-// Channels on their way through this server.
 #include "share/transits.hpp"
 
 #include <algorithm>
@@ -12,19 +11,17 @@ namespace {
 // Below this a message that is passed on waits for the end of the round, to travel with others.
 constexpr uint64_t hold_below_bytes = 8 * 1024;
 
-Prefix prefix_of(Kind kind) { return {version, static_cast<uint8_t>(kind), 0, 0, 0}; }
-
 }  // namespace
 
 void Transits::open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Bytes hello,
                     Bytes address) {
   Transit& transit = *all_.emplace_back(std::make_unique<Transit>());
-  transit.place = static_cast<uint32_t>(all_.size() - 1);
-  SKERRY_INVARIANT(&Transit::of(transit.route(1)) == &transit, "its halves come first");
+  transit.index = static_cast<uint32_t>(all_.size() - 1);
+  SKERRY_INVARIANT(&Transit::of(transit.half[1]) == &transit, "its halves come first");
   transit.half[0].waiting.charge(&trunks_.pool_of(to));
   transit.half[1].waiting.charge(&trunks_.pool_of(from));
-  trunks_.join(from, transit.route(0), prefix.channel);
-  trunks_.join(to, transit.route(1), trunks_.next_number(to));
+  trunks_.join(from, transit.half[0], prefix.channel);
+  trunks_.join(to, transit.half[1], trunks_.next_number(to));
   context_.counters().channels.fetch_add(1, std::memory_order_relaxed);
   const uint32_t channel = prefix.channel;
   ++prefix.servers;
@@ -34,9 +31,9 @@ void Transits::open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Byte
   make_some_leave();
 }
 
-void Transits::take(Route from, const Prefix& prefix, Bytes rest, Bytes payload) {
+void Transits::take(Place& from, const Prefix& prefix, Bytes rest, Bytes payload) {
   Transit& transit = Transit::of(from);
-  Trunk& trunk = *from.place()->trunk;
+  Trunk& trunk = *from.trunk;
   transit.used = true;
   const int to = 1 - Transit::side_of(from);
   const auto kind = static_cast<Kind>(prefix.kind);
@@ -57,14 +54,14 @@ void Transits::take(Route from, const Prefix& prefix, Bytes rest, Bytes payload)
   trunks_.rest(trunk);
 }
 
-bool Transits::on_turn(Route route) {
-  Transit& transit = Transit::of(route);
-  const int side = Transit::side_of(route);
+bool Transits::on_turn(Place& place) {
+  Transit& transit = Transit::of(place);
+  const int side = Transit::side_of(place);
   Half& half = transit.half[side];
   const Message& message = half.waiting.front();
   if (!trunks_.try_send(*half.trunk, message.header, message.payload, true)) return false;
   half.waiting.pop();
-  if (!half.waiting.empty()) trunks_.wait(route);
+  if (!half.waiting.empty()) trunks_.wait(place);
   else if (transit.half[1 - side].trunk == nullptr) release(transit);
   return true;
 }
@@ -73,11 +70,9 @@ void Transits::ask_to_leave(Transit& transit) {
   (void)pass(transit, 0, prefix_of(Kind::leave), {}, {});
 }
 
-// Above the limit of channels that pass, those make way that carried nothing since the last look.
-// Their ranks are asked to close them; a rank that computes does not hear that, so a quarter above
-// the limit they are closed: their sessions resume when they are needed. One without an answer yet
-// is nobody's victim. Looks at a few with each new channel, as a clock's hand, and at two of them
-// in its place: the number falls while there are idle ones.
+// Above the limit those make way that carried nothing since the last look (docs/design/0038). Looks
+// at a few with each new channel, as a clock's hand, and lets two go in its place: the number falls
+// while there are idle ones.
 void Transits::make_some_leave() {
   const size_t limit = context_.options.max_passing;
   if (limit == 0 || all_.size() <= limit) return;
@@ -121,14 +116,14 @@ bool Transits::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes p
     return true;
   }
   half.waiting.push(header.get(), payload);
-  trunks_.wait(transit.route(to));
+  trunks_.wait(half);
   return false;
 }
 
 // ---- ending -----------------------------------------------------------------------------------
 
-void Transits::forget_trunk(Route route) {
-  Half& half = *static_cast<Half*>(route.place());  // its line goes with the trunk
+void Transits::forget_trunk(Place& place) {
+  Half& half = static_cast<Half&>(place);  // its line goes with the trunk
   half.trunk = nullptr;
   half.in_line = false;
   half.waiting.clear();
@@ -141,7 +136,7 @@ void Transits::leave(Transit& transit, int side) {
   trunks_.leave(half, transit.state != State::unanswered);
 }
 
-void Transits::pass_end(Route from, CloseReason reason, std::string_view detail) {
+void Transits::pass_end(Place& from, CloseReason reason, std::string_view detail) {
   Transit& transit = Transit::of(from);
   if (pass(transit, 1 - Transit::side_of(from), prefix_of(Kind::closed),
            bytes_of(closed_text(reason, detail)), {}))
@@ -160,8 +155,8 @@ void Transits::release(Transit& transit) {
   Trunk* const trunks[2] = {transit.half[0].trunk, transit.half[1].trunk};
   leave(transit, 0);
   leave(transit, 1);
-  std::swap(all_[transit.place], all_.back());
-  all_[transit.place]->place = transit.place;
+  std::swap(all_[transit.index], all_.back());
+  all_[transit.index]->index = transit.index;
   all_.pop_back();
   context_.counters().channels.fetch_sub(1, std::memory_order_relaxed);
   for (Trunk* trunk : trunks)

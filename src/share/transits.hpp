@@ -1,7 +1,6 @@
-// Channels that pass through this server, from the trunk they came on to the next one.
-//
-// A channel that passes ends in one way, `end`: this server drops it, and says so on both sides. If
-// one side ends it, or loses its trunk, `pass_end` tells the other side after what waits for it.
+// Channels that pass through this server, from the trunk they came on to the next one. If one side
+// ends such a channel, or loses its trunk, `pass_end` tells the other side after what waits for it;
+// `end`: this server ends it, and says so on both sides.
 #pragma once
 
 #include <memory>
@@ -19,19 +18,18 @@ struct Transit {
     asked,  // to leave, as many pass
   };
   struct Half : Place {
+    using Place::Place;
     Kept waiting;  // to be sent on it
   };
-  Half half[2];        // where it came from, where it leads
-  uint32_t place = 0;  // in the list of all
+  // Where it came from, where it leads.
+  Half half[2] = {Half(Place::Of::transit_in), Half(Place::Of::transit_out)};
+  uint32_t index = 0;  // in the list of all
   State state = State::unanswered;
   bool used = false;  // something passed since make_some_leave looked at it
 
-  Route route(int side) {
-    return {&half[side], side == 0 ? Route::To::transit_in : Route::To::transit_out};
-  }
-  static int side_of(Route route) { return route.to() == Route::To::transit_out ? 1 : 0; }
-  static Transit& of(Route route) {
-    return *reinterpret_cast<Transit*>(static_cast<Half*>(route.place()) - side_of(route));
+  static int side_of(const Place& place) { return place.of == Place::Of::transit_out ? 1 : 0; }
+  static Transit& of(Place& place) {
+    return *reinterpret_cast<Transit*>(static_cast<Half*>(&place) - side_of(place));
   }
 };
 static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
@@ -43,16 +41,16 @@ class Transits {
   // A channel that came on `from` goes on over `to`, with a window of so much.
   void open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Bytes hello, Bytes address);
   // A message came on this side.
-  void take(Route from, const Prefix& prefix, Bytes rest, Bytes payload);
+  void take(Place& from, const Prefix& prefix, Bytes rest, Bytes payload);
   // Returns false if the trunk did not take what waits first.
-  bool on_turn(Route route);
+  bool on_turn(Place& place);
   // The rank should drain and close it.
   void ask_to_leave(Transit& transit);
 
   // Its trunk on this side is gone. pass_end follows.
-  static void forget_trunk(Route route);
+  static void forget_trunk(Place& place);
   // The channel ended on this side: the other side is told, after what it has not got yet.
-  void pass_end(Route from, CloseReason reason, std::string_view detail);
+  void pass_end(Place& from, CloseReason reason, std::string_view detail);
   // This server ends the channel: both sides are told.
   void end(Transit& transit, std::string_view why);
 

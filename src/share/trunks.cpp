@@ -1,5 +1,3 @@
-// Trunks: connections of the fabric beneath, their admission, and their slots when there is a
-// limit.
 #include "share/trunks.hpp"
 
 #include <sodium.h>
@@ -15,15 +13,13 @@ using connection::Cap;
 
 namespace {
 
-// The ranks have this long to close their channels on a trunk that makes way. Then the proxy closes
-// it, and what was outstanding is resumed on the next one. The proxy closes sooner if nothing came
-// back for a while, because then the ranks are computing.
+// The ranks have this long to close their channels on a trunk that makes way. Then it is closed,
+// and what was outstanding is resumed on the next one; sooner if nothing came back for a while,
+// because then the ranks are computing.
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
 
-// A trunk is no victim for this long while a channel on it has no answer. Otherwise, on a slow
-// machine, nobody might ever get one. Short at first, because proxies may wait for each other in a
-// circle: each holds the slot that another needs before it can answer.
+// A trunk is no victim for this long while a channel on it has no answer: docs/design/0019.
 constexpr Cap::Patience patience{4'000'000, 100'000'000};
 // Bounds the tables of the victim policy; no job has so many nodes.
 constexpr uint32_t most_partners = 1u << 16;
@@ -37,8 +33,8 @@ Trunks::Trunks(Context& context, User& user)
   SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");
 }
 
-// Servers are known here by their addresses alone: these say which host and port.
-connection::Peer Trunks::peer_of(std::string_view address) const {
+// Servers are known here by their addresses alone.
+connection::Peer Trunks::peer_of(std::string_view address) {
   unsigned char hash[crypto_generichash_BYTES_MIN];
   crypto_generichash(hash, sizeof hash, reinterpret_cast<const unsigned char*>(address.data()),
                      address.size(), nullptr, 0);
@@ -50,43 +46,34 @@ connection::Peer Trunks::peer_of(std::string_view address) const {
 
 // ---- opening ----------------------------------------------------------------------------------
 
-Trunk& Trunks::add(Use use) {
+Trunk& Trunks::add() {
   Trunk& trunk = all_.emplace_back();
   trunk.self = std::prev(all_.end());
-  trunk.use = use;
   return trunk;
 }
 
 Status Trunks::to(std::string address, Trunk** out) {
-  if (const auto found = by_address_.find(address); found != by_address_.end()) {
-    *out = found->second;
-    return {};
-  }
-  Trunk& trunk = add(context_.is_proxy ? Use::outgoing : Use::link);
-  trunk.address = std::move(address);
-  by_address_[trunk.address] = &trunk;
-  *out = &trunk;
-  if (cap_.limit() != 0 || context_.has_several_links) name_partner(trunk);
-  if (cap_.limit() != 0) {
-    const std::string wanted = trunk.address;
+  const auto [named, is_new] = partners_.try_emplace(
+      std::move(address), static_cast<connection::Partner>(partner_trunk_.size()));
+  if (is_new) partner_trunk_.push_back(nullptr);
+  const connection::Partner partner = named->second;
+  if (partner_trunk_[partner] == nullptr) {
+    Trunk& trunk = add();
+    trunk.address = named->first;
+    trunk.claim.partner = partner;
+    partner_trunk_[partner] = &trunk;
     cap_.open(trunk.claim);
     give_slots();
-    const auto still = by_address_.find(wanted);
-    if (still == by_address_.end() || still->second != &trunk) return begin_failure_;
-    return {};
+    if (partner_trunk_[partner] == nullptr) return begin_failure_;
   }
-  Status status = begin(trunk);
-  if (!status.ok()) end(trunk, CloseReason::unreachable, {});
-  return status;
+  *out = partner_trunk_[partner];
+  return {};
 }
 
-// What the victim policy calls it: the same name whenever a trunk leads to this address.
-void Trunks::name_partner(Trunk& trunk) {
-  const auto [partner, is_new] = partners_.try_emplace(
-      trunk.address, static_cast<connection::Partner>(partner_trunk_.size()));
-  if (is_new) partner_trunk_.push_back(nullptr);
-  trunk.claim.partner = partner->second;
-  partner_trunk_[trunk.claim.partner] = &trunk;
+bool Trunks::has_room_for(const std::string& address) const {
+  if (!cap_.at_limit()) return true;
+  const auto named = partners_.find(address);
+  return named != partners_.end() && partner_trunk_[named->second] != nullptr;
 }
 
 connection::Caller Trunks::caller() const {
@@ -129,7 +116,9 @@ bool Trunks::admit(RequestId request, Bytes bytes) {
   connection::Visitor* opener = nullptr;
   switch (door.knock(
       bytes, {Role::trunk, Role::proxy_client}, &hello, &role,
-      [&](Role one, uint32_t name) { return opener = &openers_[opener_key(use_of(one), name)]; },
+      [&](Role one, uint32_t name) {
+        return opener = &openers_[static_cast<uint64_t>(one) << 32 | name];
+      },
       [this](EndpointId old) {
         end(*of(old), CloseReason::reset, "its peer opened another one");
       })) {
@@ -141,42 +130,43 @@ bool Trunks::admit(RequestId request, Bytes bytes) {
         return context_.inner.accept(request, answer, endpoint);
       }))
     return true;
-  Trunk& trunk = add(use_of(role));
+  Trunk& trunk = add();
   trunk.id = opener->endpoint;
   trunk.state = State::open;
+  trunk.of_rank = role == Role::proxy_client;
   trunk.name = hello.rank;
+  trunk.opener = opener;
   by_id_.insert(&trunk);
   return true;
 }
 
 // ---- channels on a trunk ----------------------------------------------------------------------
 
-void Trunks::join(Trunk& trunk, Route route, uint32_t channel) {
-  Place& place = *route.place();
+void Trunks::join(Trunk& trunk, Place& place, uint32_t channel) {
   place.trunk = &trunk;
   place.channel = channel;
-  trunk.channels.insert(route);
+  trunk.channels.insert(&place);
   if (trunk.is_ours()) ++trunk.unanswered;
 }
 
-uint32_t Trunks::next_number(Trunk& trunk) const {
+uint32_t Trunks::next_number(Trunk& trunk) {
   return trunk.newest_channel = next_channel(
              trunk.newest_channel, [&](uint32_t taken) { return trunk.channels.contains(taken); });
 }
 
 void Trunks::leave(Place& place, bool answered) {
   Trunk& trunk = *std::exchange(place.trunk, nullptr);
-  const Route route = trunk.channels.erase(place.channel);
-  if (std::exchange(place.in_line, false)) trunk.line.remove(route);
+  trunk.channels.erase(place.channel);
+  if (std::exchange(place.in_line, false)) trunk.line.remove(&place);
   if (trunk.is_ours() && !answered) --trunk.unanswered;
 }
 
 void Trunks::rest(Trunk& trunk) {
   if (!trunk.is_ours() || !trunk.channels.empty()) return;
-  if (!trunk.is_kept()) {
+  if (trunk.state != State::open) {
     end(trunk, CloseReason::by_us, {});
   } else {
-    if (trunk.use == Use::link) return;
+    if (!context_.is_proxy) return;
     trunk.quiet_since_ns = monotonic_ns();
     context_.note_deadline(trunk.quiet_since_ns + context_.options.unused_trunk_ns);
   }
@@ -186,7 +176,10 @@ void Trunks::rest(Trunk& trunk) {
 // ---- sending ----------------------------------------------------------------------------------
 
 bool Trunks::try_send(Trunk& trunk, Bytes header, Bytes payload, bool more) {
-  if (!may_send(trunk)) return false;
+  return may_send(trunk) && put(trunk, header, payload, more);
+}
+
+bool Trunks::put(Trunk& trunk, Bytes header, Bytes payload, bool more) {
   switch (context_.inner.send(trunk.id, header, payload, more, 0)) {
     case SendResult::accepted:
     case SendResult::closed: break;  // on_closed follows, and tells its channels
@@ -209,37 +202,31 @@ void Trunks::flush_held() {
   dirty_.clear();
 }
 
-void Trunks::wait(Route route) {
-  Place& place = *route.place();
-  if (!std::exchange(place.in_line, true)) place.trunk->line.push_back(route);
+void Trunks::wait(Place& place) {
+  if (!std::exchange(place.in_line, true)) place.trunk->line.push_back(&place);
 }
 
 void Trunks::control(Trunk& trunk, Kind kind, uint32_t channel, Bytes rest, Bytes payload,
                      uint64_t taken) {
-  const Header header(Prefix{version, static_cast<uint8_t>(kind), 0, channel, taken}, rest);
+  const Header header(prefix_of(kind, channel, taken), rest);
   if (!try_send(trunk, header.get(), payload, false)) trunk.control.push(header.get(), payload);
 }
 
 void Trunks::serve(EndpointId id) {
   Trunk* trunk = of(id);
-  while (trunk != nullptr && takes_messages(*trunk) && !trunk->control.empty()) {
-    Message message = trunk->control.take();
-    Kept rest;
-    rest.swap(trunk->control);  // they do not stand in its way
-    const bool sent = try_send(*trunk, message.header, message.payload, true);
-    rest.swap(trunk->control);
-    if (!sent) {
-      trunk->control.put_back(std::move(message));
-      return;
-    }
+  if (trunk == nullptr || !takes_messages(*trunk) || trunk->blocked) return;
+  while (!trunk->control.empty()) {
+    const Message& message = trunk->control.front();
+    if (!put(*trunk, message.header, message.payload, true)) return;
+    trunk->control.pop();
   }
   while (trunk != nullptr && may_send(*trunk) && !trunk->line.empty()) {
-    const Route route = trunk->line.front();
+    Place& place = *trunk->line.front();
     trunk->line.pop_front();
-    route.place()->in_line = false;
-    if (!user_.on_turn(route)) {
-      route.place()->in_line = true;
-      trunk->line.push_front(route);
+    place.in_line = false;
+    if (!user_.on_turn(place)) {
+      place.in_line = true;
+      trunk->line.push_front(&place);
       return;
     }
     trunk = of(id);
@@ -297,18 +284,18 @@ void Trunks::evict(Trunk& trunk) {
   context_.counters().trunks_evicted.fetch_add(1, std::memory_order_relaxed);
   cap_.hold(trunk.claim, Cap::Hold::leaving, now_ns, true);
   partner_trunk_[trunk.claim.partner] = nullptr;
-  by_address_.erase(trunk.address);
   trunk.state = State::leaving;
   trunk.quiet_since_ns = trunk.channels.empty() ? now_ns - quiet_ns : now_ns;
   context_.note_deadline(trunk.quiet_since_ns + quiet_ns);
   context_.want_dispatch();
-  for (const Route route : trunk.channels) user_.on_trunk_leaves(route);
+  for (Place* const place : trunk.channels) user_.on_trunk_leaves(*place);
 }
 
-// A trunk without channels, if there is one, ends before any victim of the policy.
+// A proxy's trunk without channels, if there is one, ends before any victim of the policy.
 void Trunks::evict_unused() {
+  if (!context_.is_proxy) return;
   const auto unused = std::find_if(all_.begin(), all_.end(), [](const Trunk& trunk) {
-    return trunk.use == Use::outgoing && trunk.state == State::open && trunk.channels.empty();
+    return trunk.is_ours() && trunk.state == State::open && trunk.channels.empty();
   });
   if (unused == all_.end()) return;
   context_.counters().trunks_evicted.fetch_add(1, std::memory_order_relaxed);
@@ -327,14 +314,14 @@ void Trunks::on_closed(Trunk& trunk, CloseReason reason, std::string_view detail
 
 void Trunks::forget_endpoint(Trunk& trunk) {
   by_id_.erase(trunk.id);
-  if (!trunk.is_ours()) openers_.at(opener_key(trunk.use, trunk.name)).endpoint = no_endpoint;
+  if (!trunk.is_ours()) trunk.opener->endpoint = no_endpoint;
   if (context_.last_link.load(std::memory_order_relaxed) == trunk.id)
     context_.note_link(no_endpoint, no_endpoint);
   trunk.id = no_endpoint;
 }
 
 void Trunks::end(Trunk& trunk, CloseReason reason, std::string_view what, bool later) {
-  const RouteTable channels = std::exchange(trunk.channels, {});
+  const Places channels = std::exchange(trunk.channels, {});
   const std::string detail = channels.empty() ? std::string() : with_way(trunk, what);
   if (trunk.id != no_endpoint) {
     // Without channels it ends in order: what was said on it last goes out.
@@ -342,15 +329,11 @@ void Trunks::end(Trunk& trunk, CloseReason reason, std::string_view what, bool l
     context_.inner.close(trunk.id);
     forget_endpoint(trunk);
   }
-  if (const auto found = by_address_.find(trunk.address);
-      found != by_address_.end() && found->second == &trunk)
-    by_address_.erase(found);
   if (trunk.is_ours()) {
     cap_.withdraw(trunk.claim);
     cap_.hold(trunk.claim, Cap::Hold::none, monotonic_ns());
-    if (trunk.claim.partner < partner_trunk_.size() &&
-        partner_trunk_[trunk.claim.partner] == &trunk)
-      partner_trunk_[trunk.claim.partner] = nullptr;
+    Trunk*& current = partner_trunk_[trunk.claim.partner];
+    if (current == &trunk) current = nullptr;
     count_trunks();
   }
   all_.erase(trunk.self);
@@ -373,7 +356,8 @@ void Trunks::end_overdue(int64_t now_ns) {
     int64_t until_ns = INT64_MAX;
     if (trunk.state == State::leaving)
       until_ns = std::min(trunk.claim.since_ns + leave_ns, trunk.quiet_since_ns + quiet_ns);
-    else if (trunk.use == Use::outgoing && trunk.state == State::open && trunk.channels.empty())
+    else if (context_.is_proxy && trunk.is_ours() && trunk.state == State::open &&
+             trunk.channels.empty())
       until_ns = trunk.quiet_since_ns + context_.options.unused_trunk_ns;
     if (until_ns <= now_ns) overdue.push_back(trunk.id);
     else if (until_ns != INT64_MAX) context_.note_deadline(until_ns);
@@ -386,18 +370,15 @@ void Trunks::end_overdue(int64_t now_ns) {
 
 void Trunks::count_trunks() {
   Counters& counters = context_.counters();
-  const uint64_t now = cap_.occupied() + cap_.leaving();
-  counters.trunks.store(now, std::memory_order_relaxed);
-  if (now > counters.trunks_peak.load(std::memory_order_relaxed))
-    counters.trunks_peak.store(now, std::memory_order_relaxed);
+  counters.trunks.store(cap_.occupied() + cap_.leaving(), std::memory_order_relaxed);
+  counters.trunks_peak.store(cap_.counters().peak, std::memory_order_relaxed);
 }
 
 uint64_t Trunks::memory_bytes() const {
-  uint64_t bytes = by_id_.memory_bytes() + table_bytes(by_address_);
+  uint64_t bytes = by_id_.memory_bytes();
   for (const Trunk& trunk : all_)
-    bytes += list_node_bytes<Trunk>() + vector_bytes(trunk.address) +
-             trunk.channels.memory_bytes() + trunk.line.size() * list_node_bytes<Route>() +
-             trunk.control.bytes();
+    bytes += list_node_bytes<Trunk>() + trunk.channels.memory_bytes() +
+             trunk.line.size() * list_node_bytes<Place*>() + trunk.control.bytes();
   return bytes;
 }
 

@@ -1,9 +1,7 @@
 // Trunks: the connections beneath, to other servers and from ranks and servers. Which there are,
 // which makes way for another, and what waits for room on them. It knows nothing of the channels
-// but their numbers.
-//
-// A trunk ends in one way, `end`: its endpoint closes, it is forgotten, and its user hears of every
-// channel that was on it.
+// but their numbers. A trunk ends in one way, `end`: its endpoint closes, it is forgotten, and its
+// user hears of every channel that was on it.
 #pragma once
 
 #include <list>
@@ -25,39 +23,20 @@ struct Trunk;
 // A channel's place on a trunk: the base of what begins or ends here (End), and of each half of
 // what passes through (Transit).
 struct Place {
+  enum class Of : uint8_t { end, transit_in, transit_out };
+  explicit Place(Of part_of) : of(part_of) {}
   Trunk* trunk = nullptr;  // null: none any more
   uint32_t channel = 0;
   bool in_line = false;  // for room on the trunk
-};
-
-// Where a channel of a trunk leads, in one word: its place, and what that is part of. Route{}:
-// nowhere.
-class Route {
- public:
-  enum class To : uint8_t { end, transit_in, transit_out };
-  Route() = default;
-  Route(Place* place, To to)
-      : word_(reinterpret_cast<uintptr_t>(place) | static_cast<uintptr_t>(to)) {}
-  Place* place() const { return reinterpret_cast<Place*>(word_ & ~uintptr_t{3}); }
-  To to() const { return static_cast<To>(word_ & 3); }
-  bool operator==(const Route&) const = default;
-
- private:
-  uintptr_t word_ = 0;
+  const Of of;
 };
 struct ChannelOf {
-  uint64_t operator()(Route route) const { return route.place()->channel; }
+  uint64_t operator()(const Place* place) const { return place->channel; }
 };
-using RouteTable = PointerTable<Route, ChannelOf>;
+using Places = PointerTable<Place*, ChannelOf>;
 
 // A connection of the fabric beneath.
 struct Trunk {
-  enum class Use : uint8_t {
-    outgoing,  // opened by us, as a proxy
-    link,      // opened by us, as a rank
-    incoming,  // by another proxy
-    client,    // by a rank of ours
-  };
   enum class State : uint8_t {
     waiting,  // for its slot: it has no endpoint
     opening,  // it connects
@@ -65,29 +44,27 @@ struct Trunk {
     leaving,  // open still, but another takes its slot: no new channels
   };
   EndpointId id = no_endpoint;  // none: it waits for its slot, or was closed
-  Use use = Use::outgoing;
   State state = State::waiting;
-  bool blocked = false;              // until on_writable
-  bool dirty = false;                // something is held back until the end of dispatch
-  EndpointId placing = no_endpoint;  // the end whose payload is being received
-                                     // where it belongs; none: no such
-  uint32_t unanswered = 0;           // ours: channels on which no data came back yet
-  uint32_t name = 0;                 // incoming, client: whose
-  uint32_t newest_channel = 0;       // opened by us
-  connection::Dialer dialer;         // opened by us
-  connection::Cap::Claim claim;      // ours: to a slot
+  bool blocked = false;                   // until on_writable
+  bool dirty = false;                     // something is held back until the end of dispatch
+  bool of_rank = false;                   // opened by a rank of ours, and by no other proxy
+  uint32_t name = 0;                      // of who opened it
+  connection::Visitor* opener = nullptr;  // null: we opened it
+  EndpointId placing = no_endpoint;       // the end whose payload is being received where it
+                                          // belongs; none: no such
+  uint32_t unanswered = 0;                // ours: channels on which no data came back yet
+  uint32_t newest_channel = 0;            // opened by us
+  connection::Dialer dialer;              // opened by us
+  connection::Cap::Claim claim;           // ours: to a slot
   int64_t quiet_since_ns = 0;  // leaving: when data came back last; without channels: since when
-  std::string address;         // opened by us: whose
-  RouteTable channels;
+  std::string_view address;    // opened by us: whose, as Trunks::partners_ has it
+  Places channels;
   Kept control;                     // ours; they go before all else
-  std::list<Route> line;            // for room
+  std::list<Place*> line;           // for room
   std::list<Trunk>::iterator self;  // in the list of all
 
-  bool is_ours() const { return use == Use::outgoing || use == Use::link; }
+  bool is_ours() const { return opener == nullptr; }
   bool is_connected() const { return state == State::open || state == State::leaving; }
-  // Where a trunk without channels stays for the next one: a link until its slot is needed, another
-  // trunk for a while.
-  bool is_kept() const { return state == State::open; }
   // Data came, or was taken.
   void note_moved() {
     if (state == State::leaving) quiet_since_ns = monotonic_ns();
@@ -101,13 +78,13 @@ class Trunks {
    public:
     virtual ~User() = default;
     // The trunk of these is gone. `later`: tell callers in dispatch, for we may be inside a call.
-    virtual void on_trunk_end(const RouteTable& channels, CloseReason reason,
-                              std::string_view detail, bool later) = 0;
+    virtual void on_trunk_end(const Places& channels, CloseReason reason, std::string_view detail,
+                              bool later) = 0;
     // The slot of its trunk is needed: the channel should drain and close.
-    virtual void on_trunk_leaves(Route route) = 0;
+    virtual void on_trunk_leaves(Place& place) = 0;
     // There is room on the trunk, and the first in line has left the line. Returns false if it
     // could not send: it is put back in front.
-    virtual bool on_turn(Route route) = 0;
+    virtual bool on_turn(Place& place) = 0;
   };
   Trunks(Context& context, User& user);
 
@@ -120,10 +97,10 @@ class Trunks {
   void on_connected(Trunk& trunk, Bytes reply);
 
   // ---- channels on a trunk ---------------------------------------------------------------------
-  void join(Trunk& trunk, Route route, uint32_t channel);
-  uint32_t next_number(Trunk& trunk) const;  // for a channel of ours
+  static void join(Trunk& trunk, Place& place, uint32_t channel);
+  static uint32_t next_number(Trunk& trunk);  // for a channel of ours
   // A channel leaves; rest() follows when it has sent its last. `answered`: data had come back.
-  void leave(Place& place, bool answered);
+  static void leave(Place& place, bool answered);
   // The first data came back on one of its channels.
   void answered(Trunk& trunk) {
     if (trunk.is_ours() && --trunk.unanswered == 0) cap_.proven(trunk.claim);
@@ -131,14 +108,15 @@ class Trunks {
   void used(const Trunk& trunk) {
     if (trunk.is_ours() && trunk.state != Trunk::State::leaving) cap_.used(trunk.claim);
   }
-  // A channel left: the trunk waits for the next one, or ends.
+  // A channel left. The trunk without one waits for the next, a rank's until its slot is needed,
+  // another for a while; or it ends.
   void rest(Trunk& trunk);
   // It will end: its end says all that its last channel could say.
   static bool ends_now(const Trunk& trunk) {
-    return trunk.is_ours() && trunk.channels.empty() && !trunk.is_kept();
+    return trunk.is_ours() && trunk.channels.empty() && trunk.state != Trunk::State::open;
   }
   Pool& pool_of(const Trunk& from) {
-    return from.use == Trunk::Use::client ? context_.from_ranks : context_.from_servers;
+    return from.of_rank ? context_.from_ranks : context_.from_servers;
   }
 
   // ---- sending ---------------------------------------------------------------------------------
@@ -160,7 +138,7 @@ class Trunks {
   void flush_later(Trunk& trunk);
   void flush_held();
   // Takes a place in the line for room.
-  void wait(Route route);
+  static void wait(Place& place);
   // A message of our own, which goes before all that waits.
   void control(Trunk& trunk, Kind kind, uint32_t channel, Bytes rest = {}, Bytes payload = {},
                uint64_t taken = 0);
@@ -172,14 +150,11 @@ class Trunks {
 
   // ---- slots -----------------------------------------------------------------------------------
   Status limit(uint32_t connections);
-  bool has_room_for(const std::string& address) const {
-    return !cap_.at_limit() || by_address_.contains(address);
-  }
+  bool has_room_for(const std::string& address) const;
   bool anyone_waits() const { return cap_.anyone_waits(); }
-  // Gives slots in the order of asking: at once when one is asked for, and to waiters at the end of
-  // each dispatch.
-  // Not from within what happened there: a newcomer that fails at once takes its channels with it,
-  // which may be just those that `end` or on_message is about to tell.
+  // Gives slots in the order of asking. Called when one is asked for and at the end of each
+  // dispatch, not in between: a newcomer that fails at once takes its channels with it, which may
+  // be just those that `end` or on_message is about to tell.
   void give_slots();
   fabric::Fabric::Connections connections() const {
     return {cap_.occupied() + cap_.leaving(), cap_.counters().peak, cap_.counters().evicted};
@@ -196,24 +171,17 @@ class Trunks {
   uint64_t fixed_bytes() const;
 
  private:
-  using Use = Trunk::Use;
   using State = Trunk::State;
   struct IdOf {
     uint64_t operator()(const Trunk* trunk) const { return trunk->id; }
   };
-  static Use use_of(connection::Role role) {
-    return role == connection::Role::trunk ? Use::incoming : Use::client;
-  }
-  static uint64_t opener_key(Use use, uint32_t name) {
-    return static_cast<uint64_t>(use) << 32 | name;
-  }
 
-  connection::Peer peer_of(std::string_view address) const;
-  Trunk& add(Use use);
-  void name_partner(Trunk& trunk);
+  static connection::Peer peer_of(std::string_view address);
+  Trunk& add();
   Status begin(Trunk& trunk);
   connection::Caller caller() const;
   bool take_slot();
+  bool put(Trunk& trunk, Bytes header, Bytes payload, bool more);
   void evict(Trunk& trunk);
   void evict_unused();
   void forget_endpoint(Trunk& trunk);
@@ -224,10 +192,9 @@ class Trunks {
   User& user_;
   std::list<Trunk> all_;
   PointerTable<Trunk*, IdOf> by_id_;
-  std::unordered_map<std::string, Trunk*> by_address_;         // opened by us, and not leaving
-  std::unordered_map<uint64_t, connection::Visitor> openers_;  // peers that connected to us
-  std::unordered_map<std::string, connection::Partner>
-      partners_;                       // by address; if there is a limit, or may be
+  std::unordered_map<uint64_t, connection::Visitor> openers_;  // by role and name
+  // Servers that we opened trunks to, by address: the victim policy's names of them.
+  std::unordered_map<std::string, connection::Partner> partners_;
   std::vector<Trunk*> partner_trunk_;  // by partner: the one that is not leaving; null: none
   connection::Cap cap_;                // of outgoing ones
   Status begin_failure_;               // of the last that could not even begin to connect

@@ -10,7 +10,6 @@
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/message.hpp"
-#include "share/pool.hpp"
 #include "share/share.hpp"
 
 namespace skerry::fabric::test {
@@ -842,7 +841,8 @@ TEST(Pools, AWindowIsTheShareOfAPool) {
 TEST(Pools, AreChargedWithWhatWaits) {
   share::Pool pool;
   {
-    share::Kept kept(&pool);
+    share::Kept kept;
+    kept.charge(&pool);
     kept.push(as_bytes("header"), as_bytes("payload"));
     kept.push(as_bytes("header"), {});
     EXPECT_EQ(pool.held, kept.bytes());
