@@ -15,11 +15,7 @@ Admission::Admission(const ServerConfig& config, fabric::Fabric& fabric, Clients
       answers_(answers),
       relay_(relay),
       counters_(counters),
-      quota_([&] {
-        Quota::Limits limits;
-        limits.connections = config.max_connections;
-        return limits;
-      }()) {}
+      quota_({.connections = config.max_connections}) {}
 
 connection::Doorkeeper Admission::door() const {
   return {config_.key,

@@ -3,10 +3,6 @@
 namespace skerry::server {
 namespace {
 
-// Cookies of answers that the fabric does not copy. The payload is in the client's record, or lies
-// in a segment.
-constexpr uint64_t late_payload = 1, segment_payload = 2;
-
 wire::ReplyHeader header_of(const Client& client, wire::AnswerKind kind, uint64_t number = 0,
                             int code = 0) {
   wire::ReplyHeader header{};
@@ -40,22 +36,27 @@ bool Answers::has_room(const Client& client) const {
          fabric_.unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2;
 }
 
-void Answers::send(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload,
-                   SegmentId segment) {
+void Answers::send(Client& client, const wire::ReplyHeader& header,
+                   std::span<const fabric::Bytes> parts, SegmentId segment) {
   if (client.late() == 0) {
-    // Long ones are what gets read, and lie in their segment.
-    const bool from_segment = payload.size() > fabric::inline_payload_bytes;
-    switch (fabric_.send(client.endpoint, bytes_of(header), payload, false,
-                         from_segment ? segment_payload : 0)) {
+    const auto result = parts.size() == 1
+                            ? fabric_.send(client.endpoint, bytes_of(header), parts[0], false, 0)
+                            : fabric_.send_gathered(client.endpoint, bytes_of(header), parts, 0);
+    switch (result) {
       case fabric::SendResult::accepted:
-        if (from_segment) client.keep().segments.push_back(segment);
+        if (fabric::total_bytes(parts) > fabric::inline_payload_bytes)
+          client.keep().sending.push_back({header, {}, segment});
         return;
       case fabric::SendResult::closed:
         return;  // on_closed follows; the session remembers what was applied
       case fabric::SendResult::would_block: break;
     }
   }
-  client.keep().late.push_back({header, {payload.begin(), payload.end()}});
+  Client::Answer& late = client.keep().late.emplace_back();
+  late.header = header;
+  late.payload.reserve(fabric::total_bytes(parts));
+  for (const fabric::Bytes& part : parts)
+    late.payload.insert(late.payload.end(), part.begin(), part.end());
 }
 
 void Answers::reply(Client& client, const wire::Request& request, fabric::Bytes payload, int code,
@@ -67,18 +68,7 @@ void Answers::reply(Client& client, const wire::Request& request, fabric::Bytes 
 
 void Answers::reply_gathered(Client& client, const wire::Request& request,
                              std::span<const fabric::Bytes> parts) {
-  const wire::ReplyHeader header = reply_header(client, request, 0);
-  if (client.late() == 0) {
-    switch (fabric_.send_gathered(client.endpoint, bytes_of(header), parts, segment_payload)) {
-      case fabric::SendResult::accepted: return client.keep().segments.push_back(request.segment());
-      case fabric::SendResult::closed: return;
-      case fabric::SendResult::would_block: break;
-    }
-  }
-  Client::Late& late = client.keep().late.emplace_back(header, std::vector<std::byte>());
-  late.payload.reserve(fabric::total_bytes(parts));
-  for (const fabric::Bytes& part : parts)
-    late.payload.insert(late.payload.end(), part.begin(), part.end());
+  send(client, reply_header(client, request, 0), parts, request.segment());
 }
 
 void Answers::reply_late(Client& client, const lock::Waiter& waiter, uint64_t number, int code,
@@ -123,19 +113,17 @@ void Answers::acknowledge_all(Clients& clients) {
 
 void Answers::on_writable(Client& client) {
   if (client.unsent) {
-    std::vector<Client::Late>& all = client.unsent->late;
-    size_t sent = 0;
-    for (; sent < all.size(); ++sent) {
-      Client::Late& late = all[sent];
-      const bool by_reference = late.payload.size() > fabric::inline_payload_bytes;
-      const fabric::SendResult result = fabric_.send(client.endpoint, bytes_of(late.header),
-                                                     late.payload, false,
-                                                     by_reference ? late_payload : 0);
+    auto& [late, sending] = *client.unsent;
+    while (!late.empty()) {
+      const Client::Answer& first = late.front();
+      const fabric::SendResult result = fabric_.send(client.endpoint, bytes_of(first.header),
+                                                     first.payload, false, 0);
       if (result == fabric::SendResult::would_block) break;
-      if (by_reference && result == fabric::SendResult::accepted)
-        client.unsent->sending.push_back(std::move(late.payload));
+      if (result == fabric::SendResult::accepted &&
+          first.payload.size() > fabric::inline_payload_bytes)
+        sending.splice(sending.end(), late, late.begin());
+      else late.pop_front();
     }
-    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(sent));
     client.tidy_unsent();
   }
   if (client.state == Client::State::owing && client.late() == 0 &&
@@ -143,12 +131,9 @@ void Answers::on_writable(Client& client) {
     client.state = Client::State::leaving;
 }
 
-void Answers::on_sent(Client& client, uint64_t cookie) {
-  if (!client.unsent) return;
-  Client::Unsent& unsent = *client.unsent;
-  if (cookie == late_payload && !unsent.sending.empty()) unsent.sending.pop_front();
-  else if (cookie == segment_payload && !unsent.segments.empty())
-    unsent.segments.erase(unsent.segments.begin());
+void Answers::on_sent(Client& client) {
+  if (!client.unsent || client.unsent->sending.empty()) return;
+  client.unsent->sending.pop_front();
   client.tidy_unsent();
 }
 

@@ -21,7 +21,8 @@ class Answers {
 
   // A request is begun only if there is room for its answer, and all earlier answers are sent.
   bool has_room(const Client& client) const;
-  // The answer to `request`. A payload longer than inline_payload_bytes lies in its segment.
+  // The answer to `request`. A payload longer than inline_payload_bytes lies in its segment: the
+  // fabric reads it there.
   void reply(Client& client, const wire::Request& request, fabric::Bytes payload, int code = 0,
              uint64_t result = 0);
   // The same for a payload that lies in several places of the segment, longer than
@@ -41,13 +42,17 @@ class Answers {
   void acknowledge_all(Clients& clients);
   // The fabric's upcalls.
   void on_writable(Client& client);
-  void on_sent(Client& client, uint64_t cookie);
+  static void on_sent(Client& client);
 
   uint64_t memory_bytes() const { return soon_.capacity() * sizeof(fabric::EndpointId); }
 
  private:
+  void send(Client& client, const wire::ReplyHeader& header, std::span<const fabric::Bytes> parts,
+            SegmentId segment);
   void send(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload,
-            SegmentId segment = {});
+            SegmentId segment = {}) {
+    send(client, header, std::span(&payload, 1), segment);
+  }
 
   fabric::Fabric& fabric_;
   std::vector<fabric::EndpointId> soon_;  // of clients to acknowledge at the end of the turn

@@ -78,11 +78,10 @@ uint64_t Clients::connection_bytes() const {
   uint64_t bytes = table_.memory_bytes() + size() * sizeof(Client);
   for (const Client* const client : table_) {
     if (!client->unsent) continue;
-    bytes += sizeof(Client::Unsent) + vector_bytes(client->unsent->late) +
-             vector_bytes(client->unsent->segments);
-    for (const Client::Late& late : client->unsent->late) bytes += vector_bytes(late.payload);
-    for (const std::vector<std::byte>& payload : client->unsent->sending)
-      bytes += list_node_bytes<std::vector<std::byte>>() + vector_bytes(payload);
+    bytes += sizeof(Client::Unsent);
+    for (const auto* const answers : {&client->unsent->late, &client->unsent->sending})
+      for (const Client::Answer& answer : *answers)
+        bytes += list_node_bytes<Client::Answer>() + vector_bytes(answer.payload);
   }
   return bytes;
 }

@@ -37,24 +37,17 @@ struct Client {
   uint16_t asked_again = 0;  // lock requests that came once more, after a break
   uint32_t quiet_bytes = 0;  // applied since the last acknowledgement; below twice
                              // Server::quiet_bytes_limit
-  struct Late {              // answers that the fabric did not take; sent first when it is writable
+  struct Answer {
     wire::ReplyHeader header;
     std::vector<std::byte> payload;
+    SegmentId segment;  // where the payload lies instead; none: here
   };
   struct Unsent {
-    std::vector<Late> late;
-    std::list<std::vector<std::byte>>
-        sending;  // payloads of late answers that the fabric still reads from; oldest first
-    // Of answers that the fabric still reads from a segment, which one; oldest first.
-    std::vector<SegmentId> segments;
+    std::list<Answer> late;     // that the fabric did not take; sent first when it is writable
+    std::list<Answer> sending;  // that it still reads from; oldest first
   };
   std::unique_ptr<Unsent> unsent;  // null: there is none, as mostly
-  struct Refused {  // a long put, refused when its header came: where its payload goes
-    Status why;
-    std::vector<std::byte> payload;
-  };
-  std::unique_ptr<Refused> refused;  // null: what it receives goes into a segment
-  SegmentId receives_into;           // receiving, and not refused: that segment
+  SegmentId receives_into;         // receiving: that segment
 
   bool said_bye() const { return state == State::owing || state == State::leaving; }
   size_t late() const { return unsent ? unsent->late.size() : 0; }
@@ -63,13 +56,14 @@ struct Client {
     return *unsent;
   }
   void tidy_unsent() {
-    if (unsent && unsent->late.empty() && unsent->sending.empty() && unsent->segments.empty())
-      unsent.reset();
+    if (unsent && unsent->late.empty() && unsent->sending.empty()) unsent.reset();
   }
   // The fabric writes into the segment, or reads from it, for this client.
   bool uses(SegmentId segment) const {
-    return (state == State::receiving && !refused && receives_into == segment) ||
-           (unsent && std::ranges::find(unsent->segments, segment) != unsent->segments.end());
+    return (state == State::receiving && receives_into == segment) ||
+           (unsent && std::ranges::any_of(unsent->sending, [=](const Answer& answer) {
+              return answer.segment == segment;
+            }));
   }
 };
 static_assert(sizeof(Client) <= 56, "there is one for each connected rank");

@@ -154,23 +154,15 @@ std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes hea
   Incoming in{*client, request_, {}};
   std::byte* to = nullptr;
   status = applier_.place(in, payload_bytes, &to);
-  if (!status.ok()) return refuse_direct(*client, payload_bytes, std::move(status));
+  if (!status.ok()) {
+    // It counts as applied, and its origin is told on its next connection: this one ends, with the
+    // payload on its way.
+    (void)finish(*client, Applier::Outcome::done, status);
+    return nullptr;
+  }
   client->state = Client::State::receiving;
   client->receives_into = request_.segment();
   return to;
-}
-
-// The request is counted and its origin told, as for one whose payload came with it. Otherwise the
-// origin would send it again on every next connection.
-std::byte* Server::refuse_direct(Client& client, uint64_t payload_bytes, Status why) {
-  if (payload_bytes > longest_dropped_bytes) {
-    (void)finish(client, Applier::Outcome::done, why);  // told on the next connection
-    return nullptr;
-  }
-  client.state = Client::State::receiving;
-  client.refused = std::make_unique<Client::Refused>(
-      Client::Refused{std::move(why), std::vector<std::byte>(payload_bytes)});
-  return client.refused->payload.data();
 }
 
 fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
@@ -183,8 +175,7 @@ fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes hea
   request_.extent_bytes = payload_bytes;
   Incoming in{*client, request_, {}};
   Applier::Outcome outcome = Applier::Outcome::done;
-  const std::unique_ptr<Client::Refused> refused = std::move(client->refused);
-  const Status refusal = refused ? std::move(refused->why) : applier_.placed(in, &outcome);
+  const Status refusal = applier_.placed(in, &outcome);
   return finish(*client, outcome, refusal);
 }
 
@@ -205,8 +196,8 @@ void Server::on_writable(fabric::EndpointId endpoint) {
   relay_.on_writable(endpoint);
 }
 
-void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {
-  if (Client* client = clients_.find(endpoint)) answers_.on_sent(*client, cookie);
+void Server::on_sent(fabric::EndpointId endpoint, uint64_t) {
+  if (Client* client = clients_.find(endpoint)) answers_.on_sent(*client);
 }
 
 void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {

@@ -74,9 +74,6 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.
   static constexpr uint64_t quiet_bytes_limit = 512 * 1024;
   static constexpr size_t longest_text = 1024;  // of a refusal
-  // The payload of a long put that is refused is read and dropped, if it is as long as origins cut
-  // them (Engine); a longer one costs its connection.
-  static constexpr uint64_t longest_dropped_bytes = 8u << 20;
 
   void run();
   void assert_server_thread() const;
@@ -91,7 +88,6 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   fabric::Verdict on_close(Client& client, wire::CloseKind kind, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
   Status check_direct(const Client& client, uint64_t payload_bytes) const;
-  std::byte* refuse_direct(Client& client, uint64_t payload_bytes, Status why);
 
   // lock::Locks::Outlet
   void grant(const lock::Waiter& waiter) override;
