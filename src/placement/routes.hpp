@@ -96,45 +96,4 @@ class Routes {
   bool shared_ = false;
 };
 
-// The whole number that is closest to the square root: clusters as large as there are many.
-NodeId square_root_cluster(NodeId nodes);
-
-// The smallest cluster whose nodes keep within `connection_bytes` (connection_share) if each
-// connection takes `bytes_each`; if none does, the one that takes least. 1 without a budget (0).
-// `trunks`: ServerCounts::trunks. All ranks must agree on clusters, so they are planned for the
-// node that needs most.
-NodeId cluster_within(uint64_t connection_bytes, uint64_t bytes_each, NodeId nodes,
-                      uint32_t ranks_per_node, bool shared, uint32_t trunks = 1);
-
-// How a server spends its budget: a quarter on connections, with the kernel's buffers of each, one
-// on sessions that are connected and as many channels that pass, and one on each of two pools for
-// what it passes on (src/share/message.hpp).
-struct Budget {
-  uint64_t connection_bytes = 0;     // for all connections; 0: no budget
-  uint64_t pool_bytes = 0;           // of each pool
-  uint32_t socket_buffer_bytes = 0;  // of each connection, either way; 0: the system's own
-  uint32_t sessions = 0;             // of ranks, connected at a time; 0: no limit
-  uint32_t passing = 0;  // channels that it passes on, at a time; 0: no limit. On average over all
-                         // servers as many pass as end: each session passes one gate
-};
-// What a session that is connected through other servers takes at its target, with its turn for a
-// slot; and a channel that passes at a gate. Measured by lab/bench/clusters: 370 + 50, and 120.
-constexpr uint64_t session_bytes = 480;
-constexpr uint64_t passing_bytes = 160;
-constexpr uint32_t least_sessions = 64;
-// What a node with so many data servers may spend on connections: a quarter of its budget, less
-// what their smallest pools take beyond their half. 0 without a budget, otherwise 1 at least.
-uint64_t connection_share(uint64_t budget_bytes, uint32_t servers);
-// A message is up to 64 KiB: with less than this in a pool channels would end all the time.
-constexpr uint64_t least_pool_bytes = 1024 * 1024;
-// Of one server: an equal part of its node's budget. `connections`: that it is planned for;
-// `idle_bytes`: what each takes without the kernel's buffers.
-Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes);
-// The kernel's buffers are never smaller than this: a window of less than two segments, 64 KiB on a
-// loopback interface, makes senders wait for timers. They are a bound, not a reservation.
-constexpr uint32_t least_socket_buffer_bytes = 256 * 1024;
-constexpr uint32_t most_socket_buffer_bytes = 1024 * 1024;
-// Without a budget the pools are bounded all the same.
-constexpr uint64_t usual_pool_bytes = 64 * 1024 * 1024;
-
 }  // namespace skerry::placement

@@ -25,6 +25,7 @@
 
 #include "connection/core/hello.hpp"
 #include "fabric/fabric.h"
+#include "placement/plan.hpp"
 #include "server/server.hpp"
 #include "share/message.hpp"
 #include "share/share.hpp"
@@ -366,17 +367,16 @@ void print(const Load& load, uint64_t account_bytes, uint64_t resident) {
 // What the product plans for a job: its cluster size, and what connects to a server that has most.
 int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget_bytes) {
   const uint64_t idle_bytes = new_fabric()->capabilities().connection_bytes;
-  NodeId chosen = 1;
-  if (size == "sqrt") chosen = placement::square_root_cluster(nodes);
-  else if (size == "auto")
-    chosen = placement::cluster_within(placement::connection_share(budget_bytes, 1), idle_bytes,
-                                       nodes, per_node, false);
-  else chosen = static_cast<NodeId>(std::strtol(std::string(size).c_str(), nullptr, 10));
-  const placement::Routes routes(nodes, chosen, false);
+  placement::Settings settings{placement::Settings::auto_cluster, false, budget_bytes};
+  if (size == "sqrt") settings.cluster_size = placement::Settings::sqrt_cluster;
+  else if (size != "auto")
+    settings.cluster_size = static_cast<NodeId>(
+        std::strtol(std::string(size).c_str(), nullptr, 10));
+  const placement::Plan planned = placement::plan({nodes, per_node, 1}, settings, idle_bytes);
+  const placement::Routes& routes = planned.routes;
   const placement::Neighbours most = routes.most_neighbours(per_node);
   const uint64_t others = static_cast<uint64_t>(nodes - 1) * per_node;
-  const placement::Budget budget = placement::spend(budget_bytes, most.ranks + most.servers,
-                                                    idle_bytes);
+  const placement::Budget& budget = planned.budget;
   const auto within = [&](uint32_t limit, uint64_t wanted) {
     return limit == 0 || routes.is_direct() ? wanted : std::min<uint64_t>(wanted, limit);
   };
@@ -385,7 +385,7 @@ int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget
   std::printf(
       "{\"size\": %d, \"clients\": %llu, \"trunks\": %llu, \"sessions\": %llu, \"passing\": %llu, "
       "\"servers_on_the_way\": %u}\n",
-      chosen, static_cast<unsigned long long>(most.ranks),
+      planned.cluster_size, static_cast<unsigned long long>(most.ranks),
       static_cast<unsigned long long>(most.servers),
       static_cast<unsigned long long>(within(budget.sessions, others)),
       static_cast<unsigned long long>(within(budget.passing, most.ranks * others_of_cluster)),

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/pure/status.hpp"
 
@@ -30,6 +32,88 @@ TEST(Plan, TheServersOfANodeShareRanksAndBudgetButNotTheirTrunks) {
   EXPECT_EQ(one.connections, all.ranks + all.servers);
   EXPECT_EQ(four.connections, all.ranks / 4 + all.servers);
   EXPECT_EQ(four.budget.pool_bytes, one.budget.pool_bytes / 4);
+}
+
+TEST(Plan, TheSquareRootIsTheClosestWholeNumber) {
+  const std::vector<std::pair<NodeId, NodeId>> known = {
+      {1, 1},    {2, 1},    {3, 2},    {6, 2},        {7, 3},           {100, 10},
+      {110, 10}, {111, 11}, {800, 28}, {15'625, 125}, {1'000'000, 1000}};
+  for (const auto& [nodes, root] : known)
+    EXPECT_EQ(plan({nodes, 1, 1}, {Settings::sqrt_cluster, false, 0}, 1000).cluster_size, root)
+        << nodes;
+}
+
+// Guards against: clusters were planned as for one data server a node, and k of them took k times
+// the trunks.
+TEST(Plan, ABudgetIsKeptByTheSmallestClusterThatKeepsIt) {
+  constexpr NodeId nodes = 100;
+  constexpr uint32_t ranks = 12;
+  constexpr uint64_t each = 100'000;  // bytes of a connection: pools take nothing from these shares
+  const auto chosen = [&](uint64_t share, uint32_t servers, bool shared = false) {
+    return plan({nodes, ranks, servers}, {Settings::auto_cluster, shared, 4 * share}, each)
+        .cluster_size;
+  };
+  EXPECT_EQ(chosen(0, 1), 1);
+  // 99 nodes of 12 ranks, and no other servers
+  EXPECT_EQ(chosen(99 * 12 * each, 1), 1);
+  EXPECT_GT(chosen(99 * 12 * each - 1, 1), 1);
+  // Clusters of 8 at most, and 7 at least: 12 ranks of each of 15 nodes and of its own; 7 other
+  // servers, either way.
+  EXPECT_EQ(chosen(206 * each, 1), 8);
+  EXPECT_GT(chosen(206 * each, 2), 8);
+  EXPECT_EQ(chosen(220 * each, 2), 8);
+  for (const bool shared : {false, true})
+    for (const uint32_t servers : {1, 2, 3, 8})
+      for (uint64_t share = 8 << 20; share < 400'000'000; share += 3'777'700) {
+        ASSERT_EQ(connection_share(4 * share, servers), share);
+        const NodeId size = chosen(share, servers, shared);
+        const auto bytes = [&](NodeId cluster) {  // of a node
+          const Neighbours one = Routes(nodes, cluster, shared).most_neighbours(ranks);
+          return (one.ranks + servers * one.servers) * each;
+        };
+        for (NodeId other = 1; other <= nodes; ++other) {
+          if (bytes(size) <= share) EXPECT_TRUE(other >= size || bytes(other) > share);
+          else EXPECT_GE(bytes(other), bytes(size));
+        }
+      }
+}
+
+TEST(Plan, SmallestPoolsComeOffWhatConnectionsMayTake) {
+  constexpr uint64_t mib = 1024 * 1024;
+  EXPECT_EQ(connection_share(0, 3), 0u);
+  EXPECT_EQ(connection_share(4 * mib, 1), mib);
+  EXPECT_EQ(connection_share(64 * mib, 1), 16 * mib);
+  EXPECT_EQ(connection_share(64 * mib, 8), 16 * mib);
+  EXPECT_EQ(connection_share(24 * mib, 8), 2 * mib);  // pools: 16 MiB in place of 12
+  EXPECT_EQ(connection_share(16 * mib, 8), 1u);
+  for (uint64_t bytes = 3 * mib; bytes < 40 * mib; bytes += 12'345)
+    for (const uint32_t servers : {1, 2, 3, 8}) {
+      const Budget one = spend(bytes / servers, 10, 1000);
+      const uint64_t all = connection_share(bytes, servers) + bytes / 4 +
+                           2 * servers * one.pool_bytes;
+      // Kept but for what smallest pools alone take.
+      EXPECT_TRUE(all <= bytes || connection_share(bytes, servers) == 1) << bytes << " " << servers;
+    }
+}
+
+TEST(Plan, ABudgetIsSpentOnConnectionsAndPools) {
+  EXPECT_EQ(spend(0, 100, 9000).socket_buffer_bytes, 0u);
+  EXPECT_EQ(spend(0, 100, 9000).pool_bytes, usual_pool_bytes);
+  EXPECT_EQ(spend(0, 100, 9000).sessions, 0u);
+  EXPECT_EQ(spend(0, 100, 9000).passing, 0u);
+  EXPECT_EQ(spend(1000, 100, 9000).sessions, least_sessions);
+  EXPECT_EQ(spend(1000, 100, 9000).pool_bytes, least_pool_bytes);
+  for (const uint64_t connections : {1, 50, 1000, 10'000}) {
+    const uint64_t bytes = uint64_t{256} << 20;
+    const Budget budget = spend(bytes, connections, 9000);
+    const uint64_t all = connections * (9000 + 2 * budget.socket_buffer_bytes) +
+                         budget.sessions * session_bytes + budget.passing * passing_bytes +
+                         2 * budget.pool_bytes;
+    if (budget.socket_buffer_bytes > least_socket_buffer_bytes) {
+      EXPECT_LE(all, bytes) << connections;
+    }
+    EXPECT_GE(budget.socket_buffer_bytes, least_socket_buffer_bytes);
+  }
 }
 
 TEST(Plan, AClusterIsAtMostTheJobAndOneNodeSharesNothing) {
