@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace skerry::placement {
 namespace {
@@ -20,8 +19,7 @@ Status NodeMap::view(std::span<const std::byte> block, NodeMap* map) {
     return part.offset + part.count * each <= h.bytes;
   };
   if (h.ranks < 1 || h.nodes < 1 || h.bytes > block.size() || !fits(h.stretches, sizeof(Stretch)) ||
-      !fits(h.bands, sizeof(Band)) || !fits(h.covers, 4) || !fits(h.server_first, 4) ||
-      !fits(h.address_first, 4) || !fits(h.addresses, 1))
+      !fits(h.server_first, 4) || !fits(h.address_first, 4) || !fits(h.addresses, 1))
     return error(Code::invalid, "node map of ", h.ranks, " ranks, ", h.nodes, " nodes and ",
                  h.bytes, " bytes does not fit its block");
   map->block_ = block.first(h.bytes);
@@ -45,26 +43,31 @@ int32_t NodeMap::index_in_node(Rank rank) const {
   return s == nullptr ? -1 : s->first_index + (rank - s->first_rank) % s->per_node;
 }
 
-std::span<const uint32_t> NodeMap::covers_of(NodeId node) const {
-  const auto bands = all<Band>(head().bands);
-  const auto after = std::ranges::upper_bound(bands, node, {}, &Band::first_node);
-  const uint32_t end = after == bands.end() ? head().covers.count : after->first_cover;
-  const uint32_t first = (after - 1)->first_cover;
-  return all<uint32_t>(head().covers).subspan(first, end - first);
+// For each stretch with ranks of the node, in order.
+template <class Act>
+void NodeMap::each_on(NodeId node, Act&& act) const {
+  auto some = stretches();
+  if (head().in_node_order != 0)
+    some = {std::ranges::upper_bound(some, node, {}, &Stretch::first_node) - 1, 1};
+  for (const Stretch& s : some)
+    if (node >= s.first_node && node < s.first_node + s.nodes) act(s);
 }
 
 int32_t NodeMap::node_size(NodeId node) const {
   if (node < 0 || node >= nodes()) return 0;
-  const Stretch& last = stretches()[covers_of(node).back()];
-  return last.first_index + last.per_node;
+  int32_t size = 0;
+  each_on(node, [&](const Stretch& s) { size += s.per_node; });
+  return size;
 }
 
 Rank NodeMap::node_rank(NodeId node, int32_t index) const {
-  if (index < 0 || index >= node_size(node)) return no_rank;
-  const auto first_index = [&](uint32_t s) { return stretches()[s].first_index; };
-  const auto mine = covers_of(node);
-  const Stretch& s = stretches()[*(std::ranges::upper_bound(mine, index, {}, first_index) - 1)];
-  return s.first_rank + (node - s.first_node) * s.per_node + (index - s.first_index);
+  Rank found = no_rank;
+  if (node < 0 || node >= nodes()) return found;
+  each_on(node, [&](const Stretch& s) {
+    const int32_t k = index - s.first_index;
+    if (k >= 0 && k < s.per_node) found = s.first_rank + (node - s.first_node) * s.per_node + k;
+  });
+  return found;
 }
 
 // ---- servers ----------------------------------------------------------------------------------
@@ -123,32 +126,6 @@ std::vector<NodeMap::Stretch> stretches_of(std::span<const NodeId> rank_node, No
   return stretches;
 }
 
-// Bands begin where a stretch begins or ends.
-void build_bands(std::span<const NodeMap::Stretch> stretches, NodeId nodes,
-                 std::vector<NodeMap::Band>* bands, std::vector<uint32_t>* covers) {
-  std::vector<NodeId> edges;
-  for (const NodeMap::Stretch& s : stretches) {
-    edges.push_back(s.first_node);
-    edges.push_back(s.first_node + s.nodes);
-  }
-  std::ranges::sort(edges);
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  if (edges.back() == nodes) edges.pop_back();
-  // Of band k: [first_cover, first_cover of k + 1), filled in order of ranks.
-  const auto each_band = [&](const NodeMap::Stretch& s, auto&& act) {
-    auto k = std::ranges::lower_bound(edges, s.first_node) - edges.begin();
-    for (; k < std::ssize(edges) && edges[static_cast<size_t>(k)] < s.first_node + s.nodes; ++k)
-      act(static_cast<size_t>(k));
-  };
-  std::vector<uint32_t> next(edges.size() + 1, 0);
-  for (const NodeMap::Stretch& s : stretches) each_band(s, [&](size_t k) { ++next[k + 1]; });
-  std::partial_sum(next.begin(), next.end(), next.begin());
-  for (size_t k = 0; k < edges.size(); ++k) bands->push_back({edges[k], next[k]});
-  covers->resize(next.back());
-  for (size_t i = 0; i < stretches.size(); ++i)
-    each_band(stretches[i], [&](size_t k) { (*covers)[next[k]++] = static_cast<uint32_t>(i); });
-}
-
 // The distance that all neighbours have, or no_equal. `first`: where each begins, and the end.
 uint32_t equal_step(std::span<const uint32_t> first) {
   const uint32_t step = first.size() < 2 ? 0 : first[1];
@@ -164,9 +141,6 @@ std::vector<std::byte> build_node_map(
     const std::vector<std::vector<std::vector<std::byte>>>& server_addresses) {
   const NodeId nodes = 1 + *std::max_element(rank_node.begin(), rank_node.end());
   const std::vector<NodeMap::Stretch> stretches = stretches_of(rank_node, nodes);
-  std::vector<NodeMap::Band> bands;
-  std::vector<uint32_t> covers;
-  build_bands(stretches, nodes, &bands, &covers);
   std::vector<uint32_t> server_first = {0}, address_first = {0};
   std::vector<std::byte> all;
   for (size_t n = 0; n < static_cast<size_t>(nodes); ++n) {
@@ -193,8 +167,10 @@ std::vector<std::byte> build_node_map(
   head.servers_each = equal_step(server_first);
   head.address_bytes_each = equal_step(address_first);
   head.stretches = add(stretches);
-  head.bands = add(bands);
-  head.covers = add(covers);
+  const auto overlap = [](const NodeMap::Stretch& a, const NodeMap::Stretch& b) {
+    return b.first_node < a.first_node + a.nodes;
+  };
+  head.in_node_order = std::ranges::adjacent_find(stretches, overlap) == stretches.end() ? 1 : 0;
   if (head.servers_each == NodeMap::no_equal) head.server_first = add(server_first);
   if (head.address_bytes_each == NodeMap::no_equal) head.address_first = add(address_first);
   head.addresses = add(all);

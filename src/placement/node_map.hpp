@@ -3,10 +3,10 @@
 //
 // Ranks are kept as *stretches*: consecutive ranks on consecutive nodes, equally many on each.
 // Block placement is one stretch, however many ranks and nodes there are; cyclic placement is one
-// for each round over the nodes. Nodes that the same stretches cover are a *band*. So a node costs
-// the bytes of its server's address, and nothing else, unless nodes or addresses differ in size.
+// for each round over the nodes. So a node costs the bytes of its server's address, and nothing
+// else, unless nodes or addresses differ in size.
 //
-//   | Head | Stretch stretches[] | Band bands[] | uint32 covers[]: of each band, in order of ranks
+//   | Head | Stretch stretches[]: in order of ranks
 //   | uint32 server_first[nodes + 1] | uint32 address_first[servers + 1] | addresses |
 //
 // server_first is there only if nodes have different numbers of servers, address_first only if
@@ -60,8 +60,10 @@ class NodeMap {
     int32_t nodes;
     uint32_t servers_each;        // of every node; no_equal: see server_first
     uint32_t address_bytes_each;  // of every server; no_equal: see address_first
-    Part stretches, bands, covers, server_first, address_first, addresses;
-    uint64_t bytes;  // of the whole block
+    Part stretches, server_first, address_first, addresses;
+    uint32_t in_node_order;  // 1: the stretches are, and each node is in one
+    uint32_t reserved;       // 0
+    uint64_t bytes;          // of the whole block
   };
   static constexpr uint32_t no_equal = UINT32_MAX;
   struct Stretch {
@@ -71,10 +73,6 @@ class NodeMap {
     int32_t nodes;
     int32_t first_index;  // of the first rank of each node within the node
   };
-  struct Band {
-    NodeId first_node;     // it ends where the next one begins
-    uint32_t first_cover;  // likewise
-  };
 
  private:
   const Head& head() const { return *reinterpret_cast<const Head*>(block_.data()); }
@@ -83,8 +81,9 @@ class NodeMap {
     return {reinterpret_cast<const T*>(block_.data() + part.offset), part.count};
   }
   std::span<const Stretch> stretches() const { return all<Stretch>(head().stretches); }
-  std::span<const uint32_t> covers_of(NodeId node) const;  // numbers of stretches
-  uint32_t first_server(NodeId node) const;                // `node` may be the number of nodes
+  template <class Act>
+  void each_on(NodeId node, Act&& act) const;
+  uint32_t first_server(NodeId node) const;  // `node` may be the number of nodes
   const Stretch* stretch_of(Rank rank) const;
 
   std::span<const std::byte> block_;
