@@ -19,7 +19,7 @@ End& Channels::add(Trunk& trunk, uint32_t channel, State state) {
   End& end = *new End;
   end.id = last_end_ >> 31 << 32 | channel_bit | (last_end_ & (channel_bit - 1));
   end.state = state;
-  if (context_.is_proxy) end.undelivered.charge(&trunks_.pool_of(trunk));
+  if (context_.is_proxy) end.charge(&trunks_.pool_of(trunk));
   if (state == State::asking) ++asking_;
   ends_.insert(&end);
   trunks_.join(trunk, end, channel);
@@ -61,7 +61,7 @@ Status Channels::accept(RequestId request, Bytes reply) {
   end->state = State::open;
   --asking_;
   trunks_.control(*end->trunk, Kind::accepted, end->channel, reply, {}, end->window);
-  if (end->undelivered.empty()) return {};
+  if (end->empty()) return {};
   end->parked = true;  // what came right behind its hello is delivered now
   unpark(request);
   return {};
@@ -217,16 +217,15 @@ void Channels::ask_to_leave(EndpointId id) {
 }
 
 void Channels::keep(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
-  end.undelivered.push(Header(prefix, header).get(), payload);
+  end.push(Header(prefix, header).get(), payload);
   const uint64_t window = end.state == State::asking ? early_window_bytes : most_window_bytes;
-  if (end.undelivered.bytes() > 2 * window) drop(end, CloseReason::protocol_error, beyond_window);
+  if (end.bytes() > 2 * window) drop(end, CloseReason::protocol_error, beyond_window);
 }
 
 void Channels::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
-  if (end.parked || !end.undelivered.empty()) return keep(end, prefix, header, payload);
+  if (end.parked || !end.empty()) return keep(end, prefix, header, payload);
   End* const still = offer(end, prefix, header, &payload);
-  if (still != nullptr && still->parked)
-    still->undelivered.push(Header(prefix, header).get(), payload);
+  if (still != nullptr && still->parked) still->push(Header(prefix, header).get(), payload);
 }
 
 // To the caller, who may park it, or close the end: then null. *payload: what it has not got.
@@ -267,8 +266,8 @@ void Channels::resume(EndpointId id) {
   End* end = find(id);
   if (end == nullptr || !end->parked) return;
   end->parked = false;
-  while (!end->undelivered.empty()) {
-    Message message = end->undelivered.take();
+  while (!end->empty()) {
+    Message message = end->take();
     Prefix prefix;
     std::memcpy(&prefix, message.header.data(), sizeof prefix);
     Bytes payload = message.payload;
@@ -276,7 +275,7 @@ void Channels::resume(EndpointId id) {
     if (end == nullptr) return;
     if (!end->parked) continue;
     if (payload.empty()) message.payload.clear();
-    return end->undelivered.put_back(std::move(message));
+    return end->put_back(std::move(message));
   }
   if (end->state == State::lost) this->end(id, end->rare->reason, std::string(end->rare->detail));
 }
@@ -293,12 +292,6 @@ void Channels::leave_trunk(End& end) {
   end.outgoing.reset();
 }
 
-void Channels::forget_trunk(End& end) {
-  end.trunk = nullptr;
-  end.in_line = false;
-  end.outgoing.reset();
-}
-
 void Channels::hang_up(End& end, CloseReason reason, std::string_view why) {
   Trunk& trunk = *end.trunk;
   leave_trunk(end);
@@ -309,7 +302,7 @@ void Channels::hang_up(End& end, CloseReason reason, std::string_view why) {
 }
 
 void Channels::drop(End& end, CloseReason reason, std::string_view why) {
-  end.undelivered.clear();
+  end.clear();
   end.outgoing.reset();
   end.parked = false;
   if (end.trunk != nullptr) hang_up(end, CloseReason::reset, why);
@@ -320,8 +313,9 @@ void Channels::end(EndpointId id, CloseReason reason, std::string_view detail) {
   End* const end = find(id);
   if (end == nullptr) return;
   if (end->state == State::asking) return release(*end);  // its accept will find nobody
-  if (!end->undelivered.empty()) {
+  if (!end->empty()) {
     end->state = State::lost;
+    end->outgoing.reset();
     if (!end->rare) end->rare = std::make_unique<End::Rare>();
     end->rare->reason = reason;
     end->rare->detail = detail;
@@ -351,25 +345,10 @@ void Channels::end_late(int64_t now_ns) {
 
 // ---- what they take ---------------------------------------------------------------------------
 
-End* Channels::heaviest(const Pool& pool, uint32_t* keepers, uint64_t* most) const {
-  End* heaviest = nullptr;
-  for (End* const one : ends_) {
-    if (one->undelivered.pool() != &pool || one->undelivered.empty()) continue;
-    ++*keepers;
-    // One that nobody has accepted yet goes before all others: it may wait for its slot for long.
-    const uint64_t weight = one->undelivered.bytes() +
-                            (one->state == State::asking ? 2 * most_waiting_bytes : 0);
-    if (weight <= *most) continue;
-    *most = weight;
-    heaviest = one;
-  }
-  return heaviest;
-}
-
 uint64_t Channels::memory_bytes() const {
   uint64_t bytes = ends_.memory_bytes();
   for (const End* const end : ends_)
-    bytes += sizeof(End) + end->undelivered.bytes() +
+    bytes += sizeof(End) + end->bytes() +
              (end->rare ? sizeof(End::Rare) + vector_bytes(end->rare->detail) : 0) +
              (end->outgoing ? end->outgoing->held_bytes() : 0) +
              (end->incoming ? end->incoming->held_bytes() : 0);

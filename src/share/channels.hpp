@@ -39,7 +39,7 @@ struct Incoming {
   uint64_t held_bytes() const { return sizeof *this + header.capacity() + whole.capacity(); }
 };
 
-struct End : Place {
+struct End : Place {  // keeps what its caller has not taken
   End() : Place(Of::end) {}
   enum class State : uint8_t {
     opening,  // begun here; the other end has not accepted yet
@@ -53,9 +53,8 @@ struct End : Place {
   bool writable_wanted = false;         // when it is open, or the other end has taken more
   uint32_t window = most_window_bytes;  // how far we, and the other end, may be ahead
   EndpointId id = no_endpoint;
-  uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
-  uint64_t taken = 0, told = 0;      // cost of what we took, and of that what the other end knows
-  Kept undelivered;
+  uint64_t sent = 0, confirmed = 0;    // cost of what we sent, and of that what was taken
+  uint64_t taken = 0, told = 0;        // cost of what we took, and of that what the other end knows
   std::unique_ptr<Outgoing> outgoing;  // null: none
   std::unique_ptr<Incoming> incoming;  // null: none
   struct Rare {
@@ -105,8 +104,6 @@ class Channels {
   }
 
   // ---- ending ----------------------------------------------------------------------------------
-  // Its trunk has gone. `end` follows.
-  static void forget_trunk(End& end);
   void end(EndpointId id, CloseReason reason, std::string_view detail);
   // The channel ends here and now, with what waits in it.
   void drop(End& end, CloseReason reason, std::string_view why);
@@ -115,9 +112,6 @@ class Channels {
 
   size_t size() const { return ends_.size(); }
   size_t asking() const { return asking_; }
-  // Counts those that keep something in the pool, and finds the one that keeps most, if that is
-  // more than `most`.
-  End* heaviest(const Pool& pool, uint32_t* keepers, uint64_t* most) const;
   uint64_t memory_bytes() const;
   uint64_t fixed_bytes() const { return part_.capacity(); }
 

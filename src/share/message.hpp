@@ -135,9 +135,11 @@ inline std::string closed_text(CloseReason reason, std::string_view detail) {
 // wait for each other in a circle (models/pools.pml). Nothing waits for a pool, or a rank that
 // takes no answers while it computes could stop all others: at its limit the channel that keeps
 // most is closed (Multiplex::relieve).
+class Kept;
 struct Pool {
   uint64_t limit = 0;  // bytes; 0: none
   uint64_t held = 0, peak = 0;
+  std::vector<Kept*> keepers;  // that keep anything, in no order
   bool is_over() const { return limit != 0 && held > limit; }
 };
 
@@ -166,7 +168,7 @@ class Kept {
     pool_ = pool;
   }
   void push(Bytes header, Bytes payload) {
-    if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+    begin();
     queue_->messages.emplace_back(header, payload);
     add(queue_->messages.back().bytes());
   }
@@ -177,28 +179,45 @@ class Kept {
     subtract(front().bytes());
     Message message = std::move(front());
     queue_->messages.pop_front();
-    if (queue_->messages.empty()) queue_.reset();
+    if (queue_->messages.empty()) finish();
     return message;
   }
   void put_back(Message message) {
-    if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+    begin();
     queue_->messages.push_front(std::move(message));
     add(front().bytes());
   }
   void clear() {
+    if (empty()) return;
     subtract(bytes());
-    queue_.reset();
+    finish();
   }
   bool empty() const { return queue_ == nullptr; }
   uint64_t bytes() const { return queue_ == nullptr ? 0 : queue_->bytes; }
-  const Pool* pool() const { return pool_; }
 
  private:
   struct Queue {  // never empty
     std::list<Message> messages;
     uint64_t bytes = 0;
+    size_t index = 0;  // among the pool's keepers
   };
 
+  void begin() {
+    if (!empty()) return;
+    queue_ = std::make_unique<Queue>();
+    if (pool_ == nullptr) return;
+    queue_->index = pool_->keepers.size();
+    pool_->keepers.push_back(this);
+  }
+  void finish() {
+    if (pool_ != nullptr) {
+      Kept* const last = pool_->keepers.back();
+      last->queue_->index = queue_->index;
+      pool_->keepers[queue_->index] = last;
+      pool_->keepers.pop_back();
+    }
+    queue_.reset();
+  }
   void add(uint64_t bytes) {
     queue_->bytes += bytes;
     if (pool_ == nullptr) return;
@@ -206,7 +225,6 @@ class Kept {
     pool_->peak = std::max(pool_->peak, pool_->held);
   }
   void subtract(uint64_t bytes) {
-    if (queue_ == nullptr) return;
     queue_->bytes -= bytes;
     if (pool_ != nullptr) pool_->held -= bytes;
   }

@@ -1,5 +1,7 @@
 #include "share/multiplex.hpp"
 
+#include <algorithm>
+
 #include "wire/message.hpp"
 
 namespace skerry::share {
@@ -132,7 +134,7 @@ void Multiplex::dispatch(fabric::Sink& sink) {
     trunks_.end_overdue(now_ns);
   }
   if (context_.is_proxy) {
-    for (const Pool* pool : {&context_.from_ranks, &context_.from_servers})
+    for (Pool* const pool : {&context_.from_ranks, &context_.from_servers})
       while (pool->is_over() && relieve(*pool)) {
       }
     context_.count_kept();
@@ -150,16 +152,20 @@ void Multiplex::dispatch(fabric::Sink& sink) {
 // At a pool's limit the channel that keeps most in it ends here: its session resumes, and sends
 // again what was kept. False: at most one channel keeps anything. That one stays, so that somebody
 // gets on whatever the limit is; its window bounds it.
-bool Multiplex::relieve(const Pool& pool) {
-  uint64_t most = 0;
-  uint32_t keepers = 0;
-  End* const end = channels_.heaviest(pool, &keepers, &most);
-  Transit* const transit = transits_.heaviest(pool, &keepers, &most);
-  if (keepers < 2) return false;
+bool Multiplex::relieve(Pool& pool) {
+  if (pool.keepers.size() < 2) return false;
+  // One that nobody has accepted yet goes before all others: it may wait for its slot for long.
+  const auto weight = [](const Kept* kept) {
+    const auto* const place = static_cast<const Place*>(kept);
+    const bool asks = place->of == Place::Of::end &&
+                      static_cast<const End*>(place)->state == End::State::asking;
+    return kept->bytes() + (asks ? 2 * most_waiting_bytes : 0);
+  };
+  Place& place = static_cast<Place&>(**std::ranges::max_element(pool.keepers, {}, weight));
   context_.counters().channels_dropped.fetch_add(1, std::memory_order_relaxed);
   constexpr std::string_view why = "a data server had no room for what waits in this channel";
-  if (transit != nullptr) transits_.end(*transit, why);
-  else channels_.drop(*end, CloseReason::reset, why);
+  if (place.of == Place::Of::end) channels_.drop(static_cast<End&>(place), CloseReason::reset, why);
+  else transits_.end(Transit::of(place), why);
   return true;
 }
 
@@ -169,14 +175,8 @@ void Multiplex::on_trunk_end(const Places& channels, CloseReason reason, std::st
                              bool later) {
   std::vector<EndpointId> ends;
   for (Place* const place : channels)
-    if (place->of != Place::Of::end) {
-      Transits::forget_trunk(*place);
-    } else {
-      ends.push_back(static_cast<End*>(place)->id);
-      Channels::forget_trunk(static_cast<End&>(*place));
-    }
-  for (Place* const place : channels)
-    if (place->of != Place::Of::end) transits_.pass_end(*place, reason, detail);
+    if (place->of == Place::Of::end) ends.push_back(static_cast<End*>(place)->id);
+    else transits_.pass_end(*place, reason, detail);
   for (const EndpointId id : ends)
     if (!later) channels_.end(id, reason, detail);
     else context_.defer([=, this, text = std::string(detail)] { channels_.end(id, reason, text); });

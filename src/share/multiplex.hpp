@@ -68,7 +68,7 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   Status next_hop(std::string_view target, std::string* address) const;
   Status onward(std::string_view target, uint32_t servers, std::string* address) const;
   void take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes address);
-  bool relieve(const Pool& pool);
+  bool relieve(Pool& pool);
 
   // Trunks::User
   void on_trunk_end(const Places& channels, CloseReason reason, std::string_view detail,

@@ -128,7 +128,7 @@ std::byte* Channels::place_inline(Trunk& trunk, const Prefix& prefix, Bytes rest
   if (kind != Kind::begin && kind != Kind::part) return nullptr;
   End* const end = end_at(trunk, prefix.channel);
   // Otherwise on_message takes it, or refuses it.
-  if (end == nullptr || end->state != State::open || end->parked || !end->undelivered.empty() ||
+  if (end == nullptr || end->state != State::open || end->parked || !end->empty() ||
       (end->incoming != nullptr) != (kind == Kind::part))
     return nullptr;
   if (kind == Kind::begin && !begin_incoming(*end, rest, payload_bytes)) return nullptr;
@@ -148,7 +148,7 @@ void Channels::on_placed(Trunk& trunk, const Prefix& prefix, uint64_t rest_bytes
   End* const still = find(id);
   if (still == nullptr) return;
   still->parked = verdict == Verdict::park;
-  if (still->parked) still->undelivered.push(Header(prefix, {}).get(), {});
+  if (still->parked) still->push(Header(prefix, {}).get(), {});
   took(*still, still->parked ? payload_bytes : cost_of(rest_bytes, payload_bytes));
   take_confirmed(id, prefix.taken);
 }

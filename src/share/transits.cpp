@@ -18,8 +18,8 @@ void Transits::open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Byte
   Transit& transit = *all_.emplace_back(std::make_unique<Transit>());
   transit.index = static_cast<uint32_t>(all_.size() - 1);
   SKERRY_INVARIANT(&Transit::of(transit.half[1]) == &transit, "its halves come first");
-  transit.half[0].waiting.charge(&trunks_.pool_of(to));
-  transit.half[1].waiting.charge(&trunks_.pool_of(from));
+  transit.half[0].charge(&trunks_.pool_of(to));
+  transit.half[1].charge(&trunks_.pool_of(from));
   trunks_.join(from, transit.half[0], prefix.channel);
   trunks_.join(to, transit.half[1], trunks_.next_number(to));
   context_.counters().channels.fetch_add(1, std::memory_order_relaxed);
@@ -45,7 +45,7 @@ void Transits::take(Place& from, const Prefix& prefix, Bytes rest, Bytes payload
     const Trunk* const next = transit.half[to].trunk;
     if (to == 1 && next != nullptr) trunks_.used(*next);
   }
-  if (transit.half[to].waiting.bytes() > most_waiting_bytes) return end(transit, beyond_window);
+  if (transit.half[to].bytes() > most_waiting_bytes) return end(transit, beyond_window);
   const bool is_last = kind == Kind::closed;
   if (is_last) leave(transit, 1 - to);
   const bool sent = pass(transit, to, prefix, rest, payload);
@@ -57,11 +57,10 @@ void Transits::take(Place& from, const Prefix& prefix, Bytes rest, Bytes payload
 bool Transits::on_turn(Place& place) {
   Transit& transit = Transit::of(place);
   const int side = Transit::side_of(place);
-  Half& half = transit.half[side];
-  const Message& message = half.waiting.front();
-  if (!trunks_.try_send(*half.trunk, message.header, message.payload, true)) return false;
-  half.waiting.pop();
-  if (!half.waiting.empty()) trunks_.wait(place);
+  const Message& message = place.front();
+  if (!trunks_.try_send(*place.trunk, message.header, message.payload, true)) return false;
+  place.pop();
+  if (!place.empty()) trunks_.wait(place);
   else if (transit.half[1 - side].trunk == nullptr) release(transit);
   return true;
 }
@@ -103,7 +102,7 @@ void Transits::make_some_leave() {
 
 // Sends it on, or keeps it until there is room. True: nothing waits.
 bool Transits::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes payload) {
-  Half& half = transit.half[to];
+  Place& half = transit.half[to];
   if (half.trunk == nullptr) return true;  // nobody is there any more
   Trunk& trunk = *half.trunk;
   prefix.channel = half.channel;
@@ -111,40 +110,34 @@ bool Transits::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes p
   context_.counters().messages.fetch_add(1, std::memory_order_relaxed);
   context_.counters().bytes.fetch_add(header.size + payload.size(), std::memory_order_relaxed);
   const bool hold = context_.dispatching && payload.size() < hold_below_bytes;
-  if (half.waiting.empty() && trunks_.try_send(trunk, header.get(), payload, hold)) {
+  if (half.empty() && trunks_.try_send(trunk, header.get(), payload, hold)) {
     if (hold) trunks_.flush_later(trunk);
     return true;
   }
-  half.waiting.push(header.get(), payload);
+  half.push(header.get(), payload);
   trunks_.wait(half);
   return false;
 }
 
 // ---- ending -----------------------------------------------------------------------------------
 
-void Transits::forget_trunk(Place& place) {
-  Half& half = static_cast<Half&>(place);  // its line goes with the trunk
-  half.trunk = nullptr;
-  half.in_line = false;
-  half.waiting.clear();
-}
-
 void Transits::leave(Transit& transit, int side) {
-  Half& half = transit.half[side];
+  Place& half = transit.half[side];
   if (half.trunk == nullptr) return;
-  half.waiting.clear();
+  half.clear();
   trunks_.leave(half, transit.state != State::unanswered);
 }
 
 void Transits::pass_end(Place& from, CloseReason reason, std::string_view detail) {
   Transit& transit = Transit::of(from);
+  from.clear();
   if (pass(transit, 1 - Transit::side_of(from), prefix_of(Kind::closed),
            bytes_of(closed_text(reason, detail)), {}))
     release(transit);
 }
 
 void Transits::end(Transit& transit, std::string_view why) {
-  for (const Half& half : transit.half)
+  for (const Place& half : transit.half)
     if (half.trunk != nullptr)
       trunks_.say_closed(*half.trunk, half.channel, CloseReason::reset, why);
   release(transit);
@@ -165,23 +158,10 @@ void Transits::release(Transit& transit) {
 
 // ---- what they take ---------------------------------------------------------------------------
 
-Transit* Transits::heaviest(const Pool& pool, uint32_t* keepers, uint64_t* most) const {
-  Transit* heaviest = nullptr;
-  for (const auto& one : all_)
-    for (const Half& half : one->half) {
-      if (half.waiting.pool() != &pool || half.waiting.empty()) continue;
-      ++*keepers;
-      if (half.waiting.bytes() <= *most) continue;
-      *most = half.waiting.bytes();
-      heaviest = one.get();
-    }
-  return heaviest;
-}
-
 uint64_t Transits::memory_bytes() const {
   uint64_t bytes = vector_bytes(all_);
   for (const auto& one : all_)
-    bytes += sizeof(Transit) + one->half[0].waiting.bytes() + one->half[1].waiting.bytes();
+    bytes += sizeof(Transit) + one->half[0].bytes() + one->half[1].bytes();
   return bytes;
 }
 

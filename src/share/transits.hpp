@@ -17,20 +17,14 @@ struct Transit {
     open,
     asked,  // to leave, as many pass
   };
-  struct Half : Place {
-    using Place::Place;
-    Kept waiting;  // to be sent on it
-  };
-  // Where it came from, where it leads.
-  Half half[2] = {Half(Place::Of::transit_in), Half(Place::Of::transit_out)};
+  // Where it came from, where it leads: each keeps what is to be sent there.
+  Place half[2] = {Place(Place::Of::transit_in), Place(Place::Of::transit_out)};
   uint32_t index = 0;  // in the list of all
   State state = State::unanswered;
   bool used = false;  // something passed since make_some_leave looked at it
 
   static int side_of(const Place& place) { return place.of == Place::Of::transit_out ? 1 : 0; }
-  static Transit& of(Place& place) {
-    return *reinterpret_cast<Transit*>(static_cast<Half*>(&place) - side_of(place));
-  }
+  static Transit& of(Place& place) { return *reinterpret_cast<Transit*>(&place - side_of(place)); }
 };
 static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
 
@@ -47,21 +41,16 @@ class Transits {
   // The rank should drain and close it.
   void ask_to_leave(Transit& transit);
 
-  // Its trunk on this side is gone. pass_end follows.
-  static void forget_trunk(Place& place);
-  // The channel ended on this side: the other side is told, after what it has not got yet.
+  // Its trunk on this side is gone: the other side is told, after what it has not got yet.
   void pass_end(Place& from, CloseReason reason, std::string_view detail);
   // This server ends the channel: both sides are told.
   void end(Transit& transit, std::string_view why);
 
   size_t size() const { return all_.size(); }
-  // As Channels::heaviest.
-  Transit* heaviest(const Pool& pool, uint32_t* keepers, uint64_t* most) const;
   uint64_t memory_bytes() const;
 
  private:
   using State = Transit::State;
-  using Half = Transit::Half;
 
   void make_some_leave();
   bool pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes payload);

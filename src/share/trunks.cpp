@@ -293,10 +293,7 @@ void Trunks::evict(Trunk& trunk) {
 
 // A proxy's trunk without channels, if there is one, ends before any victim of the policy.
 void Trunks::evict_unused() {
-  if (!context_.is_proxy) return;
-  const auto unused = std::find_if(all_.begin(), all_.end(), [](const Trunk& trunk) {
-    return trunk.is_ours() && trunk.state == State::open && trunk.channels.empty();
-  });
+  const auto unused = std::ranges::find_if(all_, [&](const Trunk& one) { return is_unused(one); });
   if (unused == all_.end()) return;
   context_.counters().trunks_evicted.fetch_add(1, std::memory_order_relaxed);
   end(*unused, CloseReason::by_us, {});
@@ -337,6 +334,10 @@ void Trunks::end(Trunk& trunk, CloseReason reason, std::string_view what, bool l
     count_trunks();
   }
   all_.erase(trunk.self);
+  for (Place* const place : channels) {
+    place->trunk = nullptr;
+    place->in_line = false;
+  }
   if (!channels.empty()) user_.on_trunk_end(channels, reason, detail, later);
 }
 
@@ -356,9 +357,7 @@ void Trunks::end_overdue(int64_t now_ns) {
     int64_t until_ns = INT64_MAX;
     if (trunk.state == State::leaving)
       until_ns = std::min(trunk.claim.since_ns + leave_ns, trunk.quiet_since_ns + quiet_ns);
-    else if (context_.is_proxy && trunk.is_ours() && trunk.state == State::open &&
-             trunk.channels.empty())
-      until_ns = trunk.quiet_since_ns + context_.options.unused_trunk_ns;
+    else if (is_unused(trunk)) until_ns = trunk.quiet_since_ns + context_.options.unused_trunk_ns;
     if (until_ns <= now_ns) overdue.push_back(trunk.id);
     else if (until_ns != INT64_MAX) context_.note_deadline(until_ns);
   }

@@ -20,9 +20,9 @@ namespace skerry::share {
 
 struct Trunk;
 
-// A channel's place on a trunk: the base of what begins or ends here (End), and of each half of
-// what passes through (Transit).
-struct Place {
+// A channel's place on a trunk, with the messages that wait there: what begins or ends here (End),
+// or either half of what passes through (Transit).
+struct Place : Kept {
   enum class Of : uint8_t { end, transit_in, transit_out };
   explicit Place(Of part_of) : of(part_of) {}
   Trunk* trunk = nullptr;  // null: none any more
@@ -59,7 +59,7 @@ struct Trunk {
   int64_t quiet_since_ns = 0;  // leaving: when data came back last; without channels: since when
   std::string_view address;    // opened by us: whose, as Trunks::partners_ has it
   Places channels;
-  Kept control;                     // ours; they go before all else
+  Kept control;                     // messages of ours; they go before all else
   std::list<Place*> line;           // for room
   std::list<Trunk>::iterator self;  // in the list of all
 
@@ -77,7 +77,8 @@ class Trunks {
   class User {
    public:
     virtual ~User() = default;
-    // The trunk of these is gone. `later`: tell callers in dispatch, for we may be inside a call.
+    // The trunk of these is gone, and they know it. `later`: tell callers in dispatch, for we may
+    // be inside a call.
     virtual void on_trunk_end(const Places& channels, CloseReason reason, std::string_view detail,
                               bool later) = 0;
     // The slot of its trunk is needed: the channel should drain and close.
@@ -183,6 +184,10 @@ class Trunks {
   bool take_slot();
   bool put(Trunk& trunk, Bytes header, Bytes payload, bool more);
   void evict(Trunk& trunk);
+  bool is_unused(const Trunk& trunk) const {  // a proxy's, without channels
+    return context_.is_proxy && trunk.is_ours() && trunk.state == State::open &&
+           trunk.channels.empty();
+  }
   void evict_unused();
   void forget_endpoint(Trunk& trunk);
   std::string with_way(const Trunk& trunk, std::string_view what) const;
