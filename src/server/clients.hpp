@@ -35,8 +35,7 @@ struct Client {
   State state = State::serving;
   bool acknowledge = false;  // requests were applied that no answer has told of yet: Answers knows
   uint16_t asked_again = 0;  // lock requests that came once more, after a break
-  uint32_t quiet_bytes = 0;  // applied since the last acknowledgement; below twice
-                             // Server::quiet_bytes_limit
+  uint32_t quiet_bytes = 0;  // applied since the last acknowledgement
   struct Answer {
     wire::ReplyHeader header;
     std::vector<std::byte> payload;

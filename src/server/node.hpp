@@ -47,19 +47,16 @@ struct Counters {
   std::atomic<uint64_t> requests{0};
   std::atomic<uint64_t> bytes_sent{0};
   std::atomic<uint64_t> bytes_received{0};
-  // Connections refused, in all and by reason: see Fabric::Unauthenticated, and what it counts as
-  // rejected:
+  // In all and by reason: see Fabric::Unauthenticated. Of what it counts as rejected:
   std::atomic<uint64_t> refused_connections{0}, refused_silent{0}, refused_left{0},
       refused_crowded_out{0}, refused_malformed{0};
   // no member of this job, or none that means this server in this role
   std::atomic<uint64_t> refused_unproven{0};
   std::atomic<uint64_t> refused_replayed{0};  // a hello of an older generation
   std::atomic<uint64_t> clients{0};
-  std::atomic<uint64_t> clients_peak{0};  // most at one time
-  // idle ones that made place for others under max_connections
-  std::atomic<uint64_t> clients_dropped{0};
-  // hellos of origins for which there was no place at once
-  std::atomic<uint64_t> clients_waited{0};
+  std::atomic<uint64_t> clients_peak{0};      // most at one time
+  std::atomic<uint64_t> clients_dropped{0};   // idle ones that made place under max_connections
+  std::atomic<uint64_t> clients_waited{0};    // hellos for which there was no place at once
   std::atomic<uint64_t> grants_relayed{0};    // through other servers, and taken by them
   std::atomic<uint64_t> waits_found_late{0};  // see Fabric::Traffic
 };

@@ -36,7 +36,7 @@ void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
   }
   peer.grants.push_back({++peer.sequence, rank, slot, tag});
   switch (peer.state) {
-    case State::idle: return connect(peer, monotonic_ns());
+    case State::idle: return connect(peer);
     case State::open: return send_more(peer);
     case State::pausing:
     case State::opening: return;  // it goes when that is over
@@ -49,7 +49,7 @@ int64_t Relay::advance(int64_t now_ns) {
   for (auto& [node, peer] : peers_) {
     if (peer.state == State::pausing && peer.dialer.is_due(now_ns)) {
       --pausing_;
-      connect(peer, now_ns);
+      connect(peer);
     }
     if (peer.state != State::pausing) continue;
     const int64_t left_ns = std::max<int64_t>(peer.dialer.due_ns() - now_ns, 0);
@@ -58,7 +58,7 @@ int64_t Relay::advance(int64_t now_ns) {
   return soonest_ns;
 }
 
-void Relay::connect(Peer& peer, int64_t now_ns) {
+void Relay::connect(Peer& peer) {
   SKERRY_INVARIANT(peer.endpoint == fabric::no_endpoint, "one connection to a node");
   const auto hello = peer.dialer.dial(self_, other(peer));
   peer.sent = 0;
@@ -68,16 +68,16 @@ void Relay::connect(Peer& peer, int64_t now_ns) {
     return;
   }
   peer.endpoint = fabric::no_endpoint;
-  attempt_failed(peer, now_ns);
+  attempt_failed(peer);
 }
 
 // Tried for as long as the job lives: a rank there waits for its grant.
-void Relay::attempt_failed(Peer& peer, int64_t now_ns) {
-  SKERRY_INVARIANT(peer.state != State::pausing && peer.endpoint == fabric::no_endpoint,
-                   "what failed is closed");
+void Relay::attempt_failed(Peer& peer) {
+  SKERRY_INVARIANT(peer.state != State::pausing, "it was no attempt");
+  if (peer.endpoint != fabric::no_endpoint) close(peer);
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  (void)peer.dialer.failed(now_ns, connection::Retry::no_limit_ns, random);
+  (void)peer.dialer.failed(monotonic_ns(), connection::Retry::no_limit_ns, random);
   peer.state = State::pausing;
   ++pausing_;
 }
@@ -109,12 +109,8 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   Peer* peer = peer_of(endpoint);
   if (peer == nullptr) return;
   uint64_t taken = 0;  // always 0: it keeps no sessions of servers
-  if (!peer->dialer.check(self_, other(*peer), answer, &taken)
-           .ok()) {  // somebody else has its port now
-    close(*peer);
-    attempt_failed(*peer, monotonic_ns());
-    return;
-  }
+  if (!peer->dialer.check(self_, other(*peer), answer, &taken).ok())
+    return attempt_failed(*peer);  // somebody else has its port now
   peer->state = State::open;
   send_more(*peer);
 }
@@ -132,11 +128,8 @@ bool Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
 void Relay::on_answer(Peer& peer, fabric::Bytes header) {
   wire::GrantHeader answer{};
   if (!wire::decode(header, &answer).ok() || answer.version != wire::version ||
-      answer.kind != static_cast<uint8_t>(wire::GrantKind::grant_taken)) {
-    close(peer);
-    attempt_failed(peer, monotonic_ns());
-    return;
-  }
+      answer.kind != static_cast<uint8_t>(wire::GrantKind::grant_taken))
+    return attempt_failed(peer);
   for (; peer.sent > 0 && peer.grants.front().sequence <= answer.sequence; --peer.sent) {
     peer.grants.pop_front();
     count(counters_.grants_relayed);
@@ -193,7 +186,7 @@ void Relay::on_closed(fabric::EndpointId endpoint) {
   by_endpoint_.erase(endpoint);
   peer->endpoint = fabric::no_endpoint;
   peer->state = State::idle;
-  if (!peer->grants.empty()) attempt_failed(*peer, monotonic_ns());
+  if (!peer->grants.empty()) attempt_failed(*peer);
 }
 
 }  // namespace skerry::server

@@ -1,10 +1,8 @@
 // Grants of mutexes to ranks that have no connection to the server which grants: sent through the
-// data server of their node. Both ends.
-//
-// A grant is kept until that server has answered, and sent again after a break: the slot's tag
-// makes a second one harmless. At most one is kept for a completion slot, so memory is bounded by
-// the slots of the job. A connection lasts while there is something to send. It carries grants one
-// way only: the other server opens its own for what it grants. Server's thread only.
+// data server of their node. Both ends. A grant is kept until that server has answered, and sent
+// again after a break: the slot's tag makes a second one harmless. At most one is kept for a
+// completion slot. A connection lasts while there is something to send, and carries grants one way
+// only. Server's thread only.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +33,8 @@ class Relay {
   int64_t advance(int64_t now_ns);
   // The server of another node, which may connect to bring grants. Null: there is no such node.
   connection::Visitor* neighbour(NodeId node);
-  // The fabric's upcalls. Endpoints of others are let pass. on_message returns false if there is no
-  // room for its answer now: it must come again.
+  // The fabric's upcalls; endpoints of others are let pass. on_message returns false if there is no
+  // room for its answer: it must come again.
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer);
   bool on_message(fabric::EndpointId endpoint, fabric::Bytes header);
   void on_writable(fabric::EndpointId endpoint);
@@ -70,10 +68,10 @@ class Relay {
   };
 
   connection::Peer other(const Peer& peer) const;
-  void connect(Peer& peer, int64_t now_ns);
+  void connect(Peer& peer);
   void send_more(Peer& peer);
   void close(Peer& peer);
-  void attempt_failed(Peer& peer, int64_t now_ns);
+  void attempt_failed(Peer& peer);
   Peer* peer_of(fabric::EndpointId endpoint);
   void on_answer(Peer& peer, fabric::Bytes header);
   bool take(NodeId from, connection::Visitor& neighbour, fabric::Bytes header);
@@ -82,7 +80,7 @@ class Relay {
   const NodeView& view_;
   fabric::Fabric& fabric_;
   Counters& counters_;
-  // A few dozen bytes for every node that ever needed one: generations only grow.
+  // Of every node that ever needed one: generations only grow.
   std::unordered_map<NodeId, Peer> peers_;
   std::unordered_map<fabric::EndpointId, NodeId> by_endpoint_;
   size_t pausing_ = 0;                                          // peers in that state

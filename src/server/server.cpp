@@ -7,11 +7,10 @@
 namespace skerry::server {
 namespace {
 
-// While a stripe keeps a session parked the server looks again this often: stripes are held for at
-// most 4 KiB of work. A session that has been parked for many rounds waits for something slower (a
-// stopped process, a free waiter's record). The server then looks less and less often, so that it
-// does not burn the core.
-// Requests for locks that are kept beside their sessions are looked at in the same rhythm.
+// While a stripe keeps a session parked, or a lock request is kept, the server looks again this
+// often: stripes are held for at most 4 KiB of work. What has waited for many rounds waits for
+// something slower (a stopped process, a free waiter's record): the server then looks less and less
+// often, so that it does not burn the core.
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
@@ -157,9 +156,8 @@ void Server::retry_waiting_for_room() {
     Client* client = clients_.find(endpoint);
     if (client == nullptr || !answers_.has_room(*client)) {  // null: another server, or gone
       if (fabric_->flush(endpoint) != fabric::SendResult::closed) return false;
-      if (client != nullptr && client->unsent)
-        client->unsent->late.clear();  // what has ended takes no answers: it is unparked for its
-                                       // end to come through
+      // What has ended takes no answers: it is unparked for its end to come through.
+      if (client != nullptr && client->unsent) client->unsent->late.clear();
     }
     if (client != nullptr && client->state == Client::State::parked)
       client->state = Client::State::serving;
@@ -190,9 +188,8 @@ void Server::on_watched(int fd) {
 
 void Server::forget(SegmentId segment) {
   assert_server_thread();
-  // A payload is still being received into memory that is about to be unmapped, or an answer sent
-  // from it: its program frees the segment while it uses it. The request comes again on the next
-  // connection, and is refused.
+  // Its program frees the segment while it uses it. The request comes again on the next connection,
+  // and is refused.
   std::vector<Client*> users;
   for (Client* const client : clients_)
     if (client->uses(segment)) users.push_back(client);

@@ -1,11 +1,8 @@
 // The data server: one thread that applies the requests of other nodes to the memory of its own,
-// and sleeps when there are none.
-//
-// It runs no user code, never waits for a user's thread and never blocks on sending: what cannot go
-// on (a stripe is held, a peer takes no bytes) parks that session alone; a request that must wait
-// for another one (a mutex is taken) is kept beside its session, which goes on. Only its thread
-// touches anything declared here, but for start, watch and stop. A node may have several, each with
-// its own share of the origins (docs/design/0035).
+// and sleeps when there are none. What cannot go on (a stripe is held, a peer takes no bytes) parks
+// that session alone; a request that must wait for another one (a mutex is taken) is kept beside
+// its session, which goes on. Only its thread touches anything declared here, but for start, watch
+// and stop.
 //
 //   a message arrives: Server::on_message   of a session, in order? or once more, after a break?
 //          applied by: Applier              memory and locks of this node
@@ -40,34 +37,28 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
 
   // Listens and starts the thread. *address is what others connect to. Errors: network.
   Status start(std::vector<std::byte>* address);
-  // Must have happened before the first origin connects. Runs on the server's thread; returns when
-  // it has.
+  // Before the first origin connects. Runs on the server's thread; returns when it has.
   void open(NodeView view);
-  // Before start, or from the server's thread: `readable` runs on the server's thread whenever fd
-  // is readable.
+  // Before start, or from the server's thread: `readable` runs there whenever fd is readable.
   Status watch(int fd, std::function<void()> readable);
   void unwatch(int fd);
   // Runs `task` on the server's thread soon. Any thread.
   void post(std::function<void()> task);
   // The same, and returns when it has run. Not from the server's thread.
   void call(const std::function<void()>& task);
-  // For tests, in place of start: listens, and the calling thread is the server's whenever it takes
-  // a turn.
+  // For tests, in place of start: the calling thread is the server's whenever it takes a turn.
   Status listen(std::vector<std::byte>* address);
-  // One round: sleeps until there is something to do, `longest_ns` at most (negative: no limit),
-  // and does it.
+  // Sleeps until there is something to do, `longest_ns` at most (negative: no limit), and does it.
   void turn(int64_t longest_ns);
   // Ends the thread. Connections are closed; nobody may need them any more.
   void stop();
 
-  // Server's thread: the segment goes: what the fabric was told of it is taken back. Before it is
-  // unmapped.
+  // Server's thread, before the segment is unmapped: nothing is read or written there any more.
   void forget(SegmentId segment);
   using Counters = server::Counters;
   const Counters& counters() const { return counters_; }
 
-  // What it takes in this process, beyond the operating system's. Asks the server's thread and
-  // waits for it: not from there, not after stop.
+  // Asks the server's thread and waits for it: not from there, not after stop.
   fabric::ConnectionsMemory memory();
 
  private:
