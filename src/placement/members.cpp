@@ -42,11 +42,6 @@ void Sequence::add(int32_t value) {
   runs_.push_back({size_++, value, 0, 1});
 }
 
-void Sequence::add_run(int32_t first, int32_t step, int32_t count) {
-  runs_.push_back({size_, first, step, count});
-  size_ += count;
-}
-
 int32_t Sequence::at(int32_t position) const {
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), position,
                                       [](int32_t p, const Run& run) { return p < run.position; });

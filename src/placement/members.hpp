@@ -20,7 +20,10 @@ class Sequence {
   };
   void add(int32_t value);
   // first, first + step, ..., as one run.
-  void add_run(int32_t first, int32_t step, int32_t count);
+  void add_run(int32_t first, int32_t step, int32_t count) {
+    runs_.push_back({size_, first, step, count});
+    size_ += count;
+  }
   int32_t size() const { return size_; }
   // `position`: in [0, size). O(log runs).
   int32_t at(int32_t position) const;

@@ -97,21 +97,6 @@ std::span<const std::byte> NodeMap::server_address(ServerRef server) const {
 
 namespace {
 
-// Adds the run of ranks [first, end), which are all on `node`: to the last stretch if it goes on
-// there.
-void add_run(std::vector<NodeMap::Stretch>* stretches, Rank first, Rank end, NodeId node,
-             int32_t first_index) {
-  if (!stretches->empty()) {
-    NodeMap::Stretch& last = stretches->back();
-    if (node == last.first_node + last.nodes && end - first == last.per_node &&
-        first_index == last.first_index) {
-      ++last.nodes;
-      return;
-    }
-  }
-  stretches->push_back({first, end - first, node, 1, first_index});
-}
-
 std::vector<NodeMap::Stretch> stretches_of(std::span<const NodeId> rank_node, NodeId nodes) {
   std::vector<int32_t> filled(static_cast<size_t>(nodes), 0);
   std::vector<NodeMap::Stretch> stretches;
@@ -120,7 +105,11 @@ std::vector<NodeMap::Stretch> stretches_of(std::span<const NodeId> rank_node, No
     const NodeId node = rank_node[static_cast<size_t>(first)];
     while (end < ranks && rank_node[static_cast<size_t>(end)] == node) ++end;
     int32_t& on_node = filled[static_cast<size_t>(node)];
-    add_run(&stretches, first, end, node, on_node);
+    NodeMap::Stretch* const last = stretches.empty() ? nullptr : &stretches.back();
+    if (last != nullptr && node == last->first_node + last->nodes &&
+        end - first == last->per_node && on_node == last->first_index)
+      ++last->nodes;
+    else stretches.push_back({first, end - first, node, 1, on_node});
     on_node += end - first;
   }
   return stretches;
@@ -181,24 +170,8 @@ std::vector<std::byte> build_node_map(
 
 ServerCounts server_counts(const NodeMap& map) {
   ServerCounts counts(map.servers(0));
-  if (map.has_equal_servers()) return counts;
   for (NodeId node = 1; node < map.nodes(); ++node) counts.add(map.servers(node));
   return counts;
-}
-
-ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane) {
-  const uint32_t servers = map.servers(node);
-  return {node, static_cast<uint16_t>(servers > 1 ? lane % servers : 0)};
-}
-
-uint32_t lane_of(const NodeMap& map, Rank origin) {
-  return static_cast<uint32_t>(map.index_in_node(origin)) +
-         static_cast<uint32_t>(map.node_of(origin));
-}
-
-ServerRef server_on(const NodeMap& map, NodeId node, Rank origin) {
-  if (map.servers(node) <= 1) return {node, 0};
-  return server_in_lane(map, node, lane_of(map, origin));
 }
 
 }  // namespace skerry::placement

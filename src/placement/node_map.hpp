@@ -47,7 +47,6 @@ class NodeMap {
   int32_t index_in_node(Rank rank) const;            // -1 if there is no such rank
   Rank leader(NodeId node) const { return node_rank(node, 0); }
   uint16_t servers(NodeId node) const;
-  bool has_equal_servers() const { return head().servers_each != no_equal; }  // on all nodes
   std::span<const std::byte> server_address(ServerRef server) const;
 
   struct Part {  // an array in the block
@@ -98,13 +97,21 @@ std::vector<std::byte> build_node_map(
 ServerCounts server_counts(const NodeMap& map);
 // Server i of a node serves lane i, and what it passes on stays there. Lanes meet at nodes with
 // fewer servers. Index 0 if there is no such node.
-ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane);
+inline ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane) {
+  const uint32_t servers = map.servers(node);
+  return {node, static_cast<uint16_t>(servers > 1 ? lane % servers : 0)};
+}
 // The ranks of a node are in different lanes, however ranks are placed, and those of the next node
 // begin with another one.
-uint32_t lane_of(const NodeMap& map, Rank origin);
+inline uint32_t lane_of(const NodeMap& map, Rank origin) {
+  return static_cast<uint32_t>(map.index_in_node(origin) + map.node_of(origin));
+}
 // Which of the servers of `node` applies requests of `origin`: always the same one, so that its
 // requests to the node are one session, in order.
-ServerRef server_on(const NodeMap& map, NodeId node, Rank origin);
+inline ServerRef server_on(const NodeMap& map, NodeId node, Rank origin) {
+  return map.servers(node) <= 1 ? ServerRef{node, 0}
+                                : server_in_lane(map, node, lane_of(map, origin));
+}
 // Which server applies requests of `origin` for `rank`: its target server. The way there:
 // routes.hpp.
 inline ServerRef server_of(const NodeMap& map, Rank rank, Rank origin) {

@@ -60,7 +60,11 @@ class Routes {
   // `cluster_size`: nodes in a cluster, at most; 1: no clusters. Clusters are as equal as possible:
   // their sizes differ by one at most. `shared`: ranks send through their own node's server.
   // Values below 1 count as 1; a cluster is at most the whole job.
-  Routes(NodeId nodes, NodeId cluster_size, bool shared);
+  Routes(NodeId nodes, NodeId cluster_size, bool shared)
+      : nodes_(std::max<NodeId>(nodes, 1)), shared_(shared) {
+    const NodeId size = std::clamp<NodeId>(cluster_size, 1, nodes_);
+    clusters_ = nodes_ / size + (nodes_ % size != 0 ? 1 : 0);
+  }
 
   // Ranks connect to their targets, and servers do not forward.
   bool is_direct() const { return clusters_ == nodes_ && !shared_; }
@@ -73,22 +77,44 @@ class Routes {
   NodeId most_links() const { return shared_ ? 1 : clusters_; }
 
   NodeId clusters() const { return clusters_; }
-  NodeId cluster_of(NodeId node) const;
-  NodeId first_of(NodeId cluster) const;  // its lowest node
-  NodeId size_of(NodeId cluster) const;
+  // In 64 bits, since nodes times clusters passes 32.
+  NodeId cluster_of(NodeId node) const {
+    return static_cast<NodeId>(int64_t{node} * clusters_ / nodes_);
+  }
+  NodeId first_of(NodeId cluster) const {  // its lowest node
+    return static_cast<NodeId>((int64_t{cluster} * nodes_ + clusters_ - 1) / clusters_);
+  }
+  NodeId size_of(NodeId cluster) const { return first_of(cluster + 1) - first_of(cluster); }
   // The node in `cluster` whose server holds the buffers of `client`'s ranks. In its own cluster a
-  // node is its own gate.
-  NodeId gate(NodeId client, NodeId cluster) const;
+  // node is its own gate. By remainder: neighbouring nodes, which often talk to the same cluster,
+  // have different gates, and each member of the cluster serves as many nodes as the others, give
+  // or take one.
+  NodeId gate(NodeId client, NodeId cluster) const {
+    if (cluster_of(client) == cluster) return client;
+    return first_of(cluster) + client % size_of(cluster);
+  }
 
   // Where a rank of node `from` connects to reach the data server of node `target`.
-  NodeId from_rank(NodeId from, NodeId target) const;
+  NodeId from_rank(NodeId from, NodeId target) const {
+    return shared_ ? from : gate(from, cluster_of(target));
+  }
   // The next server after the one of node `here`; `target` itself if that is next.
-  NodeId from_server(NodeId here, NodeId target) const;
+  NodeId from_server(NodeId here, NodeId target) const {
+    return cluster_of(here) == cluster_of(target) ? target : gate(here, cluster_of(target));
+  }
 
   // Of the node that has most, at most. Every node has so many ranks. `trunks`: that the servers of
   // one node open to those of another. Of one server: with its part of the ranks, and with
   // ServerCounts::trunks_of_one.
-  Neighbours most_neighbours(uint32_t ranks_per_node, uint32_t trunks = 1) const;
+  Neighbours most_neighbours(uint32_t ranks_per_node, uint32_t trunks = 1) const {
+    const auto nodes = static_cast<uint64_t>(nodes_), clusters = static_cast<uint64_t>(clusters_);
+    const uint64_t least = nodes / clusters,
+                   most = (nodes + clusters - 1) / clusters;   // in a cluster
+    const uint64_t clients = (nodes - 1 + least - 1) / least;  // nodes whose gate a server is
+    const uint64_t own = shared_ || has_clusters() ? 1 : 0;
+    return {ranks_per_node * (own + (shared_ ? 0 : clients)),
+            trunks * (2 * (most - 1) + (shared_ ? clients + clusters - 1 : 0))};
+  }
 
  private:
   NodeId nodes_ = 1;
