@@ -15,44 +15,34 @@ Admission::Admission(const ServerConfig& config, fabric::Fabric& fabric, Clients
       answers_(answers),
       relay_(relay),
       counters_(counters),
+      door_(config.key, {static_cast<uint32_t>(config.self.node), config.self.index, wire::version,
+                         connection::Role::server}),
       quota_({.connections = config.max_connections}) {}
-
-connection::Doorkeeper Admission::door() const {
-  return {config_.key,
-          {static_cast<uint32_t>(config_.self.node), config_.self.index, wire::version,
-           connection::Role::server}};
-}
-
-// Null: nobody has that name.
-connection::Visitor* Admission::visitor_of(connection::Role role, uint32_t name) {
-  if (role == connection::Role::relay) return relay_.neighbour(static_cast<NodeId>(name));
-  if (name >= static_cast<uint32_t>(config_.ranks)) return nullptr;
-  return &clients_.recall(static_cast<Rank>(name));
-}
 
 void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes bytes) {
   using connection::Doorkeeper;
   using connection::Role;
   connection::Hello hello;
   Role role{};
-  const auto verdict = door().knock(
+  connection::Visitor* server = nullptr;  // of another node
+  const auto verdict = door_.knock(
       bytes, {Role::origin, Role::relay}, &hello, &role,
-      [this](Role of, uint32_t name) { return visitor_of(of, name); },
+      [&](Role of, uint32_t name) -> connection::Visitor* {
+        if (of == Role::relay) return server = relay_.neighbour(static_cast<NodeId>(name));
+        if (name >= static_cast<uint32_t>(config_.ranks)) return nullptr;
+        return &clients_.recall(static_cast<Rank>(name));
+      },
       [this](fabric::EndpointId old) {
         // What it still holds unread is discarded, and its late writes have no effect.
         if (Client* client = clients_.find(old)) drop(*client);
         fabric_.close(old);
       });
-  switch (verdict) {
-    case Doorkeeper::Verdict::stranger:
-      count(counters_.refused_unproven);
-      return fabric_.reject(request);
-    case Doorkeeper::Verdict::replayed:
-      count(counters_.refused_replayed);
-      return fabric_.reject(request);
-    case Doorkeeper::Verdict::welcome: break;
+  if (verdict != Doorkeeper::Verdict::welcome) {
+    count(verdict == Doorkeeper::Verdict::replayed ? counters_.refused_replayed
+                                                   : counters_.refused_unproven);
+    return fabric_.reject(request);
   }
-  if (role == Role::relay) (void)let_in(request, hello, *visitor_of(role, hello.rank), 0, false);
+  if (server != nullptr) (void)let_in(request, hello, *server, 0, false);
   else if (quota_.is_limited()) wait_for_slot(request, hello);
   else (void)admit(request, hello);
 }
@@ -60,10 +50,10 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
 // Returns false if the peer has left meanwhile.
 bool Admission::let_in(fabric::RequestId request, const connection::Hello& hello,
                        connection::Visitor& visitor, uint64_t applied, bool refusals_follow) {
-  return door().let_in(hello, visitor, applied, refusals_follow,
-                       [&](fabric::Bytes answer, fabric::EndpointId* endpoint) {
-                         return fabric_.accept(request, answer, endpoint);
-                       });
+  return door_.let_in(hello, visitor, applied, refusals_follow,
+                      [&](fabric::Bytes answer, fabric::EndpointId* endpoint) {
+                        return fabric_.accept(request, answer, endpoint);
+                      });
 }
 
 // Takes a place in the line for a slot, and gets one at once if there is one.

@@ -39,8 +39,6 @@ class Admission {
     connection::Hello hello;
   };
 
-  connection::Doorkeeper door() const;
-  connection::Visitor* visitor_of(connection::Role role, uint32_t name);
   bool let_in(fabric::RequestId request, const connection::Hello& hello,
               connection::Visitor& visitor, uint64_t applied, bool refusals_follow);
   bool admit(fabric::RequestId request, const connection::Hello& hello);
@@ -53,6 +51,7 @@ class Admission {
   Answers& answers_;
   Relay& relay_;  // other servers connect to it
   Counters& counters_;
+  const connection::Doorkeeper door_;
   connection::Quota quota_;
   std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
 };

@@ -15,11 +15,6 @@ Client* Clients::find(fabric::EndpointId endpoint) {
   return client;
 }
 
-Client* Clients::of(Rank rank) {
-  const auto known = known_.find(rank);
-  return known == known_.end() ? nullptr : find(known->second.endpoint);
-}
-
 Known& Clients::recall(Rank rank) {
   left_.push_back(rank);  // should nothing come of it
   const auto [known, is_new] = known_.try_emplace(rank, uint32_t{1});

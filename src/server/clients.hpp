@@ -84,7 +84,10 @@ class Clients {
   // Null: it is none of an origin, or is closed.
   Client* find(fabric::EndpointId endpoint);
   // Null: the rank is not connected.
-  Client* of(Rank rank);
+  Client* of(Rank rank) {
+    const auto known = known_.find(rank);
+    return known == known_.end() ? nullptr : find(known->second.endpoint);
+  }
   // What is known of a rank, from wherever it is; a new rank: nothing yet. Valid for this turn, and
   // for as long as it is connected, waits for a slot or has left an answer.
   Known& recall(Rank rank);

@@ -6,18 +6,8 @@
 
 #include "core/thread.hpp"
 #include "memory/slots.hpp"
-#include "wire/message.hpp"
 
 namespace skerry::server {
-
-connection::Peer Relay::other(const Peer& peer) const {
-  return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server};
-}
-
-Relay::Peer* Relay::peer_of(fabric::EndpointId endpoint) {
-  const auto found = by_endpoint_.find(endpoint);
-  return found == by_endpoint_.end() ? nullptr : &peers_.find(found->second)->second;
-}
 
 void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
   const NodeId node = view_.map == nullptr ? no_node : view_.map->node_of(rank);

@@ -15,6 +15,7 @@
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.h"
 #include "server/node.hpp"
+#include "wire/message.hpp"
 
 namespace skerry::server {
 
@@ -67,12 +68,17 @@ class Relay {
     std::deque<Grant> grants;                           // not answered yet, oldest first
   };
 
-  connection::Peer other(const Peer& peer) const;
+  static connection::Peer other(const Peer& peer) {
+    return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server};
+  }
   void connect(Peer& peer);
   void send_more(Peer& peer);
   void close(Peer& peer);
   void attempt_failed(Peer& peer);
-  Peer* peer_of(fabric::EndpointId endpoint);
+  Peer* peer_of(fabric::EndpointId endpoint) {
+    const auto found = by_endpoint_.find(endpoint);
+    return found == by_endpoint_.end() ? nullptr : &peers_.find(found->second)->second;
+  }
   void on_answer(Peer& peer, fabric::Bytes header);
   bool take(NodeId from, connection::Visitor& neighbour, fabric::Bytes header);
 

@@ -64,8 +64,7 @@ struct Options {
   std::shared_ptr<Counters> counters;  // null: not counted
 
   // ---- a proxy's -------------------------------------------------------------------------------
-  uint64_t
-      pool_bytes = 0;  // for messages that wait, in each of two pools (message.hpp); 0: no limit
+  uint64_t pool_bytes = 0;   // for what waits, in each of two pools (message.hpp); 0: no limit
   uint32_t max_passing = 0;  // channels that pass through, at a time. From there on idle ones are
                              // asked to close; those that do not are closed at a quarter more. Busy
                              // ones never count: they may be more. 0: no limit

@@ -6,13 +6,6 @@
 
 namespace skerry::share {
 
-namespace {
-
-// Below this a message that is passed on waits for the end of the round, to travel with others.
-constexpr uint64_t hold_below_bytes = 8 * 1024;
-
-}  // namespace
-
 void Transits::open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Bytes hello,
                     Bytes address) {
   Transit& transit = *all_.emplace_back(std::make_unique<Transit>());
@@ -65,10 +58,6 @@ bool Transits::on_turn(Place& place) {
   return true;
 }
 
-void Transits::ask_to_leave(Transit& transit) {
-  (void)pass(transit, 0, prefix_of(Kind::leave), {}, {});
-}
-
 // Above the limit those make way that carried nothing since the last look (docs/design/0038). Looks
 // at a few with each new channel, as a clock's hand, and lets two go in its place: the number falls
 // while there are idle ones.
@@ -109,7 +98,8 @@ bool Transits::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes p
   const Header header(prefix, rest);
   context_.counters().messages.fetch_add(1, std::memory_order_relaxed);
   context_.counters().bytes.fetch_add(header.size + payload.size(), std::memory_order_relaxed);
-  const bool hold = context_.dispatching && payload.size() < hold_below_bytes;
+  // A short message waits for the end of the round, to travel with others.
+  const bool hold = context_.dispatching && payload.size() < 8 * 1024;
   if (half.empty() && trunks_.try_send(trunk, header.get(), payload, hold)) {
     if (hold) trunks_.flush_later(trunk);
     return true;

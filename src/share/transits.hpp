@@ -39,7 +39,7 @@ class Transits {
   // Returns false if the trunk did not take what waits first.
   bool on_turn(Place& place);
   // The rank should drain and close it.
-  void ask_to_leave(Transit& transit);
+  void ask_to_leave(Transit& transit) { (void)pass(transit, 0, prefix_of(Kind::leave), {}, {}); }
 
   // Its trunk on this side is gone: the other side is told, after what it has not got yet.
   void pass_end(Place& from, CloseReason reason, std::string_view detail);

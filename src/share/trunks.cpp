@@ -46,12 +46,6 @@ connection::Peer Trunks::peer_of(std::string_view address) {
 
 // ---- opening ----------------------------------------------------------------------------------
 
-Trunk& Trunks::add() {
-  Trunk& trunk = all_.emplace_back();
-  trunk.self = std::prev(all_.end());
-  return trunk;
-}
-
 Status Trunks::to(std::string address, Trunk** out) {
   const auto [named, is_new] = partners_.try_emplace(
       std::move(address), static_cast<connection::Partner>(partner_trunk_.size()));
@@ -149,11 +143,6 @@ void Trunks::join(Trunk& trunk, Place& place, uint32_t channel) {
   if (trunk.is_ours()) ++trunk.unanswered;
 }
 
-uint32_t Trunks::next_number(Trunk& trunk) {
-  return trunk.newest_channel = next_channel(
-             trunk.newest_channel, [&](uint32_t taken) { return trunk.channels.contains(taken); });
-}
-
 void Trunks::leave(Place& place, bool answered) {
   Trunk& trunk = *std::exchange(place.trunk, nullptr);
   trunk.channels.erase(place.channel);
@@ -188,11 +177,6 @@ bool Trunks::put(Trunk& trunk, Bytes header, Bytes payload, bool more) {
   return true;
 }
 
-void Trunks::flush_later(Trunk& trunk) {
-  if (std::exchange(trunk.dirty, true)) return;
-  dirty_.push_back(trunk.id);
-}
-
 void Trunks::flush_held() {
   for (const EndpointId id : dirty_)
     if (Trunk* trunk = of(id)) {
@@ -200,10 +184,6 @@ void Trunks::flush_held() {
       (void)context_.inner.flush(id);
     }
   dirty_.clear();
-}
-
-void Trunks::wait(Place& place) {
-  if (!std::exchange(place.in_line, true)) place.trunk->line.push_back(&place);
 }
 
 void Trunks::control(Trunk& trunk, Kind kind, uint32_t channel, Bytes rest, Bytes payload,

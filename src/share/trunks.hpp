@@ -99,7 +99,11 @@ class Trunks {
 
   // ---- channels on a trunk ---------------------------------------------------------------------
   static void join(Trunk& trunk, Place& place, uint32_t channel);
-  static uint32_t next_number(Trunk& trunk);  // for a channel of ours
+  static uint32_t next_number(Trunk& trunk) {  // for a channel of ours
+    return trunk.newest_channel = next_channel(trunk.newest_channel, [&](uint32_t number) {
+             return trunk.channels.contains(number);
+           });
+  }
   // A channel leaves; rest() follows when it has sent its last. `answered`: data had come back.
   static void leave(Place& place, bool answered);
   // The first data came back on one of its channels.
@@ -136,10 +140,14 @@ class Trunks {
     if (takes_messages(trunk)) (void)context_.inner.flush(trunk.id);
   }
   // ... at the end of dispatch.
-  void flush_later(Trunk& trunk);
+  void flush_later(Trunk& trunk) {
+    if (!std::exchange(trunk.dirty, true)) dirty_.push_back(trunk.id);
+  }
   void flush_held();
   // Takes a place in the line for room.
-  static void wait(Place& place);
+  static void wait(Place& place) {
+    if (!std::exchange(place.in_line, true)) place.trunk->line.push_back(&place);
+  }
   // A message of our own, which goes before all that waits.
   void control(Trunk& trunk, Kind kind, uint32_t channel, Bytes rest = {}, Bytes payload = {},
                uint64_t taken = 0);
@@ -178,7 +186,11 @@ class Trunks {
   };
 
   static connection::Peer peer_of(std::string_view address);
-  Trunk& add();
+  Trunk& add() {
+    Trunk& trunk = all_.emplace_back();
+    trunk.self = std::prev(all_.end());
+    return trunk;
+  }
   Status begin(Trunk& trunk);
   connection::Caller caller() const;
   bool take_slot();
