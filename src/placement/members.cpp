@@ -76,11 +76,6 @@ void Members::index_ranks() {
   std::ranges::sort(positions_, {}, [&](int32_t i) { return ranks_[static_cast<size_t>(i)]; });
 }
 
-Rank Members::rank_of(int32_t index) const {
-  if (index < 0 || index >= size_) return no_rank;
-  return ranks_.empty() ? sequence_.at(index) : ranks_[static_cast<size_t>(index)];
-}
-
 int32_t Members::index_of(Rank rank) const {
   if (rank < lowest_ || rank > highest_ || size_ == 0) return -1;
   if (!ranks_.empty()) {
@@ -91,10 +86,6 @@ int32_t Members::index_of(Rank rank) const {
   for (const Sequence::Run& run : sequence_.runs())
     if (const int32_t position = position_in(run, rank); position >= 0) return position;
   return -1;
-}
-
-uint64_t Members::bytes() const {
-  return sequence_.bytes() + (ranks_.capacity() + positions_.capacity()) * sizeof(Rank);
 }
 
 Rank Members::find_double() const {

@@ -2,6 +2,7 @@
 // row, a column, the leaders of nodes) cost 16 bytes. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -45,10 +46,15 @@ class Members {
   explicit Members(Sequence ranks);
 
   int32_t size() const { return size_; }
-  Rank rank_of(int32_t index) const;       // no_rank if out of range
+  Rank rank_of(int32_t index) const {  // no_rank if out of range
+    if (index < 0 || index >= size_) return no_rank;
+    return ranks_.empty() ? sequence_.at(index) : ranks_[static_cast<size_t>(index)];
+  }
   int32_t index_of(Rank rank) const;       // -1 if not a member
   Rank lowest() const { return lowest_; }  // no_rank if empty
-  uint64_t bytes() const;                  // beside this object
+  uint64_t bytes() const {                 // beside this object
+    return sequence_.bytes() + (ranks_.capacity() + positions_.capacity()) * sizeof(Rank);
+  }
   // A rank that is named twice; no_rank: none is.
   Rank find_double() const;
 

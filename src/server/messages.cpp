@@ -7,9 +7,13 @@
 
 namespace skerry::server {
 
-fabric::Verdict Server::protocol_error(Client& client, const Status& why) {
+void Server::complain(const Client& client, const Status& why) const {
   std::fprintf(stderr, "skerry: data server of node %d closes its connection to rank %d: %s\n",
                config_.self.node, client.rank, why.message().c_str());
+}
+
+fabric::Verdict Server::protocol_error(Client& client, const Status& why) {
+  complain(client, why);
   admission_.end(client);
   return fabric::Verdict::taken;
 }
@@ -146,10 +150,9 @@ std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes hea
   if (client == nullptr) return nullptr;
   Status status = wire::decode(header, &request_);
   if (status.ok()) status = check_direct(*client, payload_bytes);
-  if (!status.ok()) {  // not our protocol: the fabric closes the connection
-    std::fprintf(stderr, "skerry: data server of node %d refuses a payload of rank %d: %s\n",
-                 config_.self.node, client->rank, status.message().c_str());
-    return nullptr;
+  if (!status.ok()) {
+    complain(*client, status);
+    return nullptr;  // the fabric closes it
   }
   Incoming in{*client, request_, {}};
   std::byte* to = nullptr;
@@ -186,18 +189,10 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes hello, 
   admission_.on_connect_request(request, hello);
 }
 
-void Server::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
-  relay_.on_connected(endpoint, answer);
-}
-
 void Server::on_writable(fabric::EndpointId endpoint) {
   if (Client* client = clients_.find(endpoint)) return answers_.on_writable(*client);
   if (std::erase(full_, endpoint) > 0) fabric_->unpark(endpoint);
   relay_.on_writable(endpoint);
-}
-
-void Server::on_sent(fabric::EndpointId endpoint, uint64_t) {
-  if (Client* client = clients_.find(endpoint)) answers_.on_sent(*client);
 }
 
 void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {

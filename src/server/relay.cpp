@@ -73,19 +73,10 @@ void Relay::attempt_failed(Peer& peer) {
 }
 
 void Relay::send_more(Peer& peer) {
-  for (; peer.sent < peer.grants.size(); ++peer.sent) {
-    const Grant& g = peer.grants[peer.sent];
-    const wire::GrantHeader header{wire::version,
-                                   static_cast<uint8_t>(wire::GrantKind::grant),
-                                   0,
-                                   static_cast<uint32_t>(g.rank),
-                                   g.slot,
-                                   g.tag,
-                                   g.sequence};
-    if (fabric_.send(peer.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0) !=
+  for (; peer.sent < peer.grants.size(); ++peer.sent)
+    if (send(peer.endpoint, wire::GrantKind::grant, peer.grants[peer.sent]) !=
         fabric::SendResult::accepted)
       return;  // on_writable or on_closed follows
-  }
 }
 
 void Relay::close(Peer& peer) {
@@ -117,9 +108,7 @@ bool Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
 
 void Relay::on_answer(Peer& peer, fabric::Bytes header) {
   wire::GrantHeader answer{};
-  if (!wire::decode(header, &answer).ok() || answer.version != wire::version ||
-      answer.kind != static_cast<uint8_t>(wire::GrantKind::grant_taken))
-    return attempt_failed(peer);
+  if (!read(header, wire::GrantKind::grant_taken, &answer)) return attempt_failed(peer);
   for (; peer.sent > 0 && peer.grants.front().sequence <= answer.sequence; --peer.sent) {
     peer.grants.pop_front();
     count(counters_.grants_relayed);
@@ -141,12 +130,10 @@ connection::Visitor* Relay::neighbour(NodeId node) {
 // not fit or the connection breaks, the grant is repeated, which is harmless; it is never lost.
 bool Relay::take(NodeId from, connection::Visitor& neighbour, fabric::Bytes header) {
   wire::GrantHeader grant{};
-  const Status status = wire::decode(header, &grant);
   const uint32_t slots = view_.control.layout().slots_per_member;
-  const int32_t member = status.ok() ? view_.member_of(static_cast<Rank>(grant.rank)) : -1;
-  if (member < 0 || grant.version != wire::version ||
-      grant.kind != static_cast<uint8_t>(wire::GrantKind::grant) || grant.slot == 0 ||
-      grant.slot > slots) {
+  const bool is_grant = read(header, wire::GrantKind::grant, &grant);
+  const int32_t member = is_grant ? view_.member_of(static_cast<Rank>(grant.rank)) : -1;
+  if (member < 0 || grant.slot == 0 || grant.slot > slots) {
     std::fprintf(stderr,
                  "skerry: data server of node %u closes its connection to the server of node %d: "
                  "not a grant for a rank of this node\n",
@@ -156,10 +143,7 @@ bool Relay::take(NodeId from, connection::Visitor& neighbour, fabric::Bytes head
   }
   memory::fill_slot(view_.control.slot(static_cast<uint32_t>(member) * slots + grant.slot - 1),
                     grant.tag, 0, 0);
-  const wire::GrantHeader answer{
-      wire::version, static_cast<uint8_t>(wire::GrantKind::grant_taken), 0, 0, 0, 0,
-      grant.sequence};
-  return fabric_.send(neighbour.endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0) !=
+  return send(neighbour.endpoint, wire::GrantKind::grant_taken, {grant.sequence, 0, 0, 0}) !=
          fabric::SendResult::would_block;
 }
 

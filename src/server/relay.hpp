@@ -71,6 +71,21 @@ class Relay {
   static connection::Peer other(const Peer& peer) {
     return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server};
   }
+  // Is it one of this kind?
+  static bool read(fabric::Bytes bytes, wire::GrantKind kind, wire::GrantHeader* header) {
+    return wire::decode(bytes, header).ok() && header->version == wire::version &&
+           header->kind == static_cast<uint8_t>(kind);
+  }
+  fabric::SendResult send(fabric::EndpointId to, wire::GrantKind kind, const Grant& grant) {
+    const wire::GrantHeader header{wire::version,
+                                   static_cast<uint8_t>(kind),
+                                   0,
+                                   static_cast<uint32_t>(grant.rank),
+                                   grant.slot,
+                                   grant.tag,
+                                   grant.sequence};
+    return fabric_.send(to, std::as_bytes(std::span(&header, 1)), {}, false, 0);
+  }
   void connect(Peer& peer);
   void send_more(Peer& peer);
   void close(Peer& peer);

@@ -75,6 +75,7 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
 
   fabric::Verdict finish(Client& client, Applier::Outcome outcome, const Status& failure);
   void refuse_request(Client& client, const Status& why);
+  void complain(const Client& client, const Status& why) const;
   fabric::Verdict protocol_error(Client& client, const Status& why);
   fabric::Verdict on_close(Client& client, wire::CloseKind kind, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
@@ -87,7 +88,9 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   // fabric::Sink
   void on_connect_request(fabric::RequestId request, fabric::Bytes hello,
                           std::string_view peer) override;
-  void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) override;
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) override {
+    relay_.on_connected(endpoint, answer);
+  }
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
   std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
@@ -95,7 +98,9 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
-  void on_sent(fabric::EndpointId endpoint, uint64_t cookie) override;
+  void on_sent(fabric::EndpointId endpoint, uint64_t) override {
+    if (Client* const client = clients_.find(endpoint)) Answers::on_sent(*client);
+  }
   void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                  std::string_view detail) override;

@@ -350,8 +350,8 @@ uint64_t Channels::memory_bytes() const {
   for (const End* const end : ends_)
     bytes += sizeof(End) + end->bytes() +
              (end->rare ? sizeof(End::Rare) + vector_bytes(end->rare->detail) : 0) +
-             (end->outgoing ? end->outgoing->held_bytes() : 0) +
-             (end->incoming ? end->incoming->held_bytes() : 0);
+             (end->outgoing ? sizeof(Outgoing) + vector_bytes(end->outgoing->copy) : 0) +
+             (end->incoming ? sizeof(Incoming) + vector_bytes(end->incoming->whole) : 0);
   return bytes;
 }
 

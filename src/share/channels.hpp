@@ -25,9 +25,6 @@ struct Outgoing {
   uint64_t cookie = 0;
   bool is_copied = false;       // short enough for the caller to expect it: no on_sent
   std::vector<std::byte> copy;  // of what did not go at once, if so
-  uint64_t held_bytes() const {
-    return sizeof *this + header.capacity() + places.capacity() * sizeof(Bytes) + copy.capacity();
-  }
 };
 
 // One on its way in.
@@ -36,7 +33,6 @@ struct Incoming {
   std::byte* destination = nullptr;
   uint64_t placed = 0, total = 0;  // bytes; equal: the caller answered park
   std::vector<std::byte> whole;    // a payload short enough for on_message; empty: a longer one
-  uint64_t held_bytes() const { return sizeof *this + header.capacity() + whole.capacity(); }
 };
 
 struct End : Place {  // keeps what its caller has not taken
