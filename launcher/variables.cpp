@@ -22,7 +22,7 @@ Status read_variables(const char* const* environment, std::span<const std::strin
   for (const auto& [name, entry] : found) entries.push_back(entry.c_str());
   entries.push_back(nullptr);
   SKERRY_TRY(read_config(entries.data(), config));
-  SKERRY_TRY(connection::VictimPolicy::check_name(config->victim));
+  SKERRY_TRY(connection::find_policy(config->victim));
   lock::Choice unused;
   return lock::choose(config->lock, &unused);
 }

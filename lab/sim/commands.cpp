@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 
-#include "connection/core/victim.hpp"
 #include "sim/report.hpp"
 #include "sim/study/study.hpp"
 
@@ -97,9 +97,8 @@ Status number(const std::string& option, const std::string& text, uint64_t most,
 }
 
 Status parse(const std::vector<std::string>& words, Options* o) {
-  o->policies.assign(connection::VictimPolicy::names().begin(),
-                     connection::VictimPolicy::names().end());
-  o->policies.push_back("optimum");
+  const std::vector<std::string> all = policies();
+  o->policies = all;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& option = words[i];
     if (option == "--help" || option == "-h") {
@@ -144,7 +143,7 @@ Status parse(const std::vector<std::string>& words, Options* o) {
     } else if (option == "--policies") {
       o->policies = split(value, ',');
       for (const std::string& policy : o->policies)
-        if (policy != "optimum" && !connection::VictimPolicy::make(policy, 1))
+        if (std::find(all.begin(), all.end(), policy) == all.end())
           return error(Code::config, "no victim policy \"", policy, "\"");
     } else if (option == "--protocol") {
       if (value == "overlapped") o->protocol = Protocol::overlapped;

@@ -127,8 +127,8 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   made->bootstrap_ = std::move(bootstrap);
   made->rank_ = made->bootstrap_->rank();
   watch_crashes(made->rank_, {options.config.backtrace, options.config.freeze});
-  SKERRY_TRY(connection::VictimPolicy::check_name(
-      options.config.victim));  // on all ranks alike, before anyone waits for another
+  // On all ranks alike, before anyone waits for another.
+  SKERRY_TRY(connection::find_policy(options.config.victim));
   lock::Choice unused;
   SKERRY_TRY(lock::choose(options.config.lock, &unused));
   SKERRY_TRY(made->join(make_fabric));

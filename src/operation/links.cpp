@@ -129,11 +129,7 @@ Status Links::limit(uint32_t connections) {
     open_queued();
     return {};
   }
-  uint32_t servers = 0;
-  for (NodeId node = 0; node < context_.config.map->nodes(); ++node)
-    servers += context_.config.map->servers(node);
-  SKERRY_TRY(cap_.set_limit(connections, context_.config.victim, std::max(servers, 1u)));
-  for (const Link* link : all_) cap_.readmit(link->claim);
+  SKERRY_TRY(cap_.set_limit(connections, context_.config.victim));
   open_queued();
   return {};
 }
@@ -233,11 +229,8 @@ bool Links::take_slot(Link& link) {
   SKERRY_INVARIANT(link.claim.hold == Cap::Hold::none, "one connection has one slot");
   for (;;) {
     const int64_t now_ns = monotonic_ns();
-    connection::Partner victim = 0;
-    const auto of = [&](connection::Partner partner, int64_t* since_ns) {
-      *since_ns = all_[partner]->claim.since_ns;
-      return standing(*all_[partner]);
-    };
+    Cap::Claim* victim = nullptr;
+    const auto of = [&](const Cap::Claim& claim) { return standing(*all_[claim.partner]); };
     switch (cap_.ask(now_ns, of, &victim)) {
       case Cap::Answer::granted: return true;
       case Cap::Answer::wait: return false;
@@ -246,7 +239,7 @@ bool Links::take_slot(Link& link) {
         cap_.denied(now_ns);
         return false;
       case Cap::Answer::evict:
-        evict(*all_[victim]);
+        evict(*all_[victim->partner]);
         cap_.exposed(monotonic_ns() - now_ns);
         if (!cap_.at_limit()) return true;
         cap_.denied(now_ns);

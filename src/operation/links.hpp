@@ -106,7 +106,7 @@ class Links {
 
   // ---- what it takes ---------------------------------------------------------------------------
   void account(fabric::ConnectionsMemory* taken) const;  // adds
-  uint64_t policy_bytes() const { return cap_.policy_bytes(); }
+  uint64_t cap_bytes() const { return cap_.memory_bytes(); }
   void count(EngineCounters* counters) const;
 
  private:

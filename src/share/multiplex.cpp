@@ -381,14 +381,14 @@ fabric::Fabric::Traffic Multiplex::traffic() const {
 
 Status make_proxy(std::unique_ptr<fabric::Fabric> inner, Options options,
                   std::unique_ptr<fabric::Fabric>* proxy) {
-  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
+  SKERRY_TRY(connection::find_policy(options.victim));
   *proxy = std::make_unique<Multiplex>(std::move(inner), std::move(options), true);
   return {};
 }
 
 Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, Options options,
                          std::unique_ptr<fabric::Fabric>* client) {
-  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
+  SKERRY_TRY(connection::find_policy(options.victim));
   *client = std::make_unique<Multiplex>(std::move(inner), std::move(options), false);
   return {};
 }

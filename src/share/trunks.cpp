@@ -21,15 +21,12 @@ constexpr int64_t quiet_ns = 5'000'000;
 
 // A trunk is no victim for this long while a channel on it has no answer: docs/design/0019.
 constexpr Cap::Patience patience{4'000'000, 100'000'000};
-// Bounds the tables of the victim policy; no job has so many nodes.
-constexpr uint32_t most_partners = 1u << 16;
 
 }  // namespace
 
 Trunks::Trunks(Context& context, User& user)
     : context_(context), user_(user), cap_(patience), openings_(context.options.openings_before) {
-  const Status limited = cap_.set_limit(context.options.max_trunks, context.options.victim,
-                                        most_partners);
+  const Status limited = cap_.set_limit(context.options.max_trunks, context.options.victim);
   SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");
 }
 
@@ -218,9 +215,7 @@ void Trunks::serve(EndpointId id) {
 
 // Of a rank whose routes begin at several servers.
 Status Trunks::limit(uint32_t connections) {
-  SKERRY_TRY(cap_.set_limit(connections, context_.options.victim, most_partners));
-  for (const Trunk& trunk : all_)
-    if (trunk.is_ours()) cap_.readmit(trunk.claim);
+  SKERRY_TRY(cap_.set_limit(connections, context_.options.victim));
   give_slots();
   return {};
 }
@@ -242,18 +237,17 @@ void Trunks::give_slots() {
 bool Trunks::take_slot() {
   if (cap_.at_limit()) evict_unused();
   const int64_t now_ns = monotonic_ns();
-  connection::Partner victim = 0;
-  const auto standing = [&](connection::Partner partner, int64_t* since_ns) {
-    const Trunk* const trunk = partner_trunk_[partner];
+  Cap::Claim* victim = nullptr;
+  const auto standing = [&](const Cap::Claim& claim) {
+    const Trunk* const trunk = partner_trunk_[claim.partner];
     if (trunk == nullptr || trunk->state != State::open) return Cap::Standing::busy;
-    *since_ns = trunk->claim.since_ns;
     return trunk->unanswered > 0 ? Cap::Standing::unproven : Cap::Standing::settled;
   };
   switch (cap_.ask(now_ns, standing, &victim)) {
     case Cap::Answer::granted: return true;
     case Cap::Answer::hasten: cap_.denied(now_ns); return false;  // its deadline ends it
     case Cap::Answer::wait: context_.note_deadline(cap_.look_again_ns()); return false;
-    case Cap::Answer::evict: evict(*partner_trunk_[victim]); return !cap_.at_limit();
+    case Cap::Answer::evict: evict(*partner_trunk_[victim->partner]); return !cap_.at_limit();
   }
   return false;
 }
@@ -362,7 +356,8 @@ uint64_t Trunks::memory_bytes() const {
 }
 
 uint64_t Trunks::fixed_bytes() const {
-  return table_bytes(openers_) + table_bytes(partners_) + vector_bytes(partner_trunk_);
+  return table_bytes(openers_) + table_bytes(partners_) + vector_bytes(partner_trunk_) +
+         cap_.memory_bytes();
 }
 
 }  // namespace skerry::share

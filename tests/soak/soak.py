@@ -112,7 +112,7 @@ def draw(seed, fabric):
     drops = dice.choice([0, 0, 500, 3000])
     variables = {
         **draw_connections(dice),
-        "SKERRY_VICTIM": dice.choice(["lru", "lru_m", "reuse", "adaptive"]),
+        "SKERRY_VICTIM": dice.choice(["lru", "lru_m", "reuse"]),
         "SKERRY_SLOTS": dice.choice([16, 32, 256]),
         "SKERRY_PROGRESS_THREAD": dice.choice([0, 1, 1, 1]),
         "SKERRY_LOCK": dice.choice(LOCKS),

@@ -51,22 +51,4 @@ uint64_t optimal_setups(const Future& future, uint32_t cap) {
   return setups;
 }
 
-void Optimum::at(uint32_t place) {
-  const uint32_t partner = future_.partner[place];
-  for (Next& n : next_)
-    if (n.partner == partner) {
-      n.place = future_.next[place];
-      return;
-    }
-  if (next_.size() >= 4 * capacity())
-    std::erase_if(next_, [this](const Next& n) { return !is_open(n.partner); });
-  next_.push_back({partner, future_.next[place]});
-}
-
-connection::VictimPolicy::Worth Optimum::worth(const Entry& entry) const {
-  for (const Next& n : next_)
-    if (n.partner == entry.server) return {Future::never - n.place, entry.last_used};
-  return {0, entry.last_used};
-}
-
 }  // namespace skerry::sim

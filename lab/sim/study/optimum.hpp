@@ -24,21 +24,19 @@ Future future_of(const TrafficConfig& config, uint32_t rank, std::vector<uint32_
 uint64_t optimal_setups(const Future& future, uint32_t cap);
 
 // The same choice as a policy inside the model, where time passes as well.
-class Optimum final : public connection::VictimPolicy {
+class Optimum {
  public:
-  Optimum(uint32_t capacity, Future future) : VictimPolicy(capacity), future_(std::move(future)) {}
+  Optimum(Future future, uint32_t nodes) : future_(std::move(future)), next_(nodes) {}
   // The request at `place` of the trace goes to its partner now.
-  void at(uint32_t place);
+  void at(uint32_t place) { next_[future_.partner[place]] = future_.next[place]; }
+  // As of a connection::Policy.
+  connection::Worth worth(uint32_t node, const connection::Uses& uses) const {
+    return {Future::never - next_[node], uses.last};
+  }
 
  private:
-  Worth worth(const Entry& entry) const override;
-  struct Next {
-    connection::Partner partner;
-    uint32_t place;
-  };
   Future future_;
-  std::vector<Next> next_;  // of partners used so far; few are open, the others are stale and go
-                            // when the vector has grown
+  std::vector<uint32_t> next_;  // by node: the place of its next use
 };
 
 }  // namespace skerry::sim

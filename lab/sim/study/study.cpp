@@ -8,6 +8,7 @@
 #include "connection/core/machine.hpp"
 #include "core/pure/assert.hpp"
 #include "sim/event_queue.hpp"
+#include "sim/study/adaptive.hpp"
 #include "sim/study/optimum.hpp"
 
 namespace skerry::sim {
@@ -32,21 +33,11 @@ class Study {
  public:
   explicit Study(const StudyConfig& config)
       : config_(config), costs_(config.costs), servers_(config.traffic.nodes()) {
-    const bool optimum = config.policy == "optimum";
-    std::vector<uint32_t> scratch(optimum ? config.traffic.nodes() : 0);
+    std::vector<uint32_t> scratch(config.traffic.nodes());
     ranks_.reserve(config.traffic.ranks);
     for (uint32_t r = 0; r < config.traffic.ranks; ++r) {
       ranks_.emplace_back(config.traffic, r);
-      if (config.cap == 0) continue;
-      if (optimum) {
-        auto own = std::make_unique<Optimum>(config.cap, future_of(config.traffic, r, &scratch));
-        ranks_.back().optimum = own.get();
-        ranks_.back().cap.set_limit(config.cap, std::move(own));
-      } else {
-        const Status limited = ranks_.back().cap.set_limit(config.cap, config.policy,
-                                                           config.traffic.nodes());
-        SKERRY_ASSERT(limited.ok(), "the command has checked the policy's name");
-      }
+      if (config.cap != 0) limit(ranks_.back(), r, &scratch);
     }
     queue_.reserve(2 * size_t{config.traffic.ranks});
   }
@@ -88,7 +79,9 @@ class Study {
         [](const Rank& r) { return static_cast<double>(r.cap.counters().peak); });
     result.origin_bytes = spread([&](const Rank& r) {
       return static_cast<double>(r.cap.counters().peak * costs_.origin_connection_bytes +
-                                 r.partners * costs_.origin_link_bytes + r.cap.policy_bytes());
+                                 r.node_of.size() * costs_.origin_link_bytes +
+                                 r.cap.memory_bytes() +
+                                 (r.adaptive ? r.adaptive->memory_bytes() : 0));
     });
     uint64_t evictions = 0, hidden = 0;
     for (const Rank& rank : ranks_)
@@ -120,7 +113,7 @@ class Study {
     bool blocking;
   };
   struct Link {
-    explicit Link(uint32_t n) : node(n), claim(n) {}
+    Link(uint32_t n, connection::Partner partner) : node(n), claim(partner) {}
     uint32_t node;
     uint32_t unacknowledged = 0;
     Machine machine;
@@ -132,7 +125,8 @@ class Study {
     Traffic traffic;
     std::vector<std::unique_ptr<Link>> links;  // those that are not idle, sorted by node
     Cap cap;
-    Optimum* optimum = nullptr;  // the cap's policy, if it is that
+    std::unique_ptr<Optimum> optimum;    // the cap's policy, if it is that
+    std::unique_ptr<Adaptive> adaptive;  // likewise
     Request request{};
     Doing doing = Doing::computing;
     Time busy_until = 0;  // its processor closes a connection until then
@@ -141,9 +135,9 @@ class Study {
     int64_t owed_ns = 0;  // closing that fell into computing: the computing ends that much later
     uint32_t requests = 0;
     uint32_t setups = 0;
-    uint64_t waited = 0;      // set-ups that could not begin before an earlier victim had gone
-    uint32_t partners = 0;    // counted as set-ups of partners for the first time
-    std::vector<bool> known;  // partners talked to
+    uint64_t waited = 0;  // set-ups that could not begin before an earlier victim had gone
+    std::vector<uint32_t> partner_at;  // by node: its number as a partner, from 1; 0: none yet
+    std::vector<uint32_t> node_of;     // by partner, from 0: those it talked to
     int64_t exposed_ns = 0;
     uint64_t evicted() const { return cap.counters().evicted; }
   };
@@ -153,6 +147,28 @@ class Study {
     uint32_t most_connections = 0;
     uint64_t origins = 0;
   };
+
+  // Its address does not change any more.
+  void limit(Rank& rank, uint32_t r, std::vector<uint32_t>* scratch) {
+    const uint32_t cap = config_.cap;
+    if (config_.policy == "optimum") {
+      rank.optimum = std::make_unique<Optimum>(future_of(config_.traffic, r, scratch),
+                                               config_.traffic.nodes());
+      rank.cap.set_limit(
+          cap, [&rank](connection::Partner partner, const connection::Uses& uses, uint64_t) {
+            return rank.optimum->worth(rank.node_of[partner], uses);
+          });
+    } else if (config_.policy == "adaptive") {
+      rank.adaptive = std::make_unique<Adaptive>(cap);
+      rank.cap.set_limit(
+          cap, [&rank](connection::Partner partner, const connection::Uses& uses, uint64_t now) {
+            return rank.adaptive->worth(partner, uses, now);
+          });
+    } else {
+      const Status limited = rank.cap.set_limit(cap, config_.policy);
+      SKERRY_ASSERT(limited.ok(), "the command has checked the policy's name");
+    }
+  }
 
   static std::vector<std::unique_ptr<Link>>::iterator place_of(Rank& rank, uint32_t node) {
     return std::lower_bound(rank.links.begin(), rank.links.end(), node,
@@ -227,7 +243,7 @@ class Study {
       rank.exposed_ns += owed;
       return send(now + owed, {r, rank.request.node, 0, Kind::issue, false});
     }
-    if (rank.optimum != nullptr && rank.doing == Doing::computing) rank.optimum->at(rank.requests);
+    if (rank.optimum && rank.doing == Doing::computing) rank.optimum->at(rank.requests);
     if (rank.doing == Doing::computing) ++rank.requests;
     Link* link = find(rank, rank.request.node);
     if (link != nullptr && link->machine.state() == State::open) return transmit(r, *link, now);
@@ -251,17 +267,18 @@ class Study {
     Rank& rank = ranks_[r];
     const Time now = queue_.now();
     // A rank has one thread: nobody waits for what is open when it wants another.
-    const auto standing = [&](connection::Partner partner, int64_t* since_ns) {
-      const Link& link = *find(rank, partner);
-      *since_ns = link.claim.since_ns;
+    const auto standing = [&](const Cap::Claim& claim) {
+      const Link& link = *find(rank, rank.node_of[claim.partner]);
       return link.machine.state() == State::open ? Cap::Standing::settled : Cap::Standing::busy;
     };
-    connection::Partner victim = 0;
+    Cap::Claim* victim = nullptr;
     for (;;) {
       switch (rank.cap.ask(now, standing, &victim)) {
         case Cap::Answer::granted:
           return config_.protocol == Protocol::overlapped || rank.cap.leaving() == 0;
-        case Cap::Answer::evict: *spent += evict(r, *find(rank, victim)); break;
+        case Cap::Answer::evict:
+          *spent += evict(r, *find(rank, rank.node_of[victim->partner]));
+          break;
         case Cap::Answer::hasten: rank.cap.denied(now); return false;
         case Cap::Answer::wait:
           SKERRY_ASSERT(false, "all connections of a rank with one thread are open then");
@@ -292,14 +309,16 @@ class Study {
     rank.exposed_ns += now - rank.wants_since + spent;
     rank.doing = Doing::opening;
     ++rank.setups;
-    if (rank.known.empty()) rank.known.resize(servers_.size());
-    if (!rank.known[rank.request.node]) {
-      rank.known[rank.request.node] = true;
-      ++rank.partners;
-      ++servers_[rank.request.node].origins;
+    const uint32_t node = rank.request.node;
+    if (rank.partner_at.empty()) rank.partner_at.resize(servers_.size());
+    uint32_t& partner = rank.partner_at[node];
+    if (partner == 0) {
+      rank.node_of.push_back(node);
+      partner = static_cast<uint32_t>(rank.node_of.size());
+      ++servers_[node].origins;
     }
-    Link& link = **rank.links.insert(place_of(rank, rank.request.node),
-                                     std::make_unique<Link>(rank.request.node));
+    Link& link = **rank.links.insert(place_of(rank, node),
+                                     std::make_unique<Link>(node, partner - 1));
     rank.cap.hold(link.claim, Cap::Hold::occupied, now + spent);
     (void)link.machine.on(Event::want, 0, false);
     send(now + spent + (costs_.overlapped_setup ? 0 : costs_.connect_ns) + costs_.latency_ns,
@@ -321,6 +340,7 @@ class Study {
       at = rank.busy_until;
     }
     rank.cap.used(link.claim);
+    if (rank.adaptive) rank.adaptive->used(link.claim.partner);
     ++link.unacknowledged;
     at += costs_.request_ns;
     send(at + wire_ns(rank.request.blocking ? 0 : rank.request.bytes),
@@ -368,6 +388,12 @@ class Study {
 };
 
 }  // namespace
+
+std::vector<std::string> policies() {
+  std::vector<std::string> all(Adaptive::among.begin(), Adaptive::among.end());
+  all.insert(all.end(), {"adaptive", "optimum"});
+  return all;
+}
 
 StudyResult run_study(const StudyConfig& config, const std::function<void(double)>& progress) {
   return Study(config).run(progress);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "sim/study/costs.hpp"
 #include "sim/study/traffic.hpp"
@@ -24,7 +25,7 @@ struct StudyConfig {
   TrafficConfig traffic;
   Costs costs;
   uint32_t cap = 0;            // connections of a rank; 0: no limit
-  std::string policy = "lru";  // of connection/core, or "optimum"
+  std::string policy = "lru";  // one of policies()
   Protocol protocol = Protocol::overlapped;
 };
 
@@ -53,6 +54,8 @@ struct StudyResult {
   Spread server_bytes;
 };
 
+// Those of connection/core, "adaptive", and "optimum", the last.
+std::vector<std::string> policies();
 StudyResult run_study(const StudyConfig& config, const std::function<void(double done)>& progress);
 
 // Of a trace alone, before any policy is run.

@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <random>
 #include <set>
 
-#include "connection/core/victim.hpp"
 #include "sim/event_queue.hpp"
+#include "sim/study/adaptive.hpp"
 #include "sim/study/optimum.hpp"
 
 namespace skerry::sim {
@@ -129,8 +131,9 @@ TEST(Study, EveryPolicyOpensAtLeastAsOftenAsTheOptimumAndStaysWithinTheCap) {
     const TrafficConfig t = small(pattern);
     for (const uint32_t cap : {1u, 2u, 5u}) {
       const double best = optimum(t, {cap}, {})[0];
-      for (const std::string_view name : connection::VictimPolicy::names()) {
-        const StudyResult r = run(t, cap, std::string(name));
+      for (const std::string& name : policies()) {
+        if (name == "optimum") continue;
+        const StudyResult r = run(t, cap, name);
         EXPECT_GE(r.setups.mean, best - 1e-9)
             << to_string(pattern) << " " << name << " cap " << cap;
         EXPECT_LE(r.connections.most, cap + 1);  // and one that leaves
@@ -139,6 +142,58 @@ TEST(Study, EveryPolicyOpensAtLeastAsOftenAsTheOptimumAndStaysWithinTheCap) {
                   best * 0.02);  // a victim that is wanted again while it leaves has to come back
     }
   }
+}
+
+// Set-ups under a cap of 4 when partners are used in this order.
+uint64_t setups(std::string_view name, const std::vector<uint32_t>& uses) {
+  using connection::Cap;
+  constexpr uint32_t cap_limit = 4;
+  Adaptive adaptive(cap_limit);
+  Cap cap;
+  if (name == "adaptive") {
+    cap.set_limit(cap_limit, [&](connection::Partner partner, const connection::Uses& of,
+                                 uint64_t now) { return adaptive.worth(partner, of, now); });
+  } else {
+    EXPECT_TRUE(cap.set_limit(cap_limit, name).ok());
+  }
+  std::map<connection::Partner, Cap::Claim> claims;
+  uint64_t opened = 0;
+  for (const uint32_t p : uses) {
+    Cap::Claim& claim = claims.try_emplace(p, p).first->second;
+    if (claim.hold == Cap::Hold::none) {
+      Cap::Claim* victim = nullptr;
+      const auto any = [](const Cap::Claim&) { return Cap::Standing::settled; };
+      if (cap.ask(0, any, &victim) == Cap::Answer::evict) {
+        cap.hold(*victim, Cap::Hold::leaving, 0, true);
+        cap.hold(*victim, Cap::Hold::none, 0);
+      }
+      cap.hold(claim, Cap::Hold::occupied, 0);
+      ++opened;
+    }
+    cap.used(claim);
+    adaptive.used(p);
+  }
+  return opened;
+}
+
+TEST(Adaptive, IsNearTheBestWhateverTheProgramDoes) {
+  std::mt19937 engine(1);
+  const auto random = [&](uint32_t bound) { return static_cast<uint32_t>(engine() % bound); };
+  // First a circle, then a counter between random partners, then sets of partners that change.
+  std::vector<std::vector<uint32_t>> phases(3);
+  for (int i = 0; i < 1800; ++i) phases[0].push_back(i % 6);
+  for (int i = 0; i < 2000; ++i) phases[1].push_back(i % 5 == 0 ? 0 : 1 + random(40));
+  for (int i = 0; i < 2000; ++i)
+    phases[2].push_back(static_cast<uint32_t>(i / 100) * 5 + random(5));
+  std::vector<uint32_t> all;
+  for (const auto& phase : phases) {
+    all.insert(all.end(), phase.begin(), phase.end());
+    uint64_t best = ~uint64_t{0};
+    for (const std::string_view name : Adaptive::among) best = std::min(best, setups(name, phase));
+    EXPECT_LT(setups("adaptive", phase), best * 105 / 100 + 20);
+  }
+  for (const std::string_view name : Adaptive::among)
+    EXPECT_LT(setups("adaptive", all), setups(name, all)) << name;
 }
 
 TEST(Study, TheSameTrafficUnderEveryPolicyAndCap) {

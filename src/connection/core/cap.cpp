@@ -2,14 +2,24 @@
 
 namespace skerry::connection {
 
-Status Cap::set_limit(uint32_t limit, std::string_view policy, uint32_t partners) {
-  SKERRY_TRY(VictimPolicy::check_name(policy));
-  // Until those beyond a lower limit have left there are more than it allows; there are never more
-  // than partners, however high it is.
-  const uint32_t capacity = std::max({std::min(limit, partners), occupied_, 1u});
-  policy_ = limit == 0 ? nullptr : VictimPolicy::make(policy, capacity);
-  limit_ = limit;
+Status Cap::set_limit(uint32_t limit, std::string_view policy) {
+  Policy found;
+  SKERRY_TRY(find_policy(policy, &found));
+  set_limit(limit, std::move(found));
   return {};
+}
+
+void Cap::set_limit(uint32_t limit, Policy policy) {
+  policy_ = std::move(policy);
+  if (limit_ == 0 && limit != 0)  // their uses were not noted
+    for (const Claim* const claim : holders_) note_use(claim->partner);
+  limit_ = limit;
+}
+
+void Cap::note_use(Partner partner) {
+  Uses& uses = know(partner);
+  uses.before = std::exchange(uses.last, ++uses_);
+  newest_ = partner;
 }
 
 void Cap::withdraw(Claim& claim) {
@@ -33,10 +43,12 @@ void Cap::hold(Claim& claim, Hold to, int64_t now_ns, bool evicted) {
   SKERRY_INVARIANT(!evicted || (from == Hold::occupied && to == Hold::leaving),
                    "only what has a slot makes way");
   if (from == Hold::occupied) {
-    SKERRY_ASSERT(occupied_ > 0, "slots are given back once");
-    --occupied_;
-    if (policy_) policy_->closed(claim.partner, evicted);
-    if (evicted) ++counters_.evicted;
+    const size_t erased = std::erase(holders_, &claim);
+    SKERRY_ASSERT(erased == 1, "slots are given back once");
+    if (evicted) {
+      ++counters_.evicted;
+      ++know(claim.partner).teardowns;
+    }
   } else if (from == Hold::leaving) {
     std::erase(leaving_, &claim);
     if (leaving_.empty() && denied_since_ns_ != 0)
@@ -47,14 +59,14 @@ void Cap::hold(Claim& claim, Hold to, int64_t now_ns, bool evicted) {
     }
   }
   if (to == Hold::occupied) {
-    ++occupied_;
-    if (policy_) policy_->opened(claim.partner);
+    holders_.push_back(&claim);
+    if (limit_ != 0) note_use(claim.partner);
   } else if (to == Hold::leaving) {
     leaving_.push_back(&claim);
     leave_awaited_ = false;
   }
   claim.since_ns = now_ns;
-  counters_.peak = std::max<uint64_t>(counters_.peak, occupied_ + leaving_.size());
+  counters_.peak = std::max<uint64_t>(counters_.peak, holders_.size() + leaving_.size());
 }
 
 }  // namespace skerry::connection

@@ -20,14 +20,12 @@
 // for ever and neither would get anything done.
 //
 // Driven by the engine (its connections to data servers) and by share (trunks to other nodes). Not
-// thread safe: its owner's lock guards it. Allocates only when it has more claims, or is impatient
-// with a higher partner, than ever before.
+// thread safe: its owner's lock guards it. Allocates only when it has more claims, or knows more
+// partners, than ever before.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,6 +34,7 @@
 #include "connection/core/machine.hpp"
 #include "connection/core/victim.hpp"
 #include "core/pure/assert.hpp"
+#include "core/pure/container_bytes.hpp"
 #include "core/pure/status.hpp"
 
 namespace skerry::connection {
@@ -64,7 +63,7 @@ class Cap {
   // while it waits or holds anything.
   struct Claim {
     explicit Claim(Partner p = 0) : partner(p) {}
-    Partner partner;         // its name for the victim policy
+    Partner partner;         // whom it leads to; several claims of one may leave, one is occupied
     Hold hold = Hold::none;  // written by Cap
     bool waits = false;      // in the queue; written by Cap
     int64_t since_ns = 0;    // occupied: opening, then open since; leaving: since. Written by Cap
@@ -90,21 +89,11 @@ class Cap {
   Cap() = default;
   explicit Cap(Patience patience) : patience_(patience) {}
 
-  // From now on at most `limit` slots (0: no limit), victims chosen by `policy`. `partners`: as
-  // many different ones as there can be, which bounds the tables. Connections beyond the limit
-  // leave as their slots are needed. The caller then readmits every claim that holds a slot.
-  // Errors: config (no such policy); nothing changed.
-  Status set_limit(uint32_t limit, std::string_view policy, uint32_t partners);
-  // Likewise, with a policy of the caller's, made for that many connections: the simulator's
-  // optimum, which no name stands for. Before anything holds a slot.
-  void set_limit(uint32_t limit, std::unique_ptr<VictimPolicy> policy) {
-    SKERRY_ASSERT(occupied_ == 0 && policy->capacity() >= limit, "it has room for all");
-    policy_ = std::move(policy);
-    limit_ = limit;
-  }
-  void readmit(const Claim& claim) {
-    if (policy_ && claim.hold == Hold::occupied) policy_->opened(claim.partner);
-  }
+  // From now on at most `limit` slots (0: no limit), victims chosen by this policy. Connections
+  // beyond the limit leave as their slots are needed. Errors: config (no such policy); nothing
+  // changed.
+  Status set_limit(uint32_t limit, std::string_view policy);
+  void set_limit(uint32_t limit, Policy policy);
 
   // ---- the queue of those that want a connection -----------------------------------------------
   void open(Claim& claim) {
@@ -121,22 +110,23 @@ class Cap {
 
   // ---- slots -----------------------------------------------------------------------------------
   bool at_limit() const {
-    return SKERRY_RULE(connection_limit) && limit_ != 0 && occupied_ >= limit_;
+    return SKERRY_RULE(connection_limit) && limit_ != 0 && holders_.size() >= limit_;
   }
   // Together with those that leave there are as many as there may be.
   bool too_many_leave() const {
-    return SKERRY_RULE(connection_limit) && limit_ != 0 && occupied_ + leaving_.size() > limit_;
+    return SKERRY_RULE(connection_limit) && limit_ != 0 &&
+           holders_.size() + leaving_.size() > limit_;
   }
-  // May one more connect? standing(partner, &since_ns) -> Standing; since_ns: of its claim.
+  // May one more connect? standing(claim) -> Standing, of one that is occupied.
   template <class StandingOf>
-  Answer ask(int64_t now_ns, StandingOf&& standing, Partner* victim);
+  Answer ask(int64_t now_ns, StandingOf&& standing, Claim** victim);
   // What was asked of it was answered: it is no longer unproven.
   void proven(const Claim& claim) {
-    if (claim.partner < doublings_.size() && doublings_[claim.partner] > 0)
-      --doublings_[claim.partner];
+    if (claim.partner < known_.size() && known_[claim.partner].doublings > 0)
+      --known_[claim.partner].doublings;
   }
   int64_t patience_ns(Partner partner) const {
-    const int doublings = partner < doublings_.size() ? doublings_[partner] : 0;
+    const int doublings = partner < known_.size() ? known_[partner].doublings : 0;
     return std::min(patience_.least_ns << doublings, patience_.most_ns);
   }
   // Somebody is kept waiting by those that leave.
@@ -151,30 +141,45 @@ class Cap {
   }
   // Choosing and saying good-bye took so long, while a newcomer waited.
   void exposed(int64_t ns) { counters_.teardown_exposed_ns += static_cast<uint64_t>(ns); }
-  // A request goes to it.
+  // A request goes to it. A repeated use of the same partner is one comparison.
   void used(const Claim& claim) {
-    if (policy_) policy_->used(claim.partner);
+    if (limit_ != 0 && claim.partner != newest_) note_use(claim.partner);
   }
 
   uint32_t limit() const { return limit_; }  // 0: none
-  uint32_t occupied() const { return occupied_; }
+  uint32_t occupied() const { return static_cast<uint32_t>(holders_.size()); }
   uint32_t leaving() const { return static_cast<uint32_t>(leaving_.size()); }
   // Those that leave, in no order. hold() changes it.
   const std::vector<Claim*>& leavers() const { return leaving_; }
   // After Answer::wait: when an unproven connection may be evicted; INT64_MAX: no time helps.
   int64_t look_again_ns() const { return look_again_ns_; }
   const Counters& counters() const { return counters_; }
-  uint64_t policy_bytes() const { return policy_ ? policy_->bytes() : 0; }
+  // What is known of partners.
+  uint64_t memory_bytes() const { return vector_bytes(known_); }
 
  private:
+  // Of a partner: its uses while there is a limit.
+  struct Known : Uses {
+    uint8_t doublings = 0;  // of the patience with it
+  };
+  static_assert(sizeof(Known) == 24);
+  static constexpr Partner nobody = ~Partner{0};
+
+  Known& know(Partner partner) {
+    if (partner >= known_.size()) known_.resize(partner + size_t{1});
+    return known_[partner];
+  }
+  void note_use(Partner partner);
   template <class StandingOf>
-  std::optional<Partner> choose(int64_t now_ns, StandingOf&& standing, bool unproven_too);
+  Claim* choose(int64_t now_ns, StandingOf&& standing, bool unproven_too);
 
   Patience patience_;
-  std::vector<uint8_t> doublings_;        // of that, by partner; beyond its end: none
-  std::unique_ptr<VictimPolicy> policy_;  // null: no limit
-  uint32_t limit_ = 0;                    // 0: none
-  uint32_t occupied_ = 0;
+  Policy policy_;
+  std::vector<Known> known_;     // by partner
+  uint64_t uses_ = 0;            // logical time: see Uses
+  Partner newest_ = nobody;      // the one used last
+  uint32_t limit_ = 0;           // 0: none
+  std::vector<Claim*> holders_;  // those that are occupied, in no order
   std::vector<Claim*> leaving_;
   std::vector<Claim*> queue_;  // oldest first
   size_t next_ = 0;            // while serving: the next of queue_
@@ -210,39 +215,44 @@ void Cap::serve_queue(Serve&& serve) {
   serving_ = false;
 }
 
-// A settled one or, `unproven_too`, one whose time is up; that sets look_again_ns_.
+// The one that is worth least: a settled one or, `unproven_too`, one whose time is up; that sets
+// look_again_ns_. Null: all are pinned. A few ns for each that is open: small beside any teardown.
 template <class StandingOf>
-std::optional<Partner> Cap::choose(int64_t now_ns, StandingOf&& standing, bool unproven_too) {
-  return policy_->choose([&](Partner partner) {
-    int64_t since_ns = 0;
-    switch (standing(partner, &since_ns)) {
+Cap::Claim* Cap::choose(int64_t now_ns, StandingOf&& standing, bool unproven_too) {
+  const auto is_pinned = [&](const Claim& claim) {
+    switch (standing(claim)) {
       case Standing::settled: return false;
       case Standing::busy: return true;
       case Standing::unproven: break;
     }
     if (!unproven_too) return true;
-    const int64_t until_ns = since_ns + patience_ns(partner);
+    const int64_t until_ns = claim.since_ns + patience_ns(claim.partner);
     if (until_ns > now_ns) look_again_ns_ = std::min(look_again_ns_, until_ns);
     return until_ns > now_ns;
-  });
+  };
+  Claim* victim = nullptr;
+  Worth least;
+  for (Claim* const claim : holders_) {
+    const Worth worth = policy_(claim->partner, known_[claim->partner], uses_);
+    if ((victim != nullptr && worth >= least) || is_pinned(*claim)) continue;
+    victim = claim;
+    least = worth;
+  }
+  return victim;
 }
 
 template <class StandingOf>
-Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Partner* victim) {
+Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Claim** victim) {
   if (!at_limit() && !too_many_leave()) return Answer::granted;
   if (!leaving_.empty()) return Answer::hasten;
   look_again_ns_ = INT64_MAX;
-  auto chosen = choose(now_ns, standing, false);
-  if (!chosen && patience_.most_ns != 0) {
-    chosen = choose(now_ns, standing, true);
-    if (chosen) {
-      doublings_.resize(std::max<size_t>(doublings_.size(), *chosen + size_t{1}));
-      if (patience_ns(*chosen) < patience_.most_ns) ++doublings_[*chosen];
-    }
+  *victim = choose(now_ns, standing, false);
+  if (*victim == nullptr && patience_.most_ns != 0) {
+    *victim = choose(now_ns, standing, true);
+    if (*victim != nullptr && patience_ns((*victim)->partner) < patience_.most_ns)
+      ++known_[(*victim)->partner].doublings;
   }
-  if (!chosen) return Answer::wait;
-  *victim = *chosen;
-  return Answer::evict;
+  return *victim == nullptr ? Answer::wait : Answer::evict;
 }
 
 }  // namespace skerry::connection
