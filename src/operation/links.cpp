@@ -156,7 +156,7 @@ Action Links::step(Link& link, Event event) {
                           ? out.is_lost_with_it(link.trust == Link::Trust::farewell &&
                                                 link.asked_again == 0)
                           : out.keeps_connection());
-  const Action action = link.machine.on(event, link.machine.generation(), keeps);
+  const Action action = link.machine.on(event, keeps);
   const State after = link.machine.state();
   if (before == after) return action;
   const int64_t now_ns = monotonic_ns();
@@ -293,9 +293,7 @@ void Links::drive(Link& link, Event event) {
       if (event == Event::want && link.has_queued() && !link.replay.running())
         layers_.resume.queued(link);  // otherwise it is on its way there
       return;
-    case Action::none:
-    case Action::start_drain:  // maybe_drained reports the end of it
-      return;
+    case Action::none: return;
     case Action::connect: return connect(link);
     case Action::close_endpoint: return disconnect(link, false);
     case Action::send_bye:
@@ -309,8 +307,6 @@ void Links::drive(Link& link, Event event) {
       ++context_.counters.connections_broken;
       attempt_failed(link, "the connection was lost",
                      link.dialer.failures() == 0 ? Retry::Pause::none : Retry::Pause::brief);
-      return;
-    case Action::refused:  // on_closed has seen to it
       return;
   }
 }

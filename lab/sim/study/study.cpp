@@ -253,7 +253,7 @@ class Study {
       // Only if the cap has room. Otherwise it has to close and open again.
       if (!rank.cap.at_limit()) {
         rank.cap.hold(link->claim, Cap::Hold::occupied, now);
-        (void)link->machine.on(Event::want, link->machine.generation(), link->unacknowledged > 0);
+        (void)link->machine.on(Event::want, link->unacknowledged > 0);
         return transmit(r, *link, now);
       }
     }
@@ -290,8 +290,7 @@ class Study {
   int64_t evict(uint32_t r, Link& link) {
     const Time now = queue_.now();
     ranks_[r].cap.hold(link.claim, Cap::Hold::leaving, now, true);
-    const Action action = link.machine.on(Event::evict, link.machine.generation(),
-                                          link.unacknowledged > 0);
+    const Action action = link.machine.on(Event::evict, link.unacknowledged > 0);
     if (action != Action::send_bye) return costs_.choose_ns;
     const int64_t spent = costs_.choose_ns + costs_.bye_ns;
     send(now + spent + costs_.latency_ns, {r, link.node, 0, Kind::bye, false});
@@ -320,7 +319,7 @@ class Study {
     Link& link = **rank.links.insert(place_of(rank, node),
                                      std::make_unique<Link>(node, partner - 1));
     rank.cap.hold(link.claim, Cap::Hold::occupied, now + spent);
-    (void)link.machine.on(Event::want, 0, false);
+    (void)link.machine.on(Event::want, false);
     send(now + spent + (costs_.overlapped_setup ? 0 : costs_.connect_ns) + costs_.latency_ns,
          {r, link.node, 0, Kind::hello, false});
   }
@@ -328,7 +327,7 @@ class Study {
   void on_connected(const Message& m) {
     Rank& rank = ranks_[m.rank];
     Link& link = *find(rank, m.node);
-    (void)link.machine.on(Event::connected, link.machine.generation(), false);
+    (void)link.machine.on(Event::connected, false);
     rank.cap.connected(link.claim, queue_.now());
     transmit(m.rank, link, queue_.now());
   }
@@ -353,8 +352,7 @@ class Study {
     Rank& rank = ranks_[m.rank];
     Link& link = *find(rank, m.node);
     --link.unacknowledged;
-    if (link.machine.on(Event::drained, link.machine.generation(), link.unacknowledged > 0) ==
-        Action::send_bye) {
+    if (link.machine.on(Event::drained, link.unacknowledged > 0) == Action::send_bye) {
       work(rank, costs_.bye_ns);
       send(queue_.now() + costs_.bye_ns + costs_.latency_ns, {m.rank, m.node, 0, Kind::bye, false});
     }
@@ -372,7 +370,7 @@ class Study {
   void on_bye_answer(const Message& m) {
     Rank& rank = ranks_[m.rank];
     Link& link = *find(rank, m.node);
-    (void)link.machine.on(Event::bye_answer, link.machine.generation(), false);
+    (void)link.machine.on(Event::bye_answer, false);
     rank.cap.hold(link.claim, Cap::Hold::none, queue_.now() + costs_.close_ns);
     forget(rank, m.node);
     work(rank, costs_.close_ns);

@@ -2,17 +2,11 @@
 
 namespace skerry::connection {
 
-Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
-  // Late: an endpoint of an earlier generation reports after its successor was opened. Its closing
-  // changes nothing here.
-  if (generation != generation_) return Action::none;
+Action Machine::on(Event event, bool unacknowledged) {
   switch (event) {
     case Event::want:
       switch (state_) {
-        case State::idle:
-          state_ = State::opening;
-          ++generation_;
-          return Action::connect;
+        case State::idle: state_ = State::opening; return Action::connect;
         case State::draining:  // bye is not said yet, so the connection is as good as open: keep it
           state_ = State::open;
           return Action::send_queued;
@@ -36,7 +30,7 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
         return Action::send_bye;
       }
       state_ = State::draining;
-      return Action::start_drain;
+      return Action::none;
     case Event::drained:
       if (state_ != State::draining || unacknowledged)
         return Action::none;  // crossing: reused (want) before it had drained
@@ -49,7 +43,7 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
     case Event::closed:
       switch (state_) {
         case State::idle: return Action::none;
-        case State::opening: state_ = State::idle; return Action::refused;
+        case State::opening:  // refused
         case State::closing:  // the server closed on our bye before its answer reached us, or the
                               // network did: same end
           state_ = State::idle;

@@ -13,8 +13,8 @@
 // idle connection without asking. That is a break like any other: what crossed it is sent again.)
 // A driver that wants a connection that is closing asks again when it is idle, because opening
 // takes a slot under the cap, and the driver gives the slots. Each branch that handles crossing
-// events says "crossing". Generations: each opening takes the next one. An event of an older
-// generation does nothing here; the driver completes its buffers and handles.
+// events says "crossing". Events are of the present connection: the driver knows what comes late by
+// its endpoint.
 #pragma once
 
 #include <cstdint>
@@ -35,30 +35,26 @@ enum class Event : uint8_t {
 
 enum class Action : uint8_t {
   none,
-  connect,      // start to connect with the machine's new generation
+  connect,
   send_queued,  // requests that waited may go
-  start_drain,  // send what is queued, wait for the acknowledgements; then event drained
   send_bye,
   close_endpoint,  // release the endpoint
-  broken,   // an open connection was lost with requests unacknowledged: want it again and resume
-  refused,  // it could not be opened: retry or fail
+  broken,  // an open connection was lost with requests unacknowledged: want it again and resume
 };
 
 class Machine {
  public:
   State state() const { return state_; }
-  uint32_t generation() const { return generation_; }
   // Requests may be handed to the endpoint now. While draining they still may: the origin has not
   // said bye.
   bool sendable() const { return state_ == State::open || state_ == State::draining; }
 
-  // `generation`: of the endpoint the event comes from; for want and evict the machine's own.
-  // `unacknowledged`: is anything outstanding?
-  Action on(Event event, uint32_t generation, bool unacknowledged);
+  // `unacknowledged`: is anything outstanding? A connection that is to go drains first then: its
+  // driver sends what is queued, and reports `drained` when all is acknowledged.
+  Action on(Event event, bool unacknowledged);
 
  private:
   State state_ = State::idle;
-  uint32_t generation_ = 0;  // 0: never opened; only grows
 };
 
 }  // namespace skerry::connection
