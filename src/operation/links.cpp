@@ -13,8 +13,8 @@ namespace skerry::operation {
 
 using connection::Action;
 using connection::Cap;
+using connection::Dialer;
 using connection::Event;
-using connection::Retry;
 using connection::State;
 
 // ---- the table --------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ void Links::drive(Link& link, Event event) {
     case Action::broken:
       ++context_.counters.connections_broken;
       attempt_failed(link, "the connection was lost",
-                     link.dialer.failures() == 0 ? Retry::Pause::none : Retry::Pause::brief);
+                     link.dialer.failures() == 0 ? Dialer::Pause::none : Dialer::Pause::brief);
       return;
   }
 }
@@ -333,7 +333,7 @@ void Links::connect(Link& link) {
     // For example no descriptor is free. Like any failed attempt it may succeed in a moment.
     link.endpoint = fabric::no_endpoint;
     (void)step(link, Event::closed);
-    return attempt_failed(link, status.message(), Retry::Pause::growing);
+    return attempt_failed(link, status.message(), Dialer::Pause::growing);
   }
   by_endpoint_[link.endpoint] = &link;
   // What is queued goes right behind the hello, unless the server must first say how far it came.
@@ -400,23 +400,20 @@ bool Links::close_idle() {
 
 // An attempt failed that may succeed later. Outstanding requests wait for the next one. A link that
 // was given up is opened when it is wanted next.
-void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause) {
+void Links::attempt_failed(Link& link, std::string_view what, Dialer::Pause pause) {
   context_.assert_held();
   SKERRY_INVARIANT(link.endpoint == fabric::no_endpoint, "what failed is closed");
   const int64_t now_ns = monotonic_ns();
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  switch (link.dialer.failed(now_ns, context_.config.reconnect_limit_ns, random, pause)) {
-    case Retry::Verdict::again: break;
-    case Retry::Verdict::give_up:
-      return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
-                              " cannot reach the data server of node ", link.server.node, " for ",
-                              link.dialer.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
-                              ". A rank there has ended or was stopped, or the network between the "
-                              "nodes failed for longer than SKERRY_RECONNECT_TIMEOUT"));
-  }
+  if (!link.dialer.failed(now_ns, context_.config.reconnect_limit_ns, random, pause))
+    return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
+                            " cannot reach the data server of node ", link.server.node, " for ",
+                            link.dialer.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
+                            ". A rank there has ended or was stopped, or the network between the "
+                            "nodes failed for longer than SKERRY_RECONNECT_TIMEOUT"));
   if (!unacknowledged(link) && link.lock_waits == 0 && link.waiters == 0)
-    return link.dialer.nobody_waits();
+    return link.dialer.restart_clock();
   open(link);
   progress_.call_helper(false);  // should the program be computing
 }
@@ -424,7 +421,7 @@ void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause
 // Nobody gives up a server whose process lives. Its death is told by other means.
 void Links::wait_for_stopped(Link& link) {
   context_.assert_held();
-  link.dialer.server_is_stopped();
+  link.dialer.restart_clock();
   if (std::exchange(link.told_of_stop, true)) return;
   std::fprintf(stderr,
                "skerry: rank %d waits for the data server of node %d: its host takes connections, "
@@ -517,7 +514,7 @@ Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) 
 
 // The server is there and this link waits for its turn. Only failures from now on count.
 void Links::on_held(fabric::EndpointId endpoint) {
-  if (Link* link = of(endpoint)) link->dialer.nobody_waits();
+  if (Link* link = of(endpoint)) link->dialer.restart_clock();
 }
 
 void Links::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
@@ -577,7 +574,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
     const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
     if (reason == fabric::CloseReason::unanswered) wait_for_stopped(*link);
     if (reason != fabric::CloseReason::protocol_error)
-      return attempt_failed(*link, what, Retry::Pause::growing);
+      return attempt_failed(*link, what, Dialer::Pause::growing);
     // Another attempt would fail likewise.
     return fail(
         *link, error(Code::network, "rank ", context_.config.rank,

@@ -122,7 +122,7 @@ class Links {
   void send_bye(Link& link, bool more);
   void close_behind_bye(Link& link);
   void disconnect(Link& link, bool drained);
-  void attempt_failed(Link& link, std::string_view what, connection::Retry::Pause pause);
+  void attempt_failed(Link& link, std::string_view what, connection::Dialer::Pause pause);
   void wait_for_stopped(Link& link);
   void opened(Link& link, bool must_resume);
   void release_unused(Link& link);

@@ -67,7 +67,7 @@ void Relay::attempt_failed(Peer& peer) {
   if (peer.endpoint != fabric::no_endpoint) close(peer);
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  (void)peer.dialer.failed(monotonic_ns(), connection::Retry::no_limit_ns, random);
+  (void)peer.dialer.failed(monotonic_ns(), connection::Dialer::no_limit_ns, random);
   peer.state = State::pausing;
   ++pausing_;
 }
