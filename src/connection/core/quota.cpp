@@ -24,39 +24,45 @@ Quota::Id Quota::take_record() {
 }
 
 void Quota::give_back(Id id) {
+  remove(id);
   records_[id] = Record{};
   records_[id].after = free_;
   free_ = id;
 }
 
-void Quota::append(List& list, Id id) {
-  records_[id].before = list.last;
-  records_[id].after = 0;
-  (list.last == 0 ? list.first : records_[list.last].after) = id;
-  list.last = id;
+Quota::List& Quota::list_of(State state) {
+  if (state == State::waiting) return waiting_list_;
+  return state == State::away ? away_list_ : connected_list_;
 }
 
-// Clients that come back are few, and most belong near the end.
-void Quota::insert_by_turn(Id id) {
-  Id before = waiting_list_.last;
-  while (before != 0 && records_[before].mark > records_[id].mark) before = records_[before].before;
-  const Id after = before == 0 ? waiting_list_.first : records_[before].after;
+void Quota::move(Id id, State to, int64_t now_ns) {
+  if (state(id) != State::none) remove(id);
+  records_[id].state = to;
+  records_[id].since_ns = now_ns;
+  List& list = list_of(to);
+  Id before = list.last;
+  // Clients that come back are few, and most belong near the end.
+  if (to == State::waiting)
+    while (before != 0 && records_[before].mark > records_[id].mark)
+      before = records_[before].before;
+  insert(list, id, before);
+}
+
+void Quota::insert(List& list, Id id, Id before) {
+  const Id after = before == 0 ? list.first : records_[before].after;
   records_[id].before = before;
   records_[id].after = after;
-  (before == 0 ? waiting_list_.first : records_[before].after) = id;
-  (after == 0 ? waiting_list_.last : records_[after].before) = id;
+  (before == 0 ? list.first : records_[before].after) = id;
+  (after == 0 ? list.last : records_[after].before) = id;
+  ++list.size;
 }
 
-void Quota::remove(List& list, Id id) {
+void Quota::remove(Id id) {
+  List& list = list_of(state(id));
   const Id before = records_[id].before, after = records_[id].after;
   (before == 0 ? list.first : records_[before].after) = after;
   (after == 0 ? list.last : records_[after].before) = before;
-}
-
-void Quota::touch(Id id) {
-  remove(connected_list_, id);
-  append(connected_list_, id);
-  newest_ = id;
+  --list.size;
 }
 
 // ---- events -----------------------------------------------------------------------------------
@@ -75,94 +81,45 @@ Quota::Arrival Quota::arrive(uint32_t name, int64_t now_ns, Id* id) {
     records_[*id].name = name;
     records_[*id].mark = ++turns_;
   }
-  Record& record = records_[*id];
   // Clients that are away have earlier turns than a newcomer, so it leaves them their room.
-  if (held_ + (has_turn ? 0 : away_) < limits_.held) {
-    if (has_turn) {
-      remove(away_list_, *id);
-      --away_;
-    }
-    record.state = State::waiting;
-    insert_by_turn(*id);
-    ++held_;
-    return Arrival::held;
-  }
-  if (has_turn) remove(away_list_, *id);
-  else ++away_;
-  record.state = State::away;
-  record.since_ns = now_ns;
-  append(away_list_, *id);
-  return Arrival::come_back;
+  const bool is_held = held() + (has_turn ? 0 : away()) < limits_.held;
+  move(*id, is_held ? State::waiting : State::away, now_ns);
+  return is_held ? Arrival::held : Arrival::come_back;
 }
 
+// One that was admitted a moment ago has its turn still.
 void Quota::request_ended(Id id, int64_t now_ns) {
   if (id == 0) return;
-  Record& record = records_[id];
-  SKERRY_ASSERT(record.state == State::waiting || record.state == State::fresh,
+  SKERRY_ASSERT(state(id) == State::waiting || state(id) == State::fresh,
                 "no request of it is under way");
-  if (record.state == State::waiting) {
-    remove(waiting_list_, id);
-    --held_;
-  } else {  // admitted a moment ago: its turn is still its own
-    remove(connected_list_, id);
-    if (newest_ == id) newest_ = connected_list_.last;
-    --connected_;
-  }
-  record.state = State::away;
-  record.since_ns = now_ns;
-  append(away_list_, id);
-  ++away_;
+  move(id, State::away, now_ns);
 }
 
 void Quota::said_bye(Id id, int64_t now_ns) {
   if (id == 0) return;
-  Record& record = records_[id];
-  SKERRY_ASSERT(is_connected(record.state), "a bye of a client without a connection");
-  record.state = State::leaving;
-  record.since_ns = record.moved_ns = now_ns;
-  record.mark = UINT64_MAX;
+  SKERRY_ASSERT(is_connected(state(id)), "a bye of a client without a connection");
+  begin_to_leave(records_[id], State::leaving, now_ns);
 }
 
 void Quota::closed(Id id) {
   if (id == 0) return;
-  SKERRY_ASSERT(is_connected(records_[id].state), "it has no connection that could end");
-  remove(connected_list_, id);
-  if (newest_ == id) newest_ = connected_list_.last;
-  --connected_;
+  SKERRY_ASSERT(is_connected(state(id)), "it has no connection that could end");
   give_back(id);
 }
 
 // ---- decisions --------------------------------------------------------------------------------
 
 void Quota::forget_lapsed(int64_t now_ns) {
-  while (away_list_.first != 0 &&
-         now_ns - records_[away_list_.first].since_ns >= limits_.lapse_ns) {
-    const Id id = away_list_.first;
-    remove(away_list_, id);
-    --away_;
-    give_back(id);
-  }
-}
-
-void Quota::start_asking(Record& record, int64_t now_ns) {
-  record.state = State::asked;
-  record.since_ns = record.moved_ns = now_ns;
-  record.mark = UINT64_MAX;
+  while (away() != 0 && now_ns - records_[away_list_.first].since_ns >= limits_.lapse_ns)
+    give_back(away_list_.first);
 }
 
 Quota::Action Quota::admit_first(int64_t now_ns) {
   const Id id = waiting_list_.first;
   SKERRY_ASSERT(id != 0, "held requests stand in the list");
-  remove(waiting_list_, id);
-  --held_;
-  Record& record = records_[id];
-  record.state = State::fresh;
-  record.since_ns = now_ns;
-  append(connected_list_, id);
-  newest_ = id;
-  ++connected_;
-  SKERRY_ASSERT(connected_ <= limits_.connections, "more clients than slots");
-  return {Action::Kind::admit, id, record.name};
+  move(id, State::fresh, now_ns);
+  SKERRY_ASSERT(connected() <= limits_.connections, "more clients than slots");
+  return {Action::Kind::admit, id, records_[id].name};
 }
 
 Quota::Action Quota::let_go(Id id, Action::Kind kind) {

@@ -104,7 +104,10 @@ class Quota {
     SKERRY_ASSERT(is_connected(record.state), "a message of a client without a connection");
     if (record.state == State::fresh) record.state = State::active;
     if (record.state != State::asked) record.since_ns = now_ns;
-    if (newest_ != id) touch(id);
+    if (connected_list_.last != id) {
+      remove(id);
+      insert(connected_list_, id, connected_list_.last);
+    }
   }
   // It has said bye: it closes as soon as our answer is read.
   void said_bye(Id id, int64_t now_ns);
@@ -116,17 +119,17 @@ class Quota {
   // at once (request_ended, if the accept fails), dismissed and closed ones are gone.
   template <class BusyOf>
   Action next(int64_t now_ns, BusyOf&& busy_of) {
-    if (held_ == 0) return {};
-    if (connected_ < limits_.connections) return admit_first(now_ns);
+    if (held() == 0) return {};
+    if (connected() < limits_.connections) return admit_first(now_ns);
     return make_room(now_ns, busy_of);
   }
   // Negative: only an event changes anything.
-  int64_t next_look_ns() const { return held_ == 0 ? -1 : limits_.look_again_ns; }
+  int64_t next_look_ns() const { return held() == 0 ? -1 : limits_.look_again_ns; }
 
   State state(Id id) const { return id == 0 ? State::none : records_[id].state; }
-  uint32_t connected() const { return connected_; }
-  uint32_t held() const { return held_; }
-  uint32_t away() const { return away_; }
+  uint32_t connected() const { return connected_list_.size; }
+  uint32_t held() const { return waiting_list_.size; }
+  uint32_t away() const { return away_list_.size; }
   uint64_t memory_bytes() const { return records_.capacity() * sizeof(Record); }
 
  private:
@@ -142,6 +145,7 @@ class Quota {
   };
   struct List {
     Id first = 0, last = 0;
+    uint32_t size = 0;
   };
   static bool is_connected(State state) {
     return state == State::fresh || state == State::active || state == State::asked ||
@@ -151,12 +155,18 @@ class Quota {
 
   Id take_record();
   void give_back(Id id);
-  void append(List& list, Id id);
-  void insert_by_turn(Id id);
-  void remove(List& list, Id id);
-  void touch(Id id);
+  List& list_of(State state);
+  // From the list of its state, if it has one, to that of the new one.
+  void move(Id id, State to, int64_t now_ns);
+  void insert(List& list, Id id, Id before);
+  void remove(Id id);
   void forget_lapsed(int64_t now_ns);
-  void start_asking(Record& record, int64_t now_ns);
+  // It was asked to leave, or says that it does.
+  static void begin_to_leave(Record& record, State state, int64_t now_ns) {
+    record.state = state;
+    record.since_ns = record.moved_ns = now_ns;
+    record.mark = UINT64_MAX;
+  }
   Action admit_first(int64_t now_ns);
   Action let_go(Id id, Action::Kind kind);
   Fate fate_of(Record& record, const Busy& busy, int64_t now_ns) const;
@@ -186,9 +196,9 @@ class Quota {
     }
     if (victim != 0)
       return let_go(victim, fate == Fate::dismissed ? Action::Kind::dismiss : Action::Kind::close);
-    if (expected >= held_) return {};
+    if (expected >= held()) return {};
     if (to_ask != 0) {
-      start_asking(records_[to_ask], now_ns);
+      begin_to_leave(records_[to_ask], State::asked, now_ns);
       return {Action::Kind::ask, to_ask, records_[to_ask].name};
     }
     // All were asked. It may have missed it in the middle of a transfer: once more.
@@ -202,9 +212,7 @@ class Quota {
   Limits limits_;
   std::vector<Record> records_;  // 0 is nobody's. Grows when more wait or connect than ever before
   Id free_ = 0;
-  Id newest_ = 0;  // last of connected_list_
   List connected_list_, waiting_list_, away_list_;
-  uint32_t connected_ = 0, held_ = 0, away_ = 0;
   uint64_t turns_ = 0;  // given out
 };
 
