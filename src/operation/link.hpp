@@ -14,7 +14,6 @@
 #include "operation/batch.hpp"
 #include "placement/node_map.hpp"
 #include "session/backlog.hpp"
-#include "session/replay_cursor.hpp"
 #include "session/replay_log.hpp"
 #include "session/session.hpp"
 

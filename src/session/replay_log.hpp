@@ -1,7 +1,9 @@
-// The replay log of an origin: every request of a session that may have to be sent again, because
-// nobody has said yet that it was applied or because its reply is not here. Pure. Bounded by the
-// session's credits; memory grows with what is really outstanding, shrinks again after a burst, and
-// goes with trim().
+// What an origin sends again after a break. The replay log: every request of a session that may
+// have to be sent again, because nobody has said yet that it was applied or because its reply is
+// not here. The replay cursor: how far sending again has come. Pure.
+//
+// The log is bounded by the session's credits; memory grows with what is really outstanding,
+// shrinks again after a burst, and goes with trim().
 //
 // Bytes lie in one ring: of each request its payload (unless it is referenced: the caller's buffer
 // stays valid until then) and behind it its encoded header. Numbers are consecutive, so a request
@@ -9,6 +11,7 @@
 // that fences often keeps using the same few cache lines.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -125,6 +128,65 @@ class ReplayLog {
   uint64_t first_number_ = 1;
   uint64_t count_ = 0;
   std::vector<Entry> entries_;  // a ring indexed by number; its size is 0 or a power of two
+};
+
+// Where a session is in sending again what a broken connection may have lost. The driver sends what
+// the cursor points to and tells it; when the fabric is full it stops, and goes on later.
+//
+//   start() -> requests: those of the replay log, oldest first
+//           -> parked:   requests that wait for something else than the network, in slots (locks)
+//           -> idle
+//
+// A break while it runs stops it; the next connection starts it again from the front.
+class ReplayCursor {
+ public:
+  enum class Phase : uint8_t { idle, requests, parked };
+  // What has to be sent again.
+  enum class Scope : uint8_t {
+    all,     // a connection broke
+    queued,  // nothing was lost: requests from `from` on were never sent
+  };
+
+  void start(uint64_t from, Scope scope) {
+    SKERRY_ASSERT(from > 0, "requests are numbered from 1");
+    phase_ = Phase::requests;
+    scope_ = scope;
+    number_ = from;
+    slot_ = 0;
+  }
+  void stop() { phase_ = Phase::idle; }
+  bool running() const { return phase_ != Phase::idle; }
+
+  // The next request of the log to look at; 0: it is through. `log` null: nothing is kept.
+  uint64_t next(const ReplayLog* log) {
+    SKERRY_INVARIANT(running(), "nothing is looked at unless something is to be sent again");
+    if (phase_ != Phase::requests || log == nullptr || log->empty()) return 0;
+    // What was acknowledged meanwhile is not kept any more.
+    number_ = std::max(number_, log->first_number());
+    return number_ <= log->last_number() ? number_ : 0;
+  }
+  void passed(uint64_t number) {
+    SKERRY_ASSERT(phase_ == Phase::requests && number == number_, "one after the other");
+    ++number_;
+  }
+  // The log is through. The next slot to look at, of `slots`; equal to `slots`: all are through.
+  uint32_t next_slot(uint32_t slots) {
+    if (phase_ == Phase::requests) {
+      phase_ = Phase::parked;
+      slot_ = scope_ == Scope::all ? 0 : slots;
+    }
+    return slot_;
+  }
+  void passed_slot() {
+    SKERRY_ASSERT(phase_ == Phase::parked, "slots come after the log");
+    ++slot_;
+  }
+
+ private:
+  uint64_t number_ = 0;  // requests: the next one to look at
+  uint32_t slot_ = 0;    // parked: the next one to look at
+  Phase phase_ = Phase::idle;
+  Scope scope_ = Scope::all;
 };
 
 }  // namespace skerry::session

@@ -1,4 +1,4 @@
-#include "session/replay_cursor.hpp"
+#include "session/replay_log.hpp"
 
 #include <gtest/gtest.h>
 
