@@ -1,8 +1,6 @@
 #include "operation/batches.hpp"
 
-#include "operation/links.hpp"
-#include "operation/progress.hpp"
-#include "operation/sender.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
@@ -16,14 +14,14 @@ Status Batches::add(Lock& lock, Link& link, const Access& access) {
   for (;;) {  // a wait gives up the mutex: the batch may be sent and put away meanwhile
     if (!link.batch) link.batch = std::make_unique<Batch>();
     if (link.batch->pieces == 0 || link.batch->takes(access.target, what, bytes)) break;
-    SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
+    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
   }
   Batch& batch = *link.batch;
   if (batch.pieces == 0) batch.begin(access);
   batch.add(access.remote.offset, access.local.base, bytes);
   open_ = &batch;
   open_node_ = link.server.node;
-  links_.list(link);
+  layers_.links.list(link);
   cork(link);
   return {};
 }
@@ -32,10 +30,10 @@ bool Batches::send(Link& link) {
   context_.assert_held();
   SKERRY_INVARIANT(link.has_batch(), "an empty batch is not sent");
   Batch& batch = *link.batch;
-  wire::Request& r = sender_.begin(batch.access.kind, batch.access.target, link);
+  wire::Request& r = layers_.sender.begin(batch.access.kind, batch.access.target, link);
   describe(r, batch.access, 0, batch.pieces);
   uint64_t number = 0;
-  if (!sender_.send(link, {batch.close(), Sender::Payload::copied, batch.bytes}, &number)) {
+  if (!layers_.sender.send(link, {batch.close(), Sender::Payload::copied, batch.bytes}, &number)) {
     batch.reopen();
     return false;
   }
@@ -45,7 +43,7 @@ bool Batches::send(Link& link) {
 }
 
 bool Batches::send_now(Link& link) {
-  const bool sendable = sender_.may_queue(link, link.batch->bytes) || link.may_send_batch();
+  const bool sendable = layers_.sender.may_queue(link, link.batch->bytes) || link.may_send_batch();
   return sendable && send(link);
 }
 
@@ -53,7 +51,7 @@ void Batches::cork(Link& link) {
   if (link.corked) return;
   link.corked = true;
   corked_.push_back(&link);
-  progress_.call_helper(false);
+  layers_.progress.call_helper(false);
 }
 
 void Batches::flush_corked() {
@@ -71,8 +69,8 @@ void Batches::flush_corked() {
     if (link->endpoint != fabric::no_endpoint) (void)context_.fabric->flush(link->endpoint);
     return true;
   });
-  for (Link* link : lost) links_.open(*link);
-  sender_.push_oldest();
+  for (Link* link : lost) layers_.links.open(*link);
+  layers_.sender.push_oldest();
 }
 
 }  // namespace skerry::operation

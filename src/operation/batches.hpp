@@ -12,14 +12,9 @@
 
 namespace skerry::operation {
 
-class Links;
-class Progress;
-class Sender;
-
-class Batches {
+class Batches : Part {
  public:
-  Batches(Context& context, Links& links, Sender& sender, Progress& progress)
-      : context_(context), links_(links), sender_(sender), progress_(progress) {}
+  using Part::Part;
 
   // The fast path: true if it joined the batch that is being collected for this very target. `what`
   // null: a put.
@@ -60,10 +55,6 @@ class Batches {
  private:
   void flush_corked();
 
-  Context& context_;
-  Links& links_;
-  Sender& sender_;
-  Progress& progress_;
   NodeId open_node_ = no_node;
   Batch* open_ = nullptr;  // a batch that still grows, of a corked link; null: none
   std::vector<Link*> corked_;

@@ -107,4 +107,13 @@ struct Context {
   }
 };
 
+struct Layers;
+
+// The base of an engine's parts: each sees what all see, and all others (layers.hpp).
+struct Part {
+  Part(Context& context, Layers& layers) : context_(context), layers_(layers) {}
+  Context& context_;
+  Layers& layers_;
+};
+
 }  // namespace skerry::operation

@@ -9,8 +9,8 @@
 //   Rma                 the fabric's own puts and gets
 //   Resume              after a break
 //
-// Each has those before it that it calls as members, and reaches those behind it through Layers
-// alone. Everything with the mutex held.
+// Those further down use those further up, seldom the other way round. Each reaches the others
+// through Layers alone. Everything with the mutex held.
 #pragma once
 
 #include "operation/batches.hpp"
@@ -29,13 +29,13 @@ namespace skerry::operation {
 struct Layers {
   Layers(Context& context, fabric::Sink& sink)
       : slots(context),
-        links(context, *this, slots, progress),
-        sender(context, *this, slots, links, progress),
-        batches(context, links, sender, progress),
-        transfers(context, {slots, operations, sender, batches, links, progress}),
-        rma(context, {links, sender, transfers, operations, progress}),
-        resume(context, slots, sender, rma),
-        progress(context, sink, *this, slots, operations) {}
+        links(context, *this),
+        sender(context, *this),
+        batches(context, *this),
+        transfers(context, *this),
+        rma(context, *this),
+        resume(context, *this),
+        progress(context, *this, sink) {}
 
   Slots slots;
   Operations operations;

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "core/pure/container_bytes.hpp"
-#include "operation/progress.hpp"
-#include "operation/slots.hpp"
 #include "operation/layers.hpp"
 
 namespace skerry::operation {
@@ -78,7 +76,7 @@ connection::Outstanding Links::outstanding(const Link& link) const {
   out.queued = link.backlog.issued - link.backlog.sent;
   out.answers = link.waiting_replies;
   out.queued_answers = link.backlog.replies;
-  out.parked_locks = slots_.parked_locks(link);
+  out.parked_locks = layers_.slots.parked_locks(link);
   out.locks = link.lock_waits;
   out.rma = link.rma.outstanding;
   out.refusals = link.session.refusal_due();
@@ -261,7 +259,7 @@ Cap::Standing Links::standing(const Link& link) const {
 // and the server remembers the session either way. So when its slot is wanted it closes without
 // the answer. Returns false if the link still drains or another thread is in the fabric.
 bool Links::close_leavers() {
-  if (!progress_.role_is_free()) return false;
+  if (!layers_.progress.role_is_free()) return false;
   for (size_t i = cap_.leavers().size(); i > 0; --i) {  // it shrinks
     Link& link = *all_[cap_.leavers()[i - 1]->partner];
     if (link.machine.state() != State::closing || link.lock_waits > 0)
@@ -368,7 +366,7 @@ void Links::send_bye(Link& link, bool more) {
 // Its server remembers the session with or without its answer. Somebody may wait for the
 // connection that this one shares.
 void Links::close_behind_bye(Link& link) {
-  if (link.room != Link::Room::free || link.lock_waits > 0 || !progress_.may_close()) return;
+  if (link.room != Link::Room::free || link.lock_waits > 0 || !layers_.progress.may_close()) return;
   disconnect(link, true);
   (void)step(link, Event::closed);
 }
@@ -415,7 +413,7 @@ void Links::attempt_failed(Link& link, std::string_view what, Dialer::Pause paus
   if (!unacknowledged(link) && link.lock_waits == 0 && link.waiters == 0)
     return link.dialer.restart_clock();
   open(link);
-  progress_.call_helper(false);  // should the program be computing
+  layers_.progress.call_helper(false);  // should the program be computing
 }
 
 // Nobody gives up a server whose process lives. Its death is told by other means.
@@ -437,7 +435,7 @@ void Links::fail(Link& link, Status why) {
   link.is_invited = false;
   cap_.withdraw(link.claim);
   context_.backlog.drop(link.backlog);
-  slots_.abandon(link, link.failure);
+  layers_.slots.abandon(link, link.failure);
   layers_.rma.abandon(link, link.failure);
   link.log.reset();  // nothing is sent again
   link.replay.stop();
@@ -472,7 +470,7 @@ Status Links::wait_open(Lock& lock, Link& link) {
   // A server that needs the slot may have closed an idle connection. What is sent then is lost, and
   // the origin notices only later.
   if (context_.config.servers_drop && link.is_ready() && !unacknowledged(link))
-    progress_.look(lock);
+    layers_.progress.look(lock);
   if (link.is_ready()) [[likely]]
     return {};
   const bool was_open = link.machine.state() == State::open;
@@ -490,8 +488,8 @@ Status Links::wait_open(Lock& lock, Link& link) {
              (connection::hold_of(link.machine.state()) != Cap::Hold::occupied &&
               !link.claim.waits);
     };
-    status = progress_.wait_until(lock, opened, nullptr,
-                                  {no_deadline, wait_slice_ns, link.server.node});
+    status = layers_.progress.wait_until(lock, opened, nullptr,
+                                         {no_deadline, wait_slice_ns, link.server.node});
   }
   --link.waiters;
   if (!was_open)

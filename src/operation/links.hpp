@@ -20,14 +20,9 @@
 
 namespace skerry::operation {
 
-class Progress;
-class Slots;
-struct Layers;
-
-class Links {
+class Links : Part {
  public:
-  Links(Context& context, Layers& layers, Slots& slots, Progress& progress)
-      : context_(context), layers_(layers), slots_(slots), progress_(progress) {}
+  using Part::Part;
 
   // ---- the table -------------------------------------------------------------------------------
   Link& to(placement::ServerRef server);
@@ -131,10 +126,6 @@ class Links {
   }
   Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);
 
-  Context& context_;
-  Layers& layers_;
-  Slots& slots_;
-  Progress& progress_;
   std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index
   std::vector<Link*> all_;                                         // by index
   std::vector<Link*> listed_;

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <system_error>
 
-#include "operation/operations.hpp"
-#include "operation/slots.hpp"
 #include "operation/layers.hpp"
 
 namespace skerry::operation {
@@ -92,7 +90,8 @@ void Progress::wake_waiters() {
 
 bool Progress::answers_come() const {
   const session::Backlog& backlog = context_.backlog;
-  return operations_.any_unwaited() && (backlog.empty() || slots_.in_use() > backlog.replies());
+  return layers_.operations.any_unwaited() &&
+         (backlog.empty() || layers_.slots.in_use() > backlog.replies());
 }
 
 bool Progress::help_is_needed() const {

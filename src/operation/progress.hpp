@@ -21,10 +21,6 @@
 
 namespace skerry::operation {
 
-class Operations;
-class Slots;
-struct Layers;
-
 // How long a wait goes on at most, how often it asks, and which node it is about (no_node: none
 // in particular), for those who look at the job.
 struct Until {
@@ -34,11 +30,10 @@ struct Until {
   memory::LockName lock{};  // that is waited for; none: no lock, or it is noted already
 };
 
-class Progress {
+class Progress : Part {
  public:
-  Progress(Context& context, fabric::Sink& sink, Layers& layers, const Slots& slots,
-           const Operations& operations)
-      : context_(context), sink_(sink), layers_(layers), slots_(slots), operations_(operations) {}
+  Progress(Context& context, Layers& layers, fabric::Sink& sink)
+      : Part(context, layers), sink_(sink) {}
   ~Progress() { stop_helper(); }
 
   // Makes progress until done(), the deadline or the end of the job. The mutex is given up in
@@ -98,11 +93,7 @@ class Progress {
     return role_ != Role::free || sleepers_ > 0 || seen_rounds != user_rounds_;
   }
 
-  Context& context_;
   fabric::Sink& sink_;  // receives the upcalls of dispatch
-  Layers& layers_;
-  const Slots& slots_;
-  const Operations& operations_;
   Condition changed_;
   Condition helper_call_;
   Role role_ = Role::free;

@@ -1,16 +1,14 @@
 #include "operation/resume.hpp"
 
 #include "core/pure/rule.hpp"
-#include "operation/rma.hpp"
-#include "operation/sender.hpp"
-#include "operation/slots.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
 void Resume::go_on(Link& link) {
   context_.assert_held();
   if (!link.replay.running() || context_.is_ending()) return;
-  if (!requests(link) || !rma_.issue_again(link, UINT64_MAX) || !locks(link)) {
+  if (!requests(link) || !layers_.rma.issue_again(link, UINT64_MAX) || !locks(link)) {
     // Refused: on_writable or on_closed follows.
     link.room = Link::Room::full;
     return;
@@ -22,12 +20,12 @@ void Resume::go_on(Link& link) {
 // False: the fabric is full.
 bool Resume::requests(Link& link) {
   while (const uint64_t number = link.replay.next(link.log.get())) {
-    if (!rma_.issue_again(link, number)) return false;
+    if (!layers_.rma.issue_again(link, number)) return false;
     if (SKERRY_RULE(replay) && link.log->is_wanted(number)) {
       const session::ReplayLog::Request request = link.log->request(number);
       if (!send(link, request.header, request.payload, number)) return false;
       if (number <= link.backlog.sent) ++context_.counters.requests_replayed;
-      else sender_.note_sent(link, number);
+      else layers_.sender.note_sent(link, number);
     }
     link.replay.passed(number);
   }
@@ -35,9 +33,9 @@ bool Resume::requests(Link& link) {
 }
 
 bool Resume::locks(Link& link) {
-  for (uint32_t i = 0; (i = link.replay.next_slot(slots_.count())) < slots_.count();
+  for (uint32_t i = 0; (i = link.replay.next_slot(layers_.slots.count())) < layers_.slots.count();
        link.replay.passed_slot()) {
-    const Pending& p = slots_.pending(i);
+    const Pending& p = layers_.slots.pending(i);
     const bool parked = p.op != nullptr && p.link == &link && p.lock_request &&
                         p.number <= link.session.applied();
     if (!parked) continue;

@@ -14,14 +14,9 @@
 
 namespace skerry::operation {
 
-class Rma;
-class Sender;
-class Slots;
-
-class Resume {
+class Resume : Part {
  public:
-  Resume(Context& context, Slots& slots, Sender& sender, Rma& rma)
-      : context_(context), slots_(slots), sender_(sender), rma_(rma) {}
+  using Part::Part;
 
   // Everything that a break may have lost.
   void all(Link& link) {
@@ -40,11 +35,6 @@ class Resume {
   bool requests(Link& link);
   bool locks(Link& link);
   bool send(Link& link, fabric::Bytes header, fabric::Bytes payload, uint64_t number);
-
-  Context& context_;
-  Slots& slots_;
-  Sender& sender_;
-  Rma& rma_;
 };
 
 }  // namespace skerry::operation

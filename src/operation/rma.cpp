@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "operation/links.hpp"
-#include "operation/progress.hpp"
-#include "operation/sender.hpp"
-#include "operation/transfers.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 
@@ -25,7 +22,7 @@ Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key
     return {};
   }
   wire::Key answer{};
-  SKERRY_TRY(parts_.transfers.ask_key(lock, link, target, &answer));
+  SKERRY_TRY(layers_.transfers.ask_key(lock, link, target, &answer));
   key->key = {answer.key, answer.base};
   key->offset = answer.offset;
   if (++keys_count_ > max_keys) {
@@ -54,9 +51,9 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
   // Small puts that are still held back were issued before this; wait_sendable sends them.
   bool waited = true;  // for a get, with the mutex given up: everything is looked at again
   while (waited) {
-    while (link.has_batch()) SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
-    SKERRY_TRY(parts_.progress.wait_until(lock, clear));
-    SKERRY_TRY(parts_.transfers.wait_unread(lock, link, writes, {}, &waited));
+    while (link.has_batch()) SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0));
+    SKERRY_TRY(layers_.progress.wait_until(lock, clear));
+    SKERRY_TRY(layers_.transfers.wait_unread(lock, link, writes, {}, &waited));
   }
   if (link.session.drained()) link.rma.last_message.clear();
   return {};
@@ -71,7 +68,7 @@ Status Rma::issue(Lock& lock, Link& link, const Access& access, Op* op) {
                        is_get ? Extent{} : extent_of(access.target, access.remote)));
   const uint64_t total = access.local.bytes;
   for (uint64_t done = 0; done < total;) {
-    SKERRY_TRY(parts_.links.wait_open(lock, link));
+    SKERRY_TRY(layers_.links.wait_open(lock, link));
     const Running rma{op,
                       &link,
                       is_get,
@@ -91,7 +88,7 @@ Status Rma::issue(Lock& lock, Link& link, const Access& access, Op* op) {
     ++link.rma.outstanding;
     if (is_get) ++link.rma.gets_outstanding;
     ++op->waiting_replies;
-    parts_.links.list(link);
+    layers_.links.list(link);
     done += rma.bytes;
   }
   return {};

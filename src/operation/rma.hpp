@@ -12,21 +12,9 @@
 
 namespace skerry::operation {
 
-class Links;
-class Progress;
-class Sender;
-class Transfers;
-
-class Rma {
+class Rma : Part {
  public:
-  struct Parts {
-    Links& links;
-    Sender& sender;
-    Transfers& transfers;
-    Operations& operations;
-    Progress& progress;
-  };
-  Rma(Context& context, Parts parts) : context_(context), parts_(parts) {}
+  using Part::Part;
 
   // Is this transfer better as the fabric's own?
   bool takes(const Access& access) const;
@@ -63,8 +51,6 @@ class Rma {
   bool hand_over(const Running& rma, uint64_t cookie);
   void finish(const Running& rma, const Status& failure);
 
-  Context& context_;
-  const Parts parts_;
   std::unordered_map<uint64_t, Running> running_;  // by cookie
   uint64_t last_cookie_ = 0;
   std::unordered_map<uint64_t, std::unordered_map<Rank, SegmentKey>>

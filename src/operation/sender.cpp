@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operation/links.hpp"
-#include "operation/progress.hpp"
 #include "operation/layers.hpp"
 
 namespace skerry::operation {
@@ -50,13 +48,14 @@ Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room
       (void)layers_.batches.send(link);
       continue;
     }
-    SKERRY_TRY(links_.wait_open(lock, link));
+    SKERRY_TRY(layers_.links.wait_open(lock, link));
     if (may_issue()) {
       if (!link.has_batch()) return {};
       (void)layers_.batches.send(link);  // what was issued before goes before
       continue;
     }
-    SKERRY_TRY(progress_.wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
+    SKERRY_TRY(
+        layers_.progress.wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
   }
 }
 
@@ -119,17 +118,17 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
   *number = link.session.issue(message.credit_bytes);
   note_in_log(link, message, room, length, *number);
   ++context_.requests_sent;
-  links_.list(link);
+  layers_.links.list(link);
   if (context_.trace) [[unlikely]]
     trace(link, message);
   if (queued) {
     const uint64_t copied = message.where == Payload::referenced ? 0 : message.payload.size();
     context_.backlog.add(link.backlog, copied, message.awaits_reply, monotonic_ns());
-    progress_.watch_over();
+    layers_.progress.watch_over();
   } else {
     session::Backlog::passed(link.backlog, *number);
-    if (!message.awaits_reply) progress_.watch_over();
-    links_.used(link);
+    if (!message.awaits_reply) layers_.progress.watch_over();
+    layers_.links.used(link);
     if (context_.can().rma)
       link.rma.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
     if (message.more) layers_.batches.cork(link);
@@ -143,30 +142,31 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
 // ---- the queue --------------------------------------------------------------------------------
 
 bool Sender::queues_now(const Link& link) const {
-  return link.has_queued() || (links_.queues() && !link.is_ready());
+  return link.has_queued() || (layers_.links.queues() && !link.is_ready());
 }
 
 bool Sender::may_queue(const Link& link, uint64_t copied_bytes) const {
-  return links_.queues() && link.machine.state() != connection::State::open && link.failure.ok() &&
-         link.session.may_issue(copied_bytes) && context_.backlog.takes(copied_bytes);
+  return layers_.links.queues() && link.machine.state() != connection::State::open &&
+         link.failure.ok() && link.session.may_issue(copied_bytes) &&
+         context_.backlog.takes(copied_bytes);
 }
 
 void Sender::push(Link& link) {
   if (!link.has_queued() || link.claim.waits) return;
   if (context_.backlog.is_urgent(link.backlog) ||
-      (link.machine.state() == connection::State::idle && links_.has_room_for(link)))
-    links_.open(link);
+      (link.machine.state() == connection::State::idle && layers_.links.has_room_for(link)))
+    layers_.links.open(link);
 }
 
 void Sender::push_oldest() {
   if (context_.backlog.empty()) return;
-  Link& oldest = links_.at(context_.backlog.parts().front()->owner);
-  if (links_.has_room_for(oldest)) push(oldest);
+  Link& oldest = layers_.links.at(context_.backlog.parts().front()->owner);
+  if (layers_.links.has_room_for(oldest)) push(oldest);
 }
 
 void Sender::note_sent(Link& link, uint64_t number) {
   const bool awaits_reply = link.log->awaits_reply(number);
-  if (context_.backlog.sent(link.backlog, number, awaits_reply)) links_.used(link);
+  if (context_.backlog.sent(link.backlog, number, awaits_reply)) layers_.links.used(link);
 }
 
 bool Sender::send_queued(Link& link) {
@@ -185,22 +185,22 @@ Status Sender::wait_connected(Lock& lock, Link& link) {
   if (!link.has_queued() && link.machine.state() != connection::State::opening) [[likely]]
     return {};
   const int64_t begin_ns = monotonic_ns();
-  links_.open(link);
+  layers_.links.open(link);
   const auto connected = [&] {
     return !link.failure.ok() ||
            (!link.has_queued() && link.machine.state() != connection::State::opening);
   };
-  Status status = progress_.wait_until(lock, connected, nullptr,
-                                       {no_deadline, wait_slice_ns, link.server.node});
+  Status status = layers_.progress.wait_until(lock, connected, nullptr,
+                                              {no_deadline, wait_slice_ns, link.server.node});
   context_.counters.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
   return status;
 }
 
 Status Sender::take_slot(Lock& lock, Slots::Wait wait, uint32_t* index, bool* taken) {
-  *taken = slots_.take(index, wait);
+  *taken = layers_.slots.take(index, wait);
   if (*taken) return {};
-  links_.open_queued();  // their answers may be what has them all
-  return progress_.wait_until(lock, [&] { return slots_.has(wait); });
+  layers_.links.open_queued();  // their answers may be what has them all
+  return layers_.progress.wait_until(lock, [&] { return layers_.slots.has(wait); });
 }
 
 }  // namespace skerry::operation

@@ -18,14 +18,9 @@
 
 namespace skerry::operation {
 
-class Links;
-class Progress;
-struct Layers;
-
-class Sender {
+class Sender : Part {
  public:
-  Sender(Context& context, Layers& layers, Slots& slots, Links& links, Progress& progress)
-      : context_(context), layers_(layers), slots_(slots), links_(links), progress_(progress) {}
+  using Part::Part;
 
   // Where the payload lies until the request is acknowledged, should it have to be sent again.
   enum class Payload : uint8_t {
@@ -85,11 +80,6 @@ class Sender {
                    uint64_t number);
   void trace(const Link& link, const Message& message);
 
-  Context& context_;
-  Layers& layers_;
-  Slots& slots_;
-  Links& links_;
-  Progress& progress_;
   wire::Request request_;  // the one being built
 };
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operation/batches.hpp"
-#include "operation/links.hpp"
-#include "operation/progress.hpp"
+#include "operation/layers.hpp"
 
 namespace skerry::operation {
 namespace {
@@ -105,13 +103,13 @@ class Transfers::Stream {
 Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b,
                               bool* waited) {
   auto is_read = [&] {
-    return parts_.slots.is_being_read(link, a) || parts_.slots.is_being_read(link, b);
+    return layers_.slots.is_being_read(link, a) || layers_.slots.is_being_read(link, b);
   };
   *waited = is_read();
   if (!*waited) [[likely]]
     return {};
-  if (link.has_queued()) parts_.links.open(link);
-  return parts_.progress.wait_until(lock, [&] { return !is_read(); });
+  if (link.has_queued()) layers_.links.open(link);
+  return layers_.progress.wait_until(lock, [&] { return !is_read(); });
 }
 
 // ---- put and accumulate -----------------------------------------------------------------------
@@ -142,7 +140,7 @@ Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
     ~Underway() { links.transfer_ended(link); }
     Links& links;
     Link& link;
-  } underway(parts_.links, link);
+  } underway(layers_.links, link);
   do {
     (void)stream.cut(stream.part_limit, true);
     SKERRY_TRY(send_part(lock, stream));
@@ -152,7 +150,7 @@ Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
   // that they do not fill the socket.
   if (access.mode == Mode::blocking &&
       link.session.issued() - link.session.applied() > look_after_requests)
-    parts_.progress.look(lock);
+    layers_.progress.look(lock);
   return {};
 }
 
@@ -164,8 +162,8 @@ void Transfers::take_payload(Stream& s, Sender::Message* message) {
     return;
   }
   const auto table = std::as_bytes(std::span(s.table));
-  std::byte* const packed = parts_.sender.log_of(s.link).reserve(table.size() + s.part +
-                                                                 wire::max_request_bytes);
+  std::byte* const packed = layers_.sender.log_of(s.link).reserve(table.size() + s.part +
+                                                                  wire::max_request_bytes);
   std::copy(table.begin(), table.end(), packed);
   const std::span<std::byte> data(packed + table.size(), s.part);
   if (s.pack) {
@@ -189,12 +187,12 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
   const Sender::Room room = notify ? Sender::Room::connected : Sender::Room::or_queue;
   const bool last = s.is_last();
   for (;;) {
-    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
+    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
     bool waited = false;
     SKERRY_TRY(wait_unread(lock, link, s.touched, counted, &waited));
     if (waited) continue;
     // From here to the send the mutex stays with us.
-    wire::Request& r = parts_.sender.begin(access.kind, access.target, link);
+    wire::Request& r = layers_.sender.begin(access.kind, access.target, link);
     describe(r, access, s.done, s.table.size());
     if (notify && last) {
       r.header.flags |= wire::flag_notify;
@@ -208,15 +206,15 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
                    (!last || (access.mode != Mode::blocking && !link.session.drained()));
     take_payload(s, &message);
     uint64_t number = 0;
-    if (!parts_.sender.send(link, message, &number)) continue;
+    if (!layers_.sender.send(link, message, &number)) continue;
     if (s.stays && access.mode == Mode::implicit)
       link.implicit_number = number;  // wait_implicit looks at the links
     if (s.stays && s.op != nullptr) {
       s.op->link = &link;
       s.op->number = number;
     }
-    if (!notify) parts_.sender.push(link);
-    else if (link.has_queued()) return parts_.sender.wait_connected(lock, link);
+    if (!notify) layers_.sender.push(link);
+    else if (link.has_queued()) return layers_.sender.wait_connected(lock, link);
     return {};
   }
 }
@@ -250,7 +248,7 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
   const Side& from = s.access.remote;
   const Side& to = s.access.local;
   for (;;) {
-    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0, Sender::Room::or_queue));
+    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0, Sender::Room::or_queue));
     wire::Request* r = nullptr;
     uint32_t index = 0;
     SKERRY_TRY(
@@ -258,8 +256,8 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
     if (r == nullptr) continue;
     r->extent_bytes = s.part;
     describe(*r, s.access, s.done, s.table.size());
-    Pending& p = parts_.slots.pending(index);
-    parts_.slots.is_get(
+    Pending& p = layers_.slots.pending(index);
+    layers_.slots.is_get(
         index, from.form == Side::Form::contiguous
                    ? Extent{s.access.target, from.offset + s.done, from.offset + s.done + s.part}
                    : s.touched);
@@ -268,7 +266,7 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
     message.payload = std::as_bytes(std::span(s.table));
     message.awaits_reply = true;
     if (!send_armed(link, message, index)) continue;
-    parts_.sender.push(link);
+    layers_.sender.push(link);
     return {};
   }
 }
@@ -299,8 +297,8 @@ Status Transfers::wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* 
   };
   *waited = !has_room();
   if (!*waited) return {};
-  if (link.has_queued()) parts_.links.open(link);
-  return parts_.progress.wait_until(lock, has_room);
+  if (link.has_queued()) layers_.links.open(link);
+  return layers_.progress.wait_until(lock, has_room);
 }
 
 Status Transfers::fetch_part(Lock& lock, Stream& s) {
@@ -308,7 +306,7 @@ Status Transfers::fetch_part(Lock& lock, Stream& s) {
   const bool is_read = !s.access.carries_data();
   for (;;) {
     SKERRY_TRY(
-        parts_.sender.wait_sendable(lock, link, is_read ? 0 : s.part, Sender::Room::or_queue));
+        layers_.sender.wait_sendable(lock, link, is_read ? 0 : s.part, Sender::Room::or_queue));
     bool waited = false;
     SKERRY_TRY(wait_unread(lock, link, s.touched, {}, &waited));
     if (!waited) SKERRY_TRY(wait_fetch_room(lock, link, s.part, &waited));
@@ -321,8 +319,8 @@ Status Transfers::fetch_part(Lock& lock, Stream& s) {
     // From here to the send the mutex stays with us.
     r->extent_bytes = s.part;
     describe(*r, s.access, s.done, s.table.size());
-    s.receive_into(s.access.result, &parts_.slots.pending(index));
-    parts_.slots.is_fetch(index, s.part);
+    s.receive_into(s.access.result, &layers_.slots.pending(index));
+    layers_.slots.is_fetch(index, s.part);
     Sender::Message message;
     message.awaits_reply = true;
     if (is_read) {
@@ -332,7 +330,7 @@ Status Transfers::fetch_part(Lock& lock, Stream& s) {
       take_payload(s, &message);
     }
     if (!send_armed(link, message, index)) continue;
-    parts_.sender.push(link);
+    layers_.sender.push(link);
     return {};
   }
 }
@@ -341,20 +339,20 @@ Status Transfers::arm(Lock& lock, Link& link, wire::Kind kind, const Target& tar
                       Slots::Wait wait, wire::Request** request, uint32_t* index) {
   *request = nullptr;
   bool taken = false;
-  SKERRY_TRY(parts_.sender.take_slot(lock, wait, index, &taken));
+  SKERRY_TRY(layers_.sender.take_slot(lock, wait, index, &taken));
   if (!taken) return {};  // the link may have changed meanwhile
-  wire::Request& r = parts_.sender.begin(kind, target, link);
-  (void)parts_.slots.arm(*index, op, link, parts_.operations.is_implicit(op));
+  wire::Request& r = layers_.sender.begin(kind, target, link);
+  (void)layers_.slots.arm(*index, op, link, layers_.operations.is_implicit(op));
   r.header.reply_slot = *index + 1;
-  r.header.reply_tag = memory::slot_generation(parts_.slots.shared(*index));
+  r.header.reply_tag = memory::slot_generation(layers_.slots.shared(*index));
   *request = &r;
   return {};
 }
 
 uint64_t Transfers::send_armed(Link& link, const Sender::Message& message, uint32_t index) {
   uint64_t number = 0;
-  if (parts_.sender.send(link, message, &number)) parts_.slots.sent(index, number);
-  else parts_.slots.disarm(index);
+  if (layers_.sender.send(link, message, &number)) layers_.slots.sent(index, number);
+  else layers_.slots.disarm(index);
   return number;
 }
 
@@ -363,44 +361,44 @@ uint64_t Transfers::send_armed(Link& link, const Sender::Message& message, uint3
 // Nothing but this link's server matters to a thread that waits for it: all outstanding answers
 // come from there.
 bool Transfers::only_this_matters(const Link& link) const {
-  return context_.config.one_thread_at_a_time && link.waiting_replies == parts_.slots.in_use();
+  return context_.config.one_thread_at_a_time && link.waiting_replies == layers_.slots.in_use();
 }
 
 Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
   context_.assert_held();
   if (mode == Mode::implicit) {
-    if (op->waiting_replies > 0 && parts_.progress.answers_come())
-      parts_.progress.call_helper(bytes >= eager_help_bytes);
+    if (op->waiting_replies > 0 && layers_.progress.answers_come())
+      layers_.progress.call_helper(bytes >= eager_help_bytes);
     return {};
   }
   if (mode == Mode::handle && !Operations::is_done(*op)) {
-    *handle = parts_.operations.name(op);
+    *handle = layers_.operations.name(op);
     if (op->link == nullptr || !op->link->has_queued())  // what is queued brings no answers yet
-      parts_.progress.call_helper(bytes >= eager_help_bytes);
+      layers_.progress.call_helper(bytes >= eager_help_bytes);
     return {};
   }
   if (!Operations::is_done(*op)) {
-    if (op->link != nullptr) SKERRY_TRY(parts_.sender.wait_connected(lock, *op->link));
+    if (op->link != nullptr) SKERRY_TRY(layers_.sender.wait_connected(lock, *op->link));
     const Link* const link = op->link;
     const bool alone = link != nullptr && only_this_matters(*link);
     // Cut short (the job is ending), answers may still come for this operation: its record stays
     // taken for ever.
-    SKERRY_TRY(parts_.progress.wait_until(
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return Operations::is_done(*op); }, alone ? link : nullptr));
   }
   if (mode == Mode::handle) *handle = 0;
-  return parts_.operations.take_back(op);
+  return layers_.operations.take_back(op);
 }
 
 // ---- words ------------------------------------------------------------------------------------
 
 Status Transfers::ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work) {
   context_.assert_held();
-  Op* op = parts_.operations.make();
+  Op* op = layers_.operations.make();
   uint32_t index = 0;
   for (bool asked = false; !asked;)
     if (Status status = ask_once(lock, link, word, op, &index, &asked); !status.ok()) {
-      parts_.operations.free(op);
+      layers_.operations.free(op);
       return status;
     }
   if (word.kind == wire::Kind::lock)
@@ -435,7 +433,7 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
                                     ? fabric::Bytes(access->local.base, access->local.bytes)
                                     : fabric::Bytes();
   const Sender::Room room = is_rmw ? Sender::Room::or_queue : Sender::Room::connected;
-  SKERRY_TRY(parts_.sender.wait_sendable(lock, link, payload.size(), room));
+  SKERRY_TRY(layers_.sender.wait_sendable(lock, link, payload.size(), room));
   if (!is_lock && word.kind != wire::Kind::get) {
     const uint64_t bytes = is_rmw ? 8 : payload.size();
     bool waited = false;
@@ -454,7 +452,7 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
     describe(*r, *access, 0, 0);
     r->extent_bytes = word.bytes;
   }
-  Pending& p = parts_.slots.pending(*index);
+  Pending& p = layers_.slots.pending(*index);
   p.result = word.result;
   p.direct = word.into;
   p.bytes = word.bytes;
@@ -463,7 +461,7 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   message.awaits_reply = !is_lock;
   const uint64_t number = send_armed(link, message, *index);
   *asked = number != 0;
-  if (*asked && is_lock) parts_.slots.is_lock(*index, link.log->request(number).header);
+  if (*asked && is_lock) layers_.slots.is_lock(*index, link.log->request(number).header);
   return {};
 }
 
@@ -479,8 +477,8 @@ Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Ke
 // data server, into the completion slot.
 Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                                const WaitingWork& work) {
-  Link& link = *parts_.slots.pending(index).link;
-  memory::CompletionSlot& mine = parts_.slots.shared(index);
+  Link& link = *layers_.slots.pending(index).link;
+  memory::CompletionSlot& mine = layers_.slots.shared(index);
   const uint32_t tag = memory::slot_generation(mine);
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
   const uint32_t filled = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
@@ -488,15 +486,15 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   // We hold back nothing that other ranks wait for, and nothing can come from the network: sleep
   // on the slot alone.
   auto cut_off = [&] {
-    return link.machine.state() == connection::State::idle && !parts_.links.anyone_waits() &&
-           !parts_.batches.any_corked() &&
-           std::none_of(parts_.links.listed().begin(), parts_.links.listed().end(),
-                        [&](const Link* l) { return parts_.links.unacknowledged(*l); });
+    return link.machine.state() == connection::State::idle && !layers_.links.anyone_waits() &&
+           !layers_.batches.any_corked() &&
+           std::none_of(layers_.links.listed().begin(), layers_.links.listed().end(),
+                        [&](const Link* l) { return layers_.links.unacknowledged(*l); });
   };
   // An unlock of ours that is not sent yet must go out while we wait: we may be waiting for its
   // next holder.
-  parts_.links.open_queued();
-  const auto& listed = parts_.links.listed();
+  layers_.links.open_queued();
+  const auto& listed = layers_.links.listed();
   const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {
     return other != &link &&
            (other->corked || (other->endpoint != fabric::no_endpoint &&
@@ -508,15 +506,15 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   int64_t slice_ns = work.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
   while (!Operations::is_done(*op)) {
     const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;
-    SKERRY_TRY(parts_.progress.wait_until(
+    SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return Operations::is_done(*op) || granted_here() || cut_off(); },
         alone ? &link : nullptr,
         {work_at_ns, slice_ns, link.server.node, note.has_told() ? memory::LockName() : name}));
     if (Operations::is_done(*op)) break;
     if (granted_here()) {
-      parts_.slots.complete(index, 0, {}, true, 0);
-      parts_.links.maybe_drained(link);
-      if (parts_.slots.may_be_awaited()) parts_.progress.wake_waiters();
+      layers_.slots.complete(index, 0, {}, true, 0);
+      layers_.links.maybe_drained(link);
+      if (layers_.slots.may_be_awaited()) layers_.progress.wake_waiters();
       break;
     }
     // Where nothing can come from the network the wait above does not look for the job's end.
@@ -537,7 +535,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
     }
     lock.lock();
   }
-  return parts_.operations.take_back(op);
+  return layers_.operations.take_back(op);
 }
 
 // Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after
@@ -546,17 +544,17 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
 Status Transfers::unlock(Lock& lock, Link& link, const Target& target, uint64_t index,
                          uint64_t holder) {
   for (;;) {
-    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
+    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0));
     if (link.gets_waiting > 0) {
-      if (link.has_queued()) parts_.links.open(link);
-      SKERRY_TRY(parts_.progress.wait_until(lock, [&] { return link.gets_waiting == 0; }));
+      if (link.has_queued()) layers_.links.open(link);
+      SKERRY_TRY(layers_.progress.wait_until(lock, [&] { return link.gets_waiting == 0; }));
       continue;
     }
-    wire::Request& r = parts_.sender.begin(wire::Kind::unlock, target, link);
+    wire::Request& r = layers_.sender.begin(wire::Kind::unlock, target, link);
     r.header.offset = index;
     r.operands = {holder, 0};
     uint64_t number = 0;
-    if (parts_.sender.send(link, {}, &number)) return {};
+    if (layers_.sender.send(link, {}, &number)) return {};
   }
 }
 

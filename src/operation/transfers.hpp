@@ -11,21 +11,9 @@
 
 namespace skerry::operation {
 
-class Batches;
-class Links;
-class Progress;
-
-class Transfers {
+class Transfers : Part {
  public:
-  struct Parts {
-    Slots& slots;
-    Operations& operations;
-    Sender& sender;
-    Batches& batches;
-    Links& links;
-    Progress& progress;
-  };
-  Transfers(Context& context, Parts parts) : context_(context), parts_(parts) {}
+  using Part::Part;
 
   // Long transfers are cut, so that no message occupies a server for long.
   static constexpr uint64_t long_part_bytes = 8u << 20;
@@ -87,9 +75,6 @@ class Transfers {
   Status wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                       const WaitingWork& work);
   bool only_this_matters(const Link& link) const;
-
-  Context& context_;
-  const Parts parts_;
 };
 
 }  // namespace skerry::operation
