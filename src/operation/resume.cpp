@@ -8,7 +8,7 @@ namespace skerry::operation {
 void Resume::go_on(Link& link) {
   context_.assert_held();
   if (!link.replay.running() || context_.is_ending()) return;
-  if (!requests(link) || !layers_.rma.issue_again(link, UINT64_MAX) || !locks(link)) {
+  if (!requests(link) || !transfers(link, UINT64_MAX) || !locks(link)) {
     // Refused: on_writable or on_closed follows.
     link.room = Link::Room::full;
     return;
@@ -17,10 +17,9 @@ void Resume::go_on(Link& link) {
   (void)context_.fabric->flush(link.endpoint);
 }
 
-// False: the fabric is full.
 bool Resume::requests(Link& link) {
   while (const uint64_t number = link.replay.next(link.log.get())) {
-    if (!layers_.rma.issue_again(link, number)) return false;
+    if (!transfers(link, number)) return false;
     if (SKERRY_RULE(replay) && link.log->is_wanted(number)) {
       const session::ReplayLog::Request request = link.log->request(number);
       if (!send(link, request.header, request.payload, number)) return false;
@@ -28,6 +27,31 @@ bool Resume::requests(Link& link) {
       else layers_.sender.note_sent(link, number);
     }
     link.replay.passed(number);
+  }
+  return true;
+}
+
+// A put that a later message of ours is known to have followed is in place, and is not written
+// again: somebody else may have written there since.
+bool Resume::transfers(Link& link, uint64_t up_to) {
+  if (link.rma.outstanding == 0) return true;
+  Rma& rma = layers_.rma;
+  for (auto next = rma.running_.begin(); next != rma.running_.end();) {
+    const auto [cookie, lost] = *next++;
+    if (lost.link != &link || lost.endpoint == link.endpoint || lost.after_number >= up_to)
+      continue;
+    if (!lost.is_get && context_.can().am_after_rma_ordered &&
+        link.session.applied() > lost.after_number) {
+      (void)rma.done(cookie, true);
+      continue;
+    }
+    const uint64_t again = ++rma.last_cookie_;
+    if (!rma.hand_over(lost, again)) return false;
+    ++context_.counters.requests_replayed;
+    auto running = rma.running_.extract(cookie);  // its new place is the last
+    running.key() = again;
+    running.mapped().endpoint = link.endpoint;
+    rma.running_.insert(std::move(running));
   }
   return true;
 }

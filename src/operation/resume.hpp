@@ -32,7 +32,10 @@ class Resume : Part {
   void go_on(Link& link);
 
  private:
+  // False: the fabric is full.
   bool requests(Link& link);
+  // Those that were issued before request `up_to` and are not known to be done, in the old order.
+  bool transfers(Link& link, uint64_t up_to);
   bool locks(Link& link);
   bool send(Link& link, fabric::Bytes header, fabric::Bytes payload, uint64_t number);
 };

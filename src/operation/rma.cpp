@@ -16,20 +16,15 @@ bool Rma::takes(const Access& access) const {
 }
 
 Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key) {
-  auto& of_segment = keys_[target.segment.packed()];
-  if (const auto found = of_segment.find(target.rank); found != of_segment.end()) {
+  const std::pair slice(target.segment.packed(), target.rank);
+  if (const auto found = keys_.find(slice); found != keys_.end()) {
     *key = found->second;
     return {};
   }
   wire::Key answer{};
   SKERRY_TRY(layers_.transfers.ask_key(lock, link, target, &answer));
-  key->key = {answer.key, answer.base};
-  key->offset = answer.offset;
-  if (++keys_count_ > max_keys) {
-    keys_.clear();
-    keys_count_ = 1;
-  }
-  keys_[target.segment.packed()][target.rank] = *key;
+  if (keys_.size() >= max_keys) keys_.clear();
+  *key = keys_[slice] = {{answer.key, answer.base}, answer.offset};
   return {};
 }
 
@@ -99,33 +94,6 @@ bool Rma::hand_over(const Running& rma, uint64_t cookie) {
   return (rma.is_get ? fabric.get(rma.link->endpoint, rma.local, rma.key, rma.at, rma.bytes, cookie)
                      : fabric.put(rma.link->endpoint, rma.local, rma.key, rma.at, rma.bytes,
                                   cookie)) == fabric::SendResult::accepted;
-}
-
-// A put that a later message of ours is known to have followed is in place, and is not written
-// again: somebody else may have written there since.
-bool Rma::issue_again(Link& link, uint64_t up_to) {
-  context_.assert_held();
-  if (link.rma.outstanding == 0) return true;
-  std::vector<uint64_t> cookies;
-  for (const auto& [cookie, rma] : running_)
-    if (rma.link == &link && rma.endpoint != link.endpoint && rma.after_number < up_to)
-      cookies.push_back(cookie);
-  std::sort(cookies.begin(), cookies.end());
-  for (const uint64_t cookie : cookies) {
-    Running rma = running_.at(cookie);
-    if (!rma.is_get && context_.can().am_after_rma_ordered &&
-        link.session.applied() > rma.after_number) {
-      (void)done(cookie, true);
-      continue;
-    }
-    const uint64_t again = ++last_cookie_;
-    if (!hand_over(rma, again)) return false;
-    ++context_.counters.requests_replayed;
-    rma.endpoint = link.endpoint;
-    running_.erase(cookie);
-    running_[again] = rma;
-  }
-  return true;
 }
 
 Link* Rma::done(uint64_t cookie, bool ok) {

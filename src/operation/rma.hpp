@@ -3,7 +3,8 @@
 // before it and by making those after it wait.
 #pragma once
 
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 #include "operation/context.hpp"
 #include "operation/link.hpp"
@@ -20,10 +21,7 @@ class Rma : Part {
   bool takes(const Access& access) const;
   // Issues it, in parts. Waits for keys, messages before it and room; not for its end.
   Status issue(Lock& lock, Link& link, const Access& access, Op* op);
-  // After a break: issues again, in the old order, those that were issued before request `up_to`
-  // and are not known to be done. False: the fabric is full.
-  bool issue_again(Link& link, uint64_t up_to);
-  // A put or get finished. Null: late, or it will be issued again; otherwise the link it was of.
+  // A put or get finished. Null: late, or Resume will issue it again; otherwise the link it was of.
   Link* done(uint64_t cookie, bool ok);
   // Its server is lost.
   void abandon(Link& link, const Status& why);
@@ -45,17 +43,17 @@ class Rma : Part {
     uint64_t offset = 0;
   };
   static constexpr size_t max_keys = 1024;
+  friend class Resume;  // what is running when its connection breaks
 
   Status key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key);
   Status wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes);
   bool hand_over(const Running& rma, uint64_t cookie);
   void finish(const Running& rma, const Status& failure);
 
-  std::unordered_map<uint64_t, Running> running_;  // by cookie
+  std::map<uint64_t, Running> running_;  // by cookie: in the order of issuing
   uint64_t last_cookie_ = 0;
-  std::unordered_map<uint64_t, std::unordered_map<Rank, SegmentKey>>
-      keys_;  // by packed segment id; emptied when it grows beyond max_keys
-  size_t keys_count_ = 0;
+  std::map<std::pair<uint64_t, Rank>, SegmentKey> keys_;  // by packed segment id and rank; emptied
+                                                          // when it has max_keys
 };
 
 }  // namespace skerry::operation
