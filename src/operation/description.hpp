@@ -100,6 +100,7 @@ struct Access {
   }
   // Where returned data goes.
   Side& filled() { return kind == wire::Kind::get ? local : result; }
+  const Side& filled() const { return kind == wire::Kind::get ? local : result; }
   bool is_contiguous() const {
     return remote.form == Side::Form::contiguous && local.form == Side::Form::contiguous;
   }

@@ -46,11 +46,8 @@ Status Engine::issue(const Access& access, Handle* handle) {
 Status Engine::start(Lock& lock, Link& link, const Access& access, Handle* handle) {
   Operations& operations = layers_.operations;
   Op* op = access.mode == Mode::implicit ? &operations.implicit() : operations.make();
-  const bool updates = access.kind == wire::Kind::fetch_update;
-  if (Status status = updates ? layers_.transfers.fetch(lock, link, access, op)
-                      : layers_.rma.takes(access)
-                          ? layers_.rma.issue(lock, link, access, op)
-                          : layers_.transfers.request(lock, link, access, op);
+  if (Status status = layers_.rma.takes(access) ? layers_.rma.issue(lock, link, access, op)
+                                                : layers_.transfers.request(lock, link, access, op);
       !status.ok()) {
     // Answers may still come for the parts that were sent: then its record stays taken for ever.
     if (op->waiting_replies == 0 && !operations.is_implicit(op)) operations.free(op);

@@ -48,7 +48,7 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
   while (waited) {
     while (link.has_batch()) SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0));
     SKERRY_TRY(layers_.progress.wait_until(lock, clear));
-    SKERRY_TRY(layers_.transfers.wait_unread(lock, link, writes, {}, &waited));
+    SKERRY_TRY(layers_.transfers.wait_unread(lock, link, writes, &waited));
   }
   if (link.session.drained()) link.rma.last_message.clear();
   return {};

@@ -24,6 +24,11 @@ constexpr uint64_t gather_part_bytes = 1024 * 1024;
 // A blocking put looks at the acknowledgements when so many are missing.
 constexpr uint64_t look_after_requests = 512;
 
+// A part has whole elements of every type, whatever a fabric's limit is.
+constexpr uint64_t whole_elements(uint64_t bytes) {
+  return bytes / max_element_bytes * max_element_bytes;
+}
+
 // Pieces named in one message: at most a quarter of its payload is their table.
 uint64_t piece_limit(uint64_t payload_bytes) {
   return std::clamp<uint64_t>(payload_bytes / 4 / sizeof(Piece), 1, 1024);
@@ -35,7 +40,13 @@ uint64_t piece_limit(uint64_t payload_bytes) {
 class Transfers::Stream {
  public:
   Stream(Link& l, const Access& a, Op* o)
-      : link(l), access(a), op(o), total(a.local.bytes), touched(extent_of(a.target, a.remote)) {}
+      : link(l), access(a), op(o), total(a.local.bytes), touched(extent_of(a.target, a.remote)) {
+    if (a.kind != wire::Kind::get && a.local.form != Side::Form::contiguous)
+      pack.emplace(cursor_of(a.local));
+    if (a.returns_data() && a.filled().form == Side::Form::pieces)
+      kept = std::make_shared<const std::vector<Piece>>(a.filled().pieces.begin(),
+                                                        a.filled().pieces.end());
+  }
 
   // The next part's bytes, `most` at most; of a target in pieces also its table, which takes room
   // from the same payload if `table_in_payload`.
@@ -47,6 +58,12 @@ class Transfers::Stream {
                std::min(left, table_in_payload ? most - pieces * sizeof(Piece) : most), pieces);
   }
   bool is_last() const { return done + part == total; }
+  // What the present part of a get reads, or may.
+  Extent read() const {
+    if (access.remote.form != Side::Form::contiguous) return touched;
+    const uint64_t begin = access.remote.offset + done;
+    return {access.target, begin, begin + part};
+  }
   // Where the answer to the present part goes.
   void receive_into(const Side& to, Pending* p) const {
     p->bytes = part;
@@ -100,16 +117,18 @@ class Transfers::Stream {
   uint64_t within_ = 0;  // bytes of it that are cut
 };
 
-Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b,
-                              bool* waited) {
-  auto is_read = [&] {
-    return layers_.slots.is_being_read(link, a) || layers_.slots.is_being_read(link, b);
-  };
-  *waited = is_read();
+template <class Done>
+Status Transfers::wait_for(Lock& lock, Link& link, Done&& done, bool* waited,
+                           std::source_location where) {
+  *waited = !done();
   if (!*waited) [[likely]]
     return {};
   if (link.has_queued()) layers_.links.open(link);
-  return layers_.progress.wait_until(lock, [&] { return !is_read(); });
+  return layers_.progress.wait_until(lock, done, nullptr, {}, where);
+}
+
+Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& extent, bool* waited) {
+  return wait_for(lock, link, [&] { return !layers_.slots.is_being_read(link, extent); }, waited);
 }
 
 // ---- put and accumulate -----------------------------------------------------------------------
@@ -130,11 +149,9 @@ Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
   // seldom cut in two there and copied once more.
   const uint64_t message_bytes = access.kind == wire::Kind::accumulate ? inline_bytes / 2
                                                                        : inline_bytes;
-  // Whole elements of every type in each part, whatever a fabric's limit is.
-  stream.part_limit = stream.by_reference ? std::min(long_part_bytes, can.max_payload_bytes)
-                                          : std::min(message_bytes, can.max_payload_bytes) /
-                                                max_element_bytes * max_element_bytes;
-  if (access.local.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(access.local));
+  stream.part_limit = stream.by_reference
+                          ? std::min(long_part_bytes, can.max_payload_bytes)
+                          : whole_elements(std::min(message_bytes, can.max_payload_bytes));
   const struct Underway {
     Underway(Links& l, Link& to) : links(l), link(to) { ++link.transfers; }
     ~Underway() { links.transfer_ended(link); }
@@ -180,16 +197,16 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
   Link& link = s.link;
   const Access& access = s.access;
   const std::optional<Notify>& notify = access.notify;
-  const Extent counted = !notify ? Extent{}
-                                 : Extent{access.target, notify->counter_offset,
-                                          notify->counter_offset + 8};
+  const uint64_t counter = notify ? notify->counter_offset : 0;
   // A notification is what somebody waits for: it does not queue.
   const Sender::Room room = notify ? Sender::Room::connected : Sender::Room::or_queue;
   const bool last = s.is_last();
   for (;;) {
     SKERRY_TRY(layers_.sender.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
     bool waited = false;
-    SKERRY_TRY(wait_unread(lock, link, s.touched, counted, &waited));
+    SKERRY_TRY(wait_unread(lock, link, s.touched, &waited));
+    if (notify && !waited)
+      SKERRY_TRY(wait_unread(lock, link, {access.target, counter, counter + 8}, &waited));
     if (waited) continue;
     // From here to the send the mutex stays with us.
     wire::Request& r = layers_.sender.begin(access.kind, access.target, link);
@@ -219,116 +236,65 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
   }
 }
 
-// ---- get --------------------------------------------------------------------------------------
+// ---- get and fetching update ------------------------------------------------------------------
 
 Status Transfers::request(Lock& lock, Link& link, const Access& access, Op* op) {
   context_.assert_held();
   Stream stream(link, access, op);
   const fabric::Capabilities& can = context_.can();
   const Side& from = access.remote;
-  const Side& to = access.local;
-  stream.placed = can.direct_placement && is_contiguous(to);
-  stream.part_limit = inline_bytes;
-  if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
-  else if (stream.placed && run_bytes(from) >= gather_run_bytes)
-    stream.part_limit = gather_part_bytes;
-  stream.part_limit = std::min(stream.part_limit, can.max_payload_bytes);
-  if (to.form == Side::Form::pieces)
-    stream.kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
-  while (stream.done < stream.total) {
-    (void)stream.cut(stream.part_limit, false);
+  if (access.updates()) {
+    stream.part_limit = whole_elements(std::min(inline_bytes / 2, can.max_payload_bytes));
+  } else {
+    stream.placed = can.direct_placement && is_contiguous(access.local);
+    stream.part_limit = inline_bytes;
+    if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
+    else if (stream.placed && run_bytes(from) >= gather_run_bytes)
+      stream.part_limit = gather_part_bytes;
+    stream.part_limit = std::min(stream.part_limit, can.max_payload_bytes);
+  }
+  for (; stream.done < stream.total; stream.done += stream.part) {
+    (void)stream.cut(stream.part_limit, access.updates());
     SKERRY_TRY(request_part(lock, stream));
-    stream.done += stream.part;
   }
   return {};
+}
+
+// A fetching update waits as a put does, and for room at the server.
+Status Transfers::wait_updatable(Lock& lock, Link& link, const Stream& s, bool* waited) {
+  SKERRY_TRY(wait_unread(lock, link, s.touched, waited));
+  if (*waited) return {};
+  const auto has_room = [&] {
+    return link.fetching_bytes == 0 || link.fetching_bytes + s.part <= most_fetching_bytes;
+  };
+  return wait_for(lock, link, has_room, waited);
 }
 
 Status Transfers::request_part(Lock& lock, Stream& s) {
   Link& link = s.link;
-  const Side& from = s.access.remote;
-  const Side& to = s.access.local;
+  const Access& access = s.access;
+  const uint64_t sent_bytes = access.carries_data() ? s.part : 0;
   for (;;) {
-    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0, Sender::Room::or_queue));
-    wire::Request* r = nullptr;
-    uint32_t index = 0;
-    SKERRY_TRY(
-        arm(lock, link, wire::Kind::get, s.access.target, s.op, Slots::Wait::answered, &r, &index));
-    if (r == nullptr) continue;
-    r->extent_bytes = s.part;
-    describe(*r, s.access, s.done, s.table.size());
-    Pending& p = layers_.slots.pending(index);
-    layers_.slots.is_get(
-        index, from.form == Side::Form::contiguous
-                   ? Extent{s.access.target, from.offset + s.done, from.offset + s.done + s.part}
-                   : s.touched);
-    s.receive_into(to, &p);
-    Sender::Message message;
-    message.payload = std::as_bytes(std::span(s.table));
-    message.awaits_reply = true;
-    if (!send_armed(link, message, index)) continue;
-    layers_.sender.push(link);
-    return {};
-  }
-}
-
-// ---- fetching update --------------------------------------------------------------------------
-
-Status Transfers::fetch(Lock& lock, Link& link, const Access& access, Op* op) {
-  context_.assert_held();
-  Stream stream(link, access, op);
-  const Side& from = access.local;
-  const Side& to = access.result;
-  stream.part_limit = std::min(inline_bytes / 2, context_.can().max_payload_bytes) /
-                      max_element_bytes * max_element_bytes;
-  if (from.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(from));
-  if (to.form == Side::Form::pieces)
-    stream.kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
-  while (stream.done < stream.total) {
-    (void)stream.cut(stream.part_limit, true);
-    SKERRY_TRY(fetch_part(lock, stream));
-    stream.done += stream.part;
-  }
-  return {};
-}
-
-Status Transfers::wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* waited) {
-  const auto has_room = [&] {
-    return link.fetching_bytes == 0 || link.fetching_bytes + bytes <= most_fetching_bytes;
-  };
-  *waited = !has_room();
-  if (!*waited) return {};
-  if (link.has_queued()) layers_.links.open(link);
-  return layers_.progress.wait_until(lock, has_room);
-}
-
-Status Transfers::fetch_part(Lock& lock, Stream& s) {
-  Link& link = s.link;
-  const bool is_read = !s.access.carries_data();
-  for (;;) {
-    SKERRY_TRY(
-        layers_.sender.wait_sendable(lock, link, is_read ? 0 : s.part, Sender::Room::or_queue));
+    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, sent_bytes, Sender::Room::or_queue));
     bool waited = false;
-    SKERRY_TRY(wait_unread(lock, link, s.touched, {}, &waited));
-    if (!waited) SKERRY_TRY(wait_fetch_room(lock, link, s.part, &waited));
+    if (access.updates()) SKERRY_TRY(wait_updatable(lock, link, s, &waited));
     if (waited) continue;
     wire::Request* r = nullptr;
     uint32_t index = 0;
-    SKERRY_TRY(arm(lock, link, wire::Kind::fetch_update, s.access.target, s.op,
-                   Slots::Wait::answered, &r, &index));
+    SKERRY_TRY(
+        arm(lock, link, access.kind, access.target, s.op, Slots::Wait::answered, &r, &index));
     if (r == nullptr) continue;
     // From here to the send the mutex stays with us.
     r->extent_bytes = s.part;
-    describe(*r, s.access, s.done, s.table.size());
-    s.receive_into(s.access.result, &layers_.slots.pending(index));
-    layers_.slots.is_fetch(index, s.part);
+    describe(*r, access, s.done, s.table.size());
+    s.receive_into(access.filled(), &layers_.slots.pending(index));
+    if (access.updates()) layers_.slots.is_fetch(index, s.part);
+    else layers_.slots.is_get(index, s.read());
     Sender::Message message;
     message.awaits_reply = true;
-    if (is_read) {
-      message.payload = std::as_bytes(std::span(s.table));
-    } else {
-      message.credit_bytes = s.part;
-      take_payload(s, &message);
-    }
+    message.credit_bytes = sent_bytes;
+    if (access.carries_data()) take_payload(s, &message);
+    else message.payload = std::as_bytes(std::span(s.table));
     if (!send_armed(link, message, index)) continue;
     layers_.sender.push(link);
     return {};
@@ -415,9 +381,8 @@ Status Transfers::ask_guarded(Lock& lock, Link& link, const Access& access) {
   Word word{access.target, access.kind, 0, access.remote.offset};
   word.access = &access;
   if (access.returns_data()) {
-    const Side& filled = access.kind == wire::Kind::get ? access.local : access.result;
-    word.into = filled.base;
-    word.bytes = filled.bytes;
+    word.into = access.filled().base;
+    word.bytes = access.filled().bytes;
   }
   return ask(lock, link, word, {});
 }
@@ -437,8 +402,7 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   if (!is_lock && word.kind != wire::Kind::get) {
     const uint64_t bytes = is_rmw ? 8 : payload.size();
     bool waited = false;
-    SKERRY_TRY(
-        wait_unread(lock, link, {word.target, word.offset, word.offset + bytes}, {}, &waited));
+    SKERRY_TRY(wait_unread(lock, link, {word.target, word.offset, word.offset + bytes}, &waited));
     if (waited) return {};
   }
   wire::Request* r = nullptr;
@@ -545,11 +509,9 @@ Status Transfers::unlock(Lock& lock, Link& link, const Target& target, uint64_t 
                          uint64_t holder) {
   for (;;) {
     SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0));
-    if (link.gets_waiting > 0) {
-      if (link.has_queued()) layers_.links.open(link);
-      SKERRY_TRY(layers_.progress.wait_until(lock, [&] { return link.gets_waiting == 0; }));
-      continue;
-    }
+    bool waited = false;
+    SKERRY_TRY(wait_for(lock, link, [&] { return link.gets_waiting == 0; }, &waited));
+    if (waited) continue;
     wire::Request& r = layers_.sender.begin(wire::Kind::unlock, target, link);
     r.header.offset = index;
     r.operands = {holder, 0};

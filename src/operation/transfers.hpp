@@ -3,6 +3,8 @@
 // is decided in Engine::issue.
 #pragma once
 
+#include <source_location>
+
 #include "operation/context.hpp"
 #include "operation/link.hpp"
 #include "operation/operations.hpp"
@@ -21,17 +23,15 @@ class Transfers : Part {
   // A put or accumulate as messages, sent or queued when this returns. `op`: done when those that
   // are referenced are acknowledged; null: the implicit set's.
   Status send(Lock& lock, Link& link, const Access& access, Op* op);
-  // A get: one answer a message.
+  // A get, or a fetching update: an accumulate whose every message is answered.
   Status request(Lock& lock, Link& link, const Access& access, Op* op);
-  // A fetching update: an accumulate whose every message is answered.
-  Status fetch(Lock& lock, Link& link, const Access& access, Op* op);
-  // The server keeps the old elements until we have confirmed them, with our next request. So only
+  // The server keeps old elements until we have confirmed them, with our next request. So only
   // so many bytes are on their way: that much it may have to keep for an origin that has gone
   // quiet.
   static constexpr uint64_t most_fetching_bytes = 128 * 1024;
   // Waits until no earlier get, whose answer is not here, reads what is written now. *waited: the
   // mutex was given up.
-  Status wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b, bool* waited);
+  Status wait_unread(Lock& lock, Link& link, const Extent& extent, bool* waited);
   // Hands the handle out, or waits, as the mode says. The operation's record is given back if it is
   // over.
   Status finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
@@ -61,8 +61,11 @@ class Transfers : Part {
   class Stream;
   Status send_part(Lock& lock, Stream& stream);
   Status request_part(Lock& lock, Stream& stream);
-  Status fetch_part(Lock& lock, Stream& stream);
-  Status wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* waited);
+  Status wait_updatable(Lock& lock, Link& link, const Stream& stream, bool* waited);
+  // Waits for done(), which what is queued on the link may bring. *waited: the mutex was given up.
+  template <class Done>
+  Status wait_for(Lock& lock, Link& link, Done&& done, bool* waited,
+                  std::source_location where = std::source_location::current());
   // The part's payload. A part that is packed lies in the replay log's room afterwards.
   void take_payload(Stream& stream, Sender::Message* message);
   // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
