@@ -62,32 +62,9 @@ Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room
 // Room in the replay log for what has to be kept of it: the payload, if it is copied, and behind it
 // the header.
 std::byte* Sender::reserve(Link& link, const Message& message) {
-  switch (message.where) {
-    case Payload::copied:
-      return log_of(link).reserve(message.payload.size() + wire::max_request_bytes);
-    case Payload::packed: return const_cast<std::byte*>(message.payload.data());
-    case Payload::referenced: return log_of(link).reserve(wire::max_request_bytes);
-  }
-  return nullptr;
-}
-
-void Sender::note_in_log(Link& link, const Message& message, std::byte* room, uint32_t header_bytes,
-                         uint64_t number) {
-  const fabric::Bytes payload = message.payload;
-  switch (message.where) {
-    case Payload::copied:
-      if (payload.size() == 8) [[likely]]
-        std::memcpy(room, payload.data(), 8);
-      else if (!payload.empty()) std::memcpy(room, payload.data(), payload.size());
-      link.log->commit(number, payload.size(), header_bytes, message.awaits_reply);
-      break;
-    case Payload::packed:
-      link.log->commit(number, payload.size(), header_bytes, message.awaits_reply);
-      break;
-    case Payload::referenced:
-      link.log->commit_reference(number, payload, header_bytes, message.awaits_reply);
-      break;
-  }
+  if (message.where == Payload::packed) return const_cast<std::byte*>(message.payload.data());
+  const uint64_t copied = message.where == Payload::copied ? message.payload.size() : 0;
+  return log_of(link).reserve(copied + wire::max_request_bytes);
 }
 
 void Sender::trace(const Link& link, const Message& message) {
@@ -100,14 +77,15 @@ void Sender::trace(const Link& link, const Message& message) {
 bool Sender::send(Link& link, const Message& message, uint64_t* number) {
   context_.assert_held();
   request_.header.number = link.session.issued() + 1;
+  const fabric::Bytes payload = message.payload;
+  const bool is_referenced = message.where == Payload::referenced;
   std::byte* const room = reserve(link, message);
-  std::byte* const header = room +
-                            (message.where == Payload::referenced ? 0 : message.payload.size());
+  std::byte* const header = room + (is_referenced ? 0 : payload.size());
   const uint32_t length = wire::encode(
       request_, std::span<std::byte, wire::max_request_bytes>(header, wire::max_request_bytes));
   const bool queued = queues_now(link);
   if (!queued)
-    switch (context_.fabric->send(link.endpoint, fabric::Bytes(header, length), message.payload,
+    switch (context_.fabric->send(link.endpoint, fabric::Bytes(header, length), payload,
                                   message.more, request_.header.number)) {
       case fabric::SendResult::accepted: break;
       case fabric::SendResult::would_block:
@@ -116,14 +94,20 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
         return false;
     }
   *number = link.session.issue(message.credit_bytes);
-  note_in_log(link, message, room, length, *number);
+  if (message.where == Payload::copied) {
+    if (payload.size() == 8) [[likely]]
+      std::memcpy(room, payload.data(), 8);
+    else if (!payload.empty()) std::memcpy(room, payload.data(), payload.size());
+  }
+  link.log->commit(*number, payload.size(), length, message.awaits_reply,
+                   is_referenced ? payload.data() : nullptr);
   ++context_.requests_sent;
   layers_.links.list(link);
   if (context_.trace) [[unlikely]]
     trace(link, message);
   if (queued) {
-    const uint64_t copied = message.where == Payload::referenced ? 0 : message.payload.size();
-    context_.backlog.add(link.backlog, copied, message.awaits_reply, monotonic_ns());
+    context_.backlog.add(link.backlog, is_referenced ? 0 : payload.size(), message.awaits_reply,
+                         monotonic_ns());
     layers_.progress.watch_over();
   } else {
     session::Backlog::passed(link.backlog, *number);

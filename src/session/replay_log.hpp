@@ -33,16 +33,18 @@ class ReplayLog {
   // Room for one more request: `bytes` in a row, valid until commit, the next reserve or trim.
   std::byte* reserve(uint64_t bytes);
   // The room's front now holds payload_bytes of payload and then header_bytes of header: they are
-  // request `number`, which follows the last one.
-  void commit(uint64_t number, uint64_t payload_bytes, uint32_t header_bytes, bool awaits_reply) {
-    append(number, {nullptr, payload_bytes, reserved_at_, header_bytes, awaits_reply});
-    tail_ = reserved_at_ + payload_bytes + header_bytes;
-  }
-  // The same, with the payload left where the caller has it; the room holds the header alone.
-  void commit_reference(uint64_t number, std::span<const std::byte> payload, uint32_t header_bytes,
-                        bool awaits_reply) {
-    append(number, {payload.data(), payload.size(), reserved_at_, header_bytes, awaits_reply});
-    tail_ = reserved_at_ + header_bytes;
+  // request `number`, which follows the last one. `reference` not null: the payload is left there,
+  // where the caller has it, and the room holds the header alone.
+  void commit(uint64_t number, uint64_t payload_bytes, uint32_t header_bytes, bool awaits_reply,
+              const std::byte* reference = nullptr) {
+    SKERRY_ASSERT(count_ == 0 || number == first_number_ + count_,
+                  "requests are logged in the order of their numbers");
+    if (count_ == 0) first_number_ = number;
+    if (count_ == entries_.size()) grow_entries();
+    ++count_;
+    Entry& entry = at(number);
+    entry = {reference, payload_bytes, reserved_at_, header_bytes, awaits_reply};
+    tail_ = entry.end();
   }
   // Everything up to `applied` is remote done: forgotten, but for requests whose reply is not here,
   // and what lies behind them in the ring.
@@ -58,9 +60,7 @@ class ReplayLog {
   }
 
   bool empty() const { return count_ == 0; }
-  uint64_t first_number() const {
-    return first_number_;
-  }  // of what is kept; meaningless when empty
+  uint64_t first_number() const { return first_number_; }  // of what is kept, if anything is
   uint64_t last_number() const { return first_number_ + count_ - 1; }
   // Is request `number` (kept) to be sent again? Not if it is applied and nobody waits for a reply.
   bool is_wanted(uint64_t number) const { return number > applied_ || at(number).awaits_reply; }
@@ -91,14 +91,6 @@ class ReplayLog {
 
   Entry& at(uint64_t number) { return entries_[number & (entries_.size() - 1)]; }
   const Entry& at(uint64_t number) const { return entries_[number & (entries_.size() - 1)]; }
-  void append(uint64_t number, const Entry& entry) {
-    SKERRY_ASSERT(count_ == 0 || number == first_number_ + count_,
-                  "requests are logged in the order of their numbers");
-    if (count_ == 0) first_number_ = number;
-    if (count_ == entries_.size()) grow_entries();
-    ++count_;
-    at(number) = entry;
-  }
   void release() {
     while (count_ > 0 && first_number_ <= applied_ && !at(first_number_).awaits_reply) {
       ++first_number_;

@@ -57,7 +57,7 @@ TEST(ReplayLog, ReferencesStayWhereTheyAre) {
   const Bytes mine = pattern(9, 100'000, 0);
   std::byte* room = log.reserve(512);
   std::memset(room, 7, 90);
-  log.commit_reference(1, mine, 90, false);
+  log.commit(1, mine.size(), 90, false, mine.data());
   EXPECT_EQ(log.request(1).payload.data(), mine.data());
   EXPECT_EQ(log.request(1).header.size(), 90u);
   EXPECT_LT(log.memory_bytes(), 10'000u);
