@@ -38,10 +38,7 @@ struct Side {
 };
 
 using Accumulate = memory::Update;
-struct Notify {
-  uint64_t counter_offset = 0;
-  uint64_t increment = 0;
-};
+using wire::Notify;
 
 using Handle = uint64_t;  // 0: nothing outstanding
 

@@ -72,11 +72,8 @@ bool Engine::joins_batch(const Link& link, const Access& access) const {
 // put and accumulate as messages. Short ones, and those that are packed on the way, are source done
 // when this returns: no operation outlives the call.
 Status Engine::send_all(Lock& lock, Link& link, const Access& access, Handle* handle) {
-  if (access.mode == Mode::implicit) return layers_.transfers.send(lock, link, access, nullptr);
-  if (access.local.bytes <= fabric::inline_payload_bytes) {
-    Op by_value;
-    return layers_.transfers.send(lock, link, access, &by_value);
-  }
+  if (access.mode == Mode::implicit || access.local.bytes <= fabric::inline_payload_bytes)
+    return layers_.transfers.send(lock, link, access, nullptr);
   Op* op = layers_.operations.make();
   if (Status status = layers_.transfers.send(lock, link, access, op); !status.ok()) {
     layers_.operations.free(op);

@@ -29,7 +29,6 @@ class Links : Part {
   Link* find(placement::ServerRef server);  // null: never talked to
   Link* of(fabric::EndpointId endpoint);    // null: late, it was closed meanwhile
   Link& at(uint32_t index) { return *all_[index]; }
-  const std::vector<Link*>& all() const { return all_; }  // it only grows
   // Something is, or may soon be, outstanding on it.
   void list(Link& link) {
     if (link.is_listed) return;

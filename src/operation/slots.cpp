@@ -36,7 +36,7 @@ void Slots::give_back(uint32_t index) {
   free_.push_back(index);
 }
 
-Pending& Slots::arm(uint32_t index, Op* op, Link& link, bool is_implicit) {
+void Slots::arm(uint32_t index, Op* op, Link& link, bool is_implicit) {
   Pending& p = pending_[index];
   SKERRY_ASSERT(p.op == nullptr, "a slot waits for one answer");
   p.op = op;
@@ -45,7 +45,6 @@ Pending& Slots::arm(uint32_t index, Op* op, Link& link, bool is_implicit) {
   memory::arm_slot(shared(index));
   ++op->waiting_replies;
   ++link.waiting_replies;
-  return p;
 }
 
 void Slots::is_get(uint32_t index, const Extent& from) {

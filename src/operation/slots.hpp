@@ -55,7 +55,7 @@ class Slots {
   bool may_be_awaited() const { return free_.size() == 1 || free_.size() == kept + 1; }
 
   // The slot waits for the answer to the request that is being built; the caller fills in the rest.
-  Pending& arm(uint32_t index, Op* op, Link& link, bool is_implicit);
+  void arm(uint32_t index, Op* op, Link& link, bool is_implicit);
   // The request went out (or is queued) with this number.
   void sent(uint32_t index, uint64_t number) { pending_[index].number = number; }
   void is_get(uint32_t index, const Extent& from);

@@ -80,7 +80,7 @@ class Transfers::Stream {
 
   Link& link;
   const Access& access;
-  Op* const op;  // null: the implicit set's
+  Op* const op;  // null: nobody's own
   const uint64_t total;
   const Extent touched;       // at the target
   uint64_t part_limit = 0;    // bytes
@@ -213,7 +213,7 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
     describe(r, access, s.done, s.table.size());
     if (notify && last) {
       r.header.flags |= wire::flag_notify;
-      r.notify = {notify->counter_offset, notify->increment};
+      r.notify = *notify;
     }
     if (!last && link.session.at_ease()) r.header.flags |= wire::flag_more;
     Sender::Message message;
@@ -308,7 +308,7 @@ Status Transfers::arm(Lock& lock, Link& link, wire::Kind kind, const Target& tar
   SKERRY_TRY(layers_.sender.take_slot(lock, wait, index, &taken));
   if (!taken) return {};  // the link may have changed meanwhile
   wire::Request& r = layers_.sender.begin(kind, target, link);
-  (void)layers_.slots.arm(*index, op, link, layers_.operations.is_implicit(op));
+  layers_.slots.arm(*index, op, link, layers_.operations.is_implicit(op));
   r.header.reply_slot = *index + 1;
   r.header.reply_tag = memory::slot_generation(layers_.slots.shared(*index));
   *request = &r;

@@ -21,7 +21,7 @@ class Transfers : Part {
   static constexpr uint64_t long_part_bytes = 8u << 20;
 
   // A put or accumulate as messages, sent or queued when this returns. `op`: done when those that
-  // are referenced are acknowledged; null: the implicit set's.
+  // are referenced are acknowledged; null: the implicit set's, or none is referenced.
   Status send(Lock& lock, Link& link, const Access& access, Op* op);
   // A get, or a fetching update: an accumulate whose every message is answered.
   Status request(Lock& lock, Link& link, const Access& access, Op* op);
