@@ -251,41 +251,23 @@ Status Engine::fence_all() {
 
 // ---- before sleeping elsewhere ----------------------------------------------------------------
 
-// Batches go out, or join the queue.
-Status Engine::push_batches(Lock& lock, Until until) {
+// Batches go out or join the queue; what is queued now is sent; and the network has all that the
+// fabric has taken.
+Status Engine::push(Lock& lock, const Until& until) {
   layers_.batches.flush();
-  for (const Link* link : std::vector<Link*>(layers_.links.listed()))
+  layers_.links.open_queued();
+  for (Link* link : std::vector<Link*>(layers_.links.listed())) {
     SKERRY_TRY(layers_.progress.wait_until(
         lock, [&] { return !link->has_batch() || !link->failure.ok(); }, nullptr, until));
-  return {};
-}
-
-// Links that have something queued are opened, and take what they have now.
-Status Engine::push_queued(Lock& lock, Until until) {
-  struct Mark {
-    Link* link;
-    uint64_t newest;
-  };
-  layers_.links.open_queued();
-  std::vector<Mark> marks;
-  for (const session::Backlog::Part* part : context_.backlog.parts())
-    marks.push_back({&layers_.links.at(part->owner), part->issued});
-  for (const Mark& mark : marks)
-    SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return mark.link->backlog.sent >= mark.newest; },  // also if it failed
-        nullptr, until));
-  return {};
-}
-
-// Waits until the network has all that the fabric has taken.
-Status Engine::push_unsent(Lock& lock, Until until) {
-  auto is_unsent = [&](const Link& link) {
-    return link.endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(link.endpoint) > 0;
-  };
-  for (const Link* link : std::vector<Link*>(layers_.links.listed()))
-    if (is_unsent(*link))
-      SKERRY_TRY(
-          layers_.progress.wait_until(lock, [&] { return !is_unsent(*link); }, nullptr, until));
+    if (link->has_queued()) layers_.links.open(*link);
+    const uint64_t newest = link->backlog.issued;
+    const auto is_gone = [&] {
+      return link->backlog.sent >= newest &&  // also if it failed
+             (link->endpoint == fabric::no_endpoint ||
+              context_.fabric->unsent_bytes(link->endpoint) == 0);
+    };
+    SKERRY_TRY(layers_.progress.wait_until(lock, is_gone, nullptr, until));
+  }
   return {};
 }
 
@@ -296,9 +278,7 @@ Status Engine::push_unsent(Lock& lock, Until until) {
 Status Engine::push_out(int64_t deadline_ns) {
   Lock lock(context_.mutex);
   const Until until{deadline_ns, wait_slice_ns};
-  if (layers_.batches.any_corked()) SKERRY_TRY(push_batches(lock, until));
-  if (!context_.backlog.empty()) SKERRY_TRY(push_queued(lock, until));
-  SKERRY_TRY(push_unsent(lock, until));
+  SKERRY_TRY(push(lock, until));
   if (context_.has_helper()) return {};
   return layers_.progress.wait_until(
       lock,

@@ -105,9 +105,7 @@ class Engine final {
   Status fence(placement::ServerRef server);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status start(Lock& lock, Link& link, const Access& access, Handle* handle);
-  Status push_batches(Lock& lock, Until until);
-  Status push_queued(Lock& lock, Until until);
-  Status push_unsent(Lock& lock, Until until);
+  Status push(Lock& lock, const Until& until);
   fabric::ConnectionsMemory account() const;
 
   Context context_;
