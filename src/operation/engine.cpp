@@ -12,9 +12,7 @@ using memory::CallSpan;
 using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
-    : context_{std::move(config), std::move(fabric), {}, {}, nullptr},
-      upcalls_(layers_),
-      layers_(context_, upcalls_) {}
+    : context_{std::move(config), std::move(fabric), {}, {}, nullptr}, layers_(context_, *this) {}
 
 Engine::~Engine() { stop_helper(); }
 

@@ -1,6 +1,6 @@
 // The engine of a process: everything that leaves the node starts here and completes here. Its
 // parts are layers, a class in a file of its own each: layers.hpp lists them. What servers answer
-// comes back through upcalls.hpp.
+// comes back through upcalls.cpp.
 //
 // Threads. One mutex guards all state (context.hpp); public calls take it, from any thread. Upcalls
 // of the fabric come in dispatch, with it held.
@@ -13,14 +13,13 @@
 #include "operation/context.hpp"
 #include "operation/description.hpp"
 #include "operation/layers.hpp"
-#include "operation/upcalls.hpp"
 
 namespace skerry::operation {
 
-class Engine final {
+class Engine final : fabric::Sink {
  public:
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
-  ~Engine();
+  ~Engine() override;
 
   // `handle`: of mode handle, otherwise null; 0 on return: nothing is outstanding. With a guard:
   // blocks until it is answered, that is remote done. Errors: contended (by the guard).
@@ -108,9 +107,34 @@ class Engine final {
   Status push(Lock& lock, const Until& until);
   fabric::ConnectionsMemory account() const;
 
+  // ---- the fabric's upcalls, in upcalls.cpp ----------------------------------------------------
+  void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
+  void on_held(fabric::EndpointId endpoint) override { layers_.links.on_held(endpoint); }
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override {
+    layers_.links.on_connected(endpoint, reply);
+  }
+  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                             fabric::Bytes payload) override;
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  void on_writable(fabric::EndpointId endpoint) override { layers_.links.on_writable(endpoint); }
+  void on_sent(fabric::EndpointId, uint64_t) override {}
+  void on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) override;
+  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
+                 std::string_view detail) override {
+    layers_.links.on_closed(endpoint, reason, detail);
+  }
+  // A message. `placed`: its payload is where it belongs already.
+  void come_in(Link& link, fabric::Bytes header, fabric::Bytes payload, bool placed);
+  // Errors: it is none of our protocol.
+  Status take(Link& link, fabric::Bytes header, fabric::Bytes payload, bool placed);
+  Status take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload, bool placed);
+  void take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text);
+
   Context context_;
   WaitingWork work_;
-  Upcalls upcalls_;
   Layers layers_;
 };
 

@@ -1,36 +1,41 @@
-// Whatever every message must do is done once, at the door (on_message, on_placed): what it
-// acknowledges counts before anything else looks at it, and when all is done the link is looked at,
-// whether that was the last thing that kept it. No branch in between returns past these.
-#include "operation/upcalls.hpp"
-
-#include "operation/layers.hpp"
+// What servers answer, and what the fabric tells. All upcalls run with the mutex held.
+//
+// Whatever every message must do is done once, at the door (come_in): what it acknowledges counts
+// before anything else looks at it, and when all is done the link is looked at, whether that was
+// the last thing that kept it. No branch in between returns past these.
+#include "operation/engine.hpp"
 
 namespace skerry::operation {
 
-fabric::Verdict Upcalls::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
-                                    fabric::Bytes payload) {
+fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                                   fabric::Bytes payload) {
   Link* link = layers_.links.of(endpoint);
-  if (link == nullptr) return fabric::Verdict::taken;  // late: closed meanwhile
-  done_at_the_door(*link, take(*link, header, payload));
+  if (link != nullptr) come_in(*link, header, payload, false);  // otherwise late: closed meanwhile
   return fabric::Verdict::taken;
 }
 
-void Upcalls::done_at_the_door(Link& link, Status status) {
-  if (!status.ok())
+fabric::Verdict Engine::on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
+  Link* link = layers_.links.of(endpoint);
+  if (link != nullptr) come_in(*link, header, {}, true);
+  return fabric::Verdict::taken;
+}
+
+void Engine::come_in(Link& link, fabric::Bytes header, fabric::Bytes payload, bool placed) {
+  if (const Status status = take(link, header, payload, placed); !status.ok())
     return layers_.links.fail_and_close(link,
                                         error(Code::internal, "node ", link.server.node,
                                               " does not speak our protocol: ", status.message()));
   layers_.links.maybe_drained(link);
 }
 
-Status Upcalls::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
+Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload, bool placed) {
   if (wire::AnswerKind kind; wire::peek(header, &kind)) {
     wire::ReplyHeader answer;
     SKERRY_TRY(wire::decode(header, &answer));
     if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
     SKERRY_TRY(layers_.links.acknowledge(link, answer));
     if (kind == wire::AnswerKind::failure) take_failure(link, answer, payload);
-    return kind == wire::AnswerKind::reply ? take_reply(answer, payload) : Status();
+    return kind == wire::AnswerKind::reply ? take_reply(answer, payload, placed) : Status();
   }
   wire::CloseKind kind;
   if (!wire::peek(header, &kind)) return wire::unexpected(header);
@@ -49,24 +54,24 @@ Status Upcalls::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
   return wire::unexpected(header);
 }
 
-Status Upcalls::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload) {
+Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload, bool placed) {
   Pending* pending = nullptr;
   SKERRY_TRY(layers_.slots.find(answer.slot, answer.tag, &pending));
   // Late, or a duplicate: a mutex whose grant came into the slot by another way first.
   if (pending == nullptr) return {};
-  if (answer.code == 0 && pending->result == nullptr && payload.size() != pending->bytes)
+  if (!placed && answer.code == 0 && pending->result == nullptr && payload.size() != pending->bytes)
     return error(Code::internal, "reply of ", payload.size(), " bytes to a get of ",
                  pending->bytes);
   // Gets that a break made us ask for again bring answers and acknowledge nothing new.
   layers_.links.got_through(*pending->link);
-  layers_.slots.complete(layers_.slots.index_of(*pending), answer.code, payload, false,
+  layers_.slots.complete(layers_.slots.index_of(*pending), answer.code, payload, placed,
                          answer.result);
   return {};
 }
 
 // A one-way request that the server refused. It is told again after a break: then we may have heard
 // of it already.
-void Upcalls::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text) {
+void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text) {
   link.session.result_received(answer.number);
   if (answer.number <= link.failure_number) return;
   link.failure_number = answer.number;
@@ -77,8 +82,8 @@ void Upcalls::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::
   layers_.links.list(link);  // until somebody has heard of it
 }
 
-std::byte* Upcalls::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
-                                   uint64_t payload_bytes) {
+std::byte* Engine::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
   const Link* link = layers_.links.of(endpoint);
   wire::AnswerKind kind;
   wire::ReplyHeader answer;
@@ -90,43 +95,12 @@ std::byte* Upcalls::place_directly(fabric::EndpointId endpoint, fabric::Bytes he
   return is_awaited ? pending->direct : nullptr;
 }
 
-fabric::Verdict Upcalls::on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
-  Link* link = layers_.links.of(endpoint);
-  if (link == nullptr) return fabric::Verdict::taken;
-  const auto take_placed = [&]() -> Status {
-    wire::ReplyHeader answer;
-    SKERRY_TRY(wire::decode(header, &answer));
-    SKERRY_TRY(layers_.links.acknowledge(*link, answer));
-    Pending* pending = nullptr;
-    SKERRY_TRY(layers_.slots.find(answer.slot, answer.tag, &pending));
-    if (pending == nullptr) return {};
-    layers_.links.got_through(*link);
-    layers_.slots.complete(layers_.slots.index_of(*pending), answer.code, {}, true, 0);
-    return {};
-  };
-  done_at_the_door(*link, take_placed());
-  return fabric::Verdict::taken;
-}
-
 // A put or get of the fabric's own finished.
-void Upcalls::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
+void Engine::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
   Link* link = layers_.rma.done(cookie, ok);
   if (link == nullptr) return;
   if (ok) layers_.links.got_through(*link);
   layers_.links.maybe_drained(*link);
-}
-
-void Upcalls::on_held(fabric::EndpointId endpoint) { layers_.links.on_held(endpoint); }
-
-void Upcalls::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
-  layers_.links.on_connected(endpoint, reply);
-}
-
-void Upcalls::on_writable(fabric::EndpointId endpoint) { layers_.links.on_writable(endpoint); }
-
-void Upcalls::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
-                        std::string_view detail) {
-  layers_.links.on_closed(endpoint, reason, detail);
 }
 
 }  // namespace skerry::operation
