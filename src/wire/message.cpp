@@ -161,29 +161,17 @@ Status decode(Bytes in, Request* request) {
   return {};
 }
 
-Status decode(Bytes in, ReplyHeader* reply) {
-  if (in.size() != sizeof *reply)
-    return error(Code::invalid, "reply header of ", in.size(), " bytes, expected ", sizeof *reply);
-  std::memcpy(reply, in.data(), sizeof *reply);
-  if (reply->code > 0) return error(Code::invalid, "reply code ", int{reply->code});
-  return {};
-}
-
-Status decode(Bytes in, CloseHeader* close) {
-  if (in.size() != sizeof *close)
-    return error(Code::invalid, "close header of ", in.size(), " bytes, expected ", sizeof *close);
-  std::memcpy(close, in.data(), sizeof *close);
-  return {};
-}
-
-Status decode(Bytes in, GrantHeader* grant) {
-  if (in.size() != sizeof *grant)
-    return error(Code::invalid, "grant header of ", in.size(), " bytes, expected ", sizeof *grant);
-  std::memcpy(grant, in.data(), sizeof *grant);
-  return {};
-}
-
 namespace {
+
+// A message that is one struct.
+template <class Header>
+Status decode_whole(Bytes in, std::string_view what, Header* header) {
+  if (in.size() != sizeof *header)
+    return error(Code::invalid, what, " header of ", in.size(), " bytes, expected ",
+                 sizeof *header);
+  std::memcpy(header, in.data(), sizeof *header);
+  return {};
+}
 
 template <class Family>
 bool peek_between(Bytes in, Family first, Family last, Family* kind) {
@@ -195,6 +183,15 @@ bool peek_between(Bytes in, Family first, Family last, Family* kind) {
 }
 
 }  // namespace
+
+Status decode(Bytes in, ReplyHeader* reply) {
+  SKERRY_TRY(decode_whole(in, "reply", reply));
+  return reply->code > 0 ? error(Code::invalid, "reply code ", int{reply->code}) : Status();
+}
+
+Status decode(Bytes in, CloseHeader* close) { return decode_whole(in, "close", close); }
+
+Status decode(Bytes in, GrantHeader* grant) { return decode_whole(in, "grant", grant); }
 
 bool peek(Bytes in, AnswerKind* kind) {
   return peek_between(in, AnswerKind::acknowledge, AnswerKind::failure, kind);
