@@ -335,7 +335,7 @@ EngineCounters Engine::counters() {
   EngineCounters out = context_.counters;
   layers_.links.count(&out);
   const fabric::ConnectionsMemory taken = account();
-  out.link_bytes = taken.connection_bytes + taken.known_bytes + layers_.links.cap_bytes();
+  out.link_bytes = taken.connection_bytes + taken.known_bytes;
   return out;
 }
 
@@ -363,7 +363,7 @@ fabric::ConnectionsMemory Engine::account() const {
   layers_.links.account(&out);
   out.connection_bytes += fabric.endpoint_bytes;
   out.fixed_bytes = fabric.fixed_bytes + sizeof *this + layers_.slots.memory_bytes() +
-                    layers_.operations.memory_bytes() + layers_.links.cap_bytes();
+                    layers_.operations.memory_bytes();
   return out;
 }
 

@@ -87,13 +87,6 @@ connection::Outstanding Links::outstanding(const Link& link) const {
   return out;
 }
 
-Status Links::acknowledge(Link& link, const wire::ReplyHeader& answer) {
-  // Refusals that a break lost come first. Any other message means that they have all arrived.
-  if (static_cast<wire::AnswerKind>(answer.kind) != wire::AnswerKind::failure)
-    link.session.refusal_told();
-  return acknowledge(link, answer.applied);
-}
-
 Status Links::acknowledge(Link& link, uint64_t applied) {
   context_.assert_held();
   const uint64_t before = link.session.applied();
@@ -607,7 +600,7 @@ void Links::account(fabric::ConnectionsMemory* taken) const {
   }
   taken->known += all_.size();
   taken->known_bytes += all_.size() * sizeof(Link) + table_bytes(by_server_) + vector_bytes(all_) +
-                        vector_bytes(listed_);
+                        vector_bytes(listed_) + cap_.memory_bytes();
 }
 
 void Links::count(EngineCounters* counters) const {

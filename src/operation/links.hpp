@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "connection/core/cap.hpp"
-#include "connection/core/drain.hpp"
 #include "operation/context.hpp"
 #include "operation/link.hpp"
 
@@ -44,8 +43,6 @@ class Links : Part {
   connection::Outstanding outstanding(const Link& link) const;
   bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
   // The server says that everything up to `applied` is remote done. Errors: internal (not so).
-  // What every answer says: how far the server has come. Errors: internal (it makes no sense).
-  Status acknowledge(Link& link, const wire::ReplyHeader& answer);
   Status acknowledge(Link& link, uint64_t applied);
   // Something that was waited for arrived on its connection: an acknowledgement, an answer, the end
   // of a transfer. The next break is a first one.
@@ -100,7 +97,6 @@ class Links : Part {
 
   // ---- what it takes ---------------------------------------------------------------------------
   void account(fabric::ConnectionsMemory* taken) const;  // adds
-  uint64_t cap_bytes() const { return cap_.memory_bytes(); }
   void count(EngineCounters* counters) const;
 
  private:

@@ -33,7 +33,9 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload, boo
     wire::ReplyHeader answer;
     SKERRY_TRY(wire::decode(header, &answer));
     if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
-    SKERRY_TRY(layers_.links.acknowledge(link, answer));
+    // Refusals that a break lost come first. Any other message means that they have all arrived.
+    if (kind != wire::AnswerKind::failure) link.session.refusal_told();
+    SKERRY_TRY(layers_.links.acknowledge(link, answer.applied));
     if (kind == wire::AnswerKind::failure) take_failure(link, answer, payload);
     return kind == wire::AnswerKind::reply ? take_reply(answer, payload, placed) : Status();
   }

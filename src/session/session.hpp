@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -185,10 +186,7 @@ class TargetSession {
   // Null: none is kept for this request, which was applied.
   const Kept* kept(uint64_t number) const { return find(number); }
   // All that are kept, oldest first.
-  const std::vector<Kept>& kept() const {
-    static const std::vector<Kept> none;
-    return kept_ ? *kept_ : none;
-  }
+  std::span<const Kept> kept() const { return kept_ ? *kept_ : std::span<const Kept>(); }
   // The origin has all results up to `results_received`.
   void confirm(uint64_t results_received) {
     if (!kept_ || kept_->empty() || kept_->front().number > results_received) return;
