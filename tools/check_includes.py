@@ -171,6 +171,10 @@ ROOMS = {
         False,
     ),
     "lab/sim/calibrate": ([PUBLIC, "launcher/probes"], False),
+    "lab/sim/record": (
+        [PUBLIC, "src/core/pure", "src/core", "src/wire", "src/fabric"],
+        False,
+    ),
     "launcher/probes": ([PUBLIC], False),
     "launcher/planner": (
         [

@@ -46,7 +46,7 @@ constexpr const char* help_text =
     "  --per-node N         ranks on a node (4)\n"
     "  --traffic NAME       uniform, pool, steal, neighbour, collective, or trace (pool)\n"
     "  --trace FILE         lines \"rank node bytes r|w think_ns\"; or the PREFIX of a run under "
-    "SKERRY_TRACE_REQUESTS=PREFIX\n"
+    "libskerry_recorder.so\n"
     "  --tasks N            of each rank (100); uniform: one request each\n"
     "  --reads N --writes N blocks got and results sent per task (4, 2)\n"
     "  --partners A[-B]     nodes that a rank talks to in the whole run (all)\n"

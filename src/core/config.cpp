@@ -64,9 +64,6 @@ constexpr Variable known[] = {
      "backtrace"},
     {"SKERRY_FREEZE", "0",
      "1: such a rank then prints its host and process, and waits for a debugger"},
-    {"SKERRY_TRACE_REQUESTS", "",
-     "prefix of a file per rank that lists its requests to other nodes, for skerry-sim --trace; "
-     "empty: none"},
     {"SKERRY_SILENCE_TIMEOUT", "30",
      "seconds of unacknowledged data after which a silent host counts as dead"},
     {"SKERRY_PROGRESS_THREAD", "1",
@@ -230,8 +227,6 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     SKERRY_TRY(servers(name, value, &config->servers));
   } else if (name == "SKERRY_SERVER_BUDGET") {
     SKERRY_TRY(parse_budget(name, value, &config->server_budget_bytes));
-  } else if (name == "SKERRY_TRACE_REQUESTS") {
-    config->trace_requests = value;
   } else if (name == "SKERRY_FAULTS") {
     config->faults = value;
   } else if (name == "SKERRY_RECONNECT_TIMEOUT") {

@@ -42,7 +42,6 @@ struct Config {
   uint32_t node_max_connections = 0;  // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
                                       // limit
   std::string faults;                 // SKERRY_FAULTS: for tests, read where it is used
-  std::string trace_requests;  // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written
   bool look = true;            // SKERRY_LOOK: at this process, by others of the same user
   bool backtrace = false;      // SKERRY_BACKTRACE: on a fatal signal
   bool freeze = false;         // SKERRY_FREEZE: on a fatal signal, after that

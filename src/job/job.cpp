@@ -352,9 +352,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   }
   config.spans = &spans_;
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
-  SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
-  if (options_.config.trace_requests.empty()) return {};
-  return engine_->trace_requests(options_.config.trace_requests);
+  return engine_->limit_connections(options_.config.max_connections);
 }
 
 // From here on processes outside the job see what this one counts.

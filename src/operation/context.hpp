@@ -16,7 +16,6 @@
 #include "fabric/fabric.h"
 #include "memory/control.hpp"
 #include "memory/spans.hpp"
-#include "operation/trace.hpp"
 #include "placement/node_map.hpp"
 #include "session/backlog.hpp"
 
@@ -78,7 +77,6 @@ struct Context {
   std::unique_ptr<fabric::Fabric> fabric;
   Mutex mutex;
   EngineCounters counters;
-  std::unique_ptr<RequestTrace> trace;  // null: none is written
 
   session::Backlog backlog{};  // requests that wait for their link's connection
   uint64_t requests_sent = 0;  // queued ones included

@@ -12,7 +12,7 @@ using memory::CallSpan;
 using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
-    : context_{std::move(config), std::move(fabric), {}, {}, nullptr}, layers_(context_, *this) {}
+    : context_{std::move(config), std::move(fabric), {}, {}}, layers_(context_, *this) {}
 
 Engine::~Engine() { stop_helper(); }
 
@@ -337,13 +337,6 @@ EngineCounters Engine::counters() {
   const fabric::ConnectionsMemory taken = account();
   out.link_bytes = taken.connection_bytes + taken.known_bytes;
   return out;
-}
-
-Status Engine::trace_requests(const std::string& prefix) {
-  const Lock lock(context_.mutex);
-  const placement::NodeMap& map = *context_.config.map;
-  return RequestTrace::open(prefix, context_.config.rank, map.ranks(), map.nodes(),
-                            &context_.trace);
 }
 
 fabric::Fabric::Traffic Engine::traffic() {

@@ -88,8 +88,6 @@ class Engine final : fabric::Sink {
   // From now on at most so many connections (0: no limit). Those beyond leave as their slots are
   // needed. Errors: config (no such victim policy).
   Status limit_connections(uint32_t max_connections);
-  // Before the first request: writes down each of them in `prefix`.`rank`.
-  Status trace_requests(const std::string& prefix);
 
  private:
   Link& link_to(Rank target);

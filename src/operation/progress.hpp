@@ -109,7 +109,6 @@ template <class Done>
 Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until until,
                             std::source_location where) {
   context_.assert_held();
-  const Waiting waiting(context_.trace.get());
   const NodeId node = only != nullptr ? only->server.node : until.node;
   memory::NoteWait note(context_.wait_note());
   const memory::WaitSpan span(

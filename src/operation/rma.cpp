@@ -78,7 +78,6 @@ Status Rma::issue(Lock& lock, Link& link, const Access& access, Op* op) {
       link.room = Link::Room::full;
       continue;
     }
-    if (context_.trace) context_.trace->request(link.server.node, rma.bytes, is_get);
     running_[cookie] = rma;
     ++link.rma.outstanding;
     if (is_get) ++link.rma.gets_outstanding;

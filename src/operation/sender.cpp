@@ -67,13 +67,6 @@ std::byte* Sender::reserve(Link& link, const Message& message) {
   return log_of(link).reserve(copied + wire::max_request_bytes);
 }
 
-void Sender::trace(const Link& link, const Message& message) {
-  const wire::Kind kind = request_.kind();
-  const bool brings = kind == wire::Kind::get || kind == wire::Kind::fetch_update;
-  context_.trace->request(link.server.node, brings ? request_.extent_bytes : message.payload.size(),
-                          message.awaits_reply || kind == wire::Kind::lock);
-}
-
 bool Sender::send(Link& link, const Message& message, uint64_t* number) {
   context_.assert_held();
   request_.header.number = link.session.issued() + 1;
@@ -103,8 +96,6 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
                    is_referenced ? payload.data() : nullptr);
   ++context_.requests_sent;
   layers_.links.list(link);
-  if (context_.trace) [[unlikely]]
-    trace(link, message);
   if (queued) {
     context_.backlog.add(link.backlog, is_referenced ? 0 : payload.size(), message.awaits_reply,
                          monotonic_ns());

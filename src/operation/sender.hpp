@@ -76,7 +76,6 @@ class Sender : Part {
   bool queues_now(const Link& link) const;
   static uint64_t results_received(const Link& link);
   std::byte* reserve(Link& link, const Message& message);
-  void trace(const Link& link, const Message& message);
 
   wire::Request request_;  // the one being built
 };

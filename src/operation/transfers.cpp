@@ -485,7 +485,6 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
     if (context_.is_ending()) return context_.abort_status();
     note.tell(monotonic_ns(), name);
     const bool sleeps = cut_off();
-    const Waiting waits(context_.trace.get());
     lock.unlock();
     // The grant comes into the slot, through the data server of this node. In slices: another
     // thread may open the connection again, and the grant come over it while nobody looks.

@@ -45,7 +45,7 @@ struct TrafficConfig {
   uint32_t phase_tasks = 20;         // collective: tasks between two collectives
   int64_t think_ns = 1'000'000;      // mean computing per task, exponentially distributed
   uint32_t bytes = 4096;             // of a block
-  std::string trace_file;  // or the prefix of files that end in .0, .1, ... (SKERRY_TRACE_REQUESTS)
+  std::string trace_file;  // or the prefix of files that end in .0, .1, ... (libskerry_recorder)
   uint64_t seed = 1;
 
   uint32_t nodes() const { return (ranks + per_node - 1) / per_node; }
