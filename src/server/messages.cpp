@@ -1,4 +1,5 @@
-// What becomes of a message: of a request, of a bye, and of the header of a long put.
+// What becomes of a message: of a request, also if it comes again after a break, of a bye, and of
+// the header of a long put.
 #include <algorithm>
 #include <cstdio>
 
@@ -97,6 +98,43 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   Applier::Outcome outcome = Applier::Outcome::done;
   const Status refusal = applier_.apply(in, &outcome);
   return finish(*client, outcome, refusal);
+}
+
+void Applier::answer_again(Incoming& in) {
+  const wire::RequestHeader& h = in.request.header;
+  if (const session::Kept* kept = in.session().kept(h.number)) {
+    if (h.reply_slot != 0)
+      answers_.reply(in.client, in.request, std::as_bytes(std::span(kept->payload)), kept->code,
+                     kept->result);
+    return;
+  }
+  in.again = true;
+  Status status;
+  Outcome outcome = Outcome::done;
+  switch (in.request.kind()) {
+    case wire::Kind::get:  // read anew: any value since it was issued is right
+    case wire::Kind::key:
+      status = find(in);
+      if (status.ok()) status = apply(in, &outcome);
+      break;
+    case wire::Kind::lock: {  // it may be queued still: then its grant follows
+      bool granted = false;
+      ++in.client.asked_again;
+      status = locks_.holds(in.request.segment(), in.request.target(), h.offset,
+                            in.request.operands.first, &granted);
+      if (granted) answer(in, {});
+      break;
+    }
+    case wire::Kind::put:
+    case wire::Kind::accumulate:
+    case wire::Kind::read_modify_write:
+    case wire::Kind::fetch_update:
+    case wire::Kind::lock_note:
+    case wire::Kind::unlock: answers_.acknowledge_soon(in.client); break;
+  }
+  if (!status.ok())
+    answers_.reply(in.client, in.request, std::as_bytes(std::span(status.message())),
+                   static_cast<int>(status.code()));
 }
 
 // The request is parked, or counts as applied from here on: its origin sends it once more only if
