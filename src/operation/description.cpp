@@ -13,15 +13,8 @@ memory::Cursor cursor_of(const Side& side) {
   return memory::Cursor(side.pieces);
 }
 
-bool is_contiguous(const Side& side) {
-  if (side.form != Side::Form::strided) return side.form == Side::Form::contiguous;
-  Shape shape = *side.shape;
-  coalesce(&shape);
-  return shape.levels == 0;
-}
-
 uint64_t run_bytes(const Side& side) {
-  if (side.form != Side::Form::strided) return 0;
+  if (side.form != Side::Form::strided) return side.form == Side::Form::pieces ? 0 : side.bytes;
   Shape shape = *side.shape;
   coalesce(&shape);
   return shape.block_bytes;

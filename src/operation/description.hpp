@@ -138,9 +138,7 @@ struct Extent {
 };
 // From the first to the last byte that the target's side of a transfer touches.
 Extent extent_of(const Target& target, const Side& side);
-// No gaps and no other order, however it is described.
-bool is_contiguous(const Side& side);
-// Of a strided side: bytes that lie in one place each. Others: 0.
+// Bytes that lie in one place each: all of a side without gaps, however it is described. Pieces: 0.
 uint64_t run_bytes(const Side& side);
 memory::Cursor cursor_of(const Side& side);
 // The request for one part of an access: the target's side, of which `done` bytes of the packed

@@ -246,7 +246,7 @@ Status Transfers::request(Lock& lock, Link& link, const Access& access, Op* op) 
   if (access.updates()) {
     stream.part_limit = whole_elements(std::min(inline_bytes / 2, can.max_payload_bytes));
   } else {
-    stream.placed = can.direct_placement && is_contiguous(access.local);
+    stream.placed = can.direct_placement && run_bytes(access.local) == access.local.bytes;
     stream.part_limit = inline_bytes;
     if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
     else if (stream.placed && run_bytes(from) >= gather_run_bytes)
