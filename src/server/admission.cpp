@@ -42,18 +42,10 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
                                                    : counters_.refused_unproven);
     return fabric_.reject(request);
   }
-  if (server != nullptr) (void)let_in(request, hello, *server, 0, false);
+  if (server != nullptr)
+    (void)fabric_.accept(request, door_.answer(hello), &server->endpoint);
   else if (quota_.is_limited()) wait_for_slot(request, hello);
   else (void)admit(request, hello);
-}
-
-// Returns false if the peer has left meanwhile.
-bool Admission::let_in(fabric::RequestId request, const connection::Hello& hello,
-                       connection::Visitor& visitor, uint64_t applied, bool refusals_follow) {
-  return door_.let_in(hello, visitor, applied, refusals_follow,
-                      [&](fabric::Bytes answer, fabric::EndpointId* endpoint) {
-                        return fabric_.accept(request, answer, endpoint);
-                      });
 }
 
 // Takes a place in the line for a slot, and gets one at once if there is one.
@@ -84,7 +76,8 @@ bool Admission::admit(fabric::RequestId request, const connection::Hello& hello)
   const Rank rank = static_cast<Rank>(hello.rank);
   Known& known = clients_.recall(rank);
   const bool owes_refusals = known.session.owes_refusals();
-  if (!let_in(request, hello, known, known.session.applied(), owes_refusals)) return false;
+  const auto answer = door_.answer(hello, known.session.applied(), owes_refusals);
+  if (!fabric_.accept(request, answer, &known.endpoint).ok()) return false;
   Client& client = clients_.add(rank, known);
   SKERRY_ASSERT(!quota_.is_limited() || clients_.size() == quota_.connected(),
                 "every client has a slot, and every slot a client");

@@ -39,8 +39,6 @@ class Admission {
     connection::Hello hello;
   };
 
-  bool let_in(fabric::RequestId request, const connection::Hello& hello,
-              connection::Visitor& visitor, uint64_t applied, bool refusals_follow);
   bool admit(fabric::RequestId request, const connection::Hello& hello);
   void wait_for_slot(fabric::RequestId request, const connection::Hello& hello);
   connection::Quota::Busy busy_with(const Client& client) const;

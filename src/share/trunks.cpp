@@ -117,10 +117,7 @@ bool Trunks::admit(RequestId request, Bytes bytes) {
     case Doorkeeper::Verdict::replayed: context_.inner.reject(request); return true;
     case Doorkeeper::Verdict::welcome: break;
   }
-  if (!door.let_in(hello, *opener, 0, false, [&](Bytes answer, EndpointId* endpoint) {
-        return context_.inner.accept(request, answer, endpoint);
-      }))
-    return true;
+  if (!context_.inner.accept(request, door.answer(hello), &opener->endpoint).ok()) return true;
   Trunk& trunk = add();
   trunk.id = opener->endpoint;
   trunk.state = State::open;

@@ -5,7 +5,7 @@
 //   hello --knock--> stranger   no proof of this job's key, or of nobody's name: refuse, keep
 //   nothing
 //                    replayed   used before, or overtaken by its successor: refuse
-//                    welcome    its earlier connection has ended; let_in when it may have one
+//                    welcome    its earlier connection has ended; answer when it may have one
 #pragma once
 
 #include <initializer_list>
@@ -46,15 +46,10 @@ class Doorkeeper {
     return Verdict::stranger;
   }
 
-  // accept(answer, &endpoint) -> Status. Returns false if the peer has left meanwhile.
-  template <class Accept>
-  bool let_in(const Hello& hello, Visitor& visitor, uint64_t applied, bool refusals_follow,
-              Accept&& accept) const {
-    uint64_t endpoint = 0;
-    if (!accept(make_answer(key_, self_, hello, applied, refusals_follow), &endpoint).ok())
-      return false;
-    visitor.endpoint = endpoint;
-    return true;
+  // What lets it in. The caller accepts with it, and notes the endpoint in its visitor.
+  std::array<std::byte, answer_bytes> answer(const Hello& hello, uint64_t applied = 0,
+                                             bool refusals_follow = false) const {
+    return make_answer(key_, self_, hello, applied, refusals_follow);
   }
 
  private:
