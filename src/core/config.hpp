@@ -59,19 +59,20 @@ Status read_config(const char* const* environment, Config* config);
 // least_server_budget_bytes.
 Status parse_budget(std::string_view name, std::string_view value, uint64_t* budget_bytes);
 
-// How many data servers a node with so many processors has, as SKERRY_SERVERS=auto.
-uint32_t servers_for(uint32_t processors);
-uint32_t servers_for_machine();  // the same for this one
+// How many data servers a node has with SKERRY_SERVERS=auto, if it is as this machine.
+uint32_t servers_for_machine();
 
 // As SKERRY_CLUSTER_SIZE names it.
 std::string cluster_size_name(int32_t cluster_size);
 
-// Name, default, what it means: one line per variable, for `skerry info` and the documentation
-// check.
+// One for each variable, for `skerry info` and the documentation check.
 struct Variable {
   std::string_view name;
   std::string_view fallback;
   std::string_view meaning;
+  // What a value of it sets. Errors: config (its name, the value, what is allowed). Null: nothing,
+  // others read it.
+  Status (*set)(std::string_view name, std::string_view value, Config* config) = nullptr;
 };
 std::span<const Variable> variables();
 
