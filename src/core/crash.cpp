@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 
@@ -22,14 +23,8 @@ void say(const char* text) { (void)!write(STDERR_FILENO, text, std::strlen(text)
 
 void say_number(int64_t number) {
   char text[24];
-  char* at = text + sizeof text - 1;
-  *at = 0;
-  const bool negative = number < 0;
-  auto left = negative ? -static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
-  do *--at = static_cast<char>('0' + left % 10);
-  while ((left /= 10) != 0);
-  if (negative) *--at = '-';
-  say(at);
+  (void)!write(STDERR_FILENO, text,
+               static_cast<size_t>(std::to_chars(text, text + sizeof text, number).ptr - text));
 }
 
 void say_who() {

@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 namespace skerry {
 namespace {
@@ -14,6 +16,15 @@ namespace {
 constexpr uint64_t mib = uint64_t{1} << 20;
 constexpr uint64_t unlimited = uint64_t{1} << 60;  // v1 says "no limit" by a number close to 2^63
 
+struct Limit {
+  std::string name;          // "MemAvailable of this machine", "memory.max of cgroup /a/b"
+  uint64_t limit_bytes = 0;  // the machine's memory or the cgroup's limit
+  uint64_t left_bytes = 0;   // of it, still available: free, or file cache that the kernel would
+                             // drop
+  bool is_leaf = false;      // the innermost cgroup, which may hold this process only
+};
+
+// Kept of a limit, for the kernel, page tables and the program's own heap.
 uint64_t reserve_of(uint64_t limit_bytes) {
   return std::clamp(limit_bytes / 64, 16 * mib, 512 * mib);
 }
@@ -32,14 +43,15 @@ std::optional<uint64_t> read_number(const std::string& path) {  // nullopt: no s
   return value;
 }
 
-// Sum of the named "key value" lines of a memory.stat.
-uint64_t sum_of_lines(const std::string& path, const std::string& key_a, const std::string& key_b) {
+// Sum of the lines "key value ..." with one of these keys; nullopt: there are none.
+std::optional<uint64_t> sum_of_lines(const std::string& path,
+                                     std::initializer_list<std::string_view> keys) {
+  std::optional<uint64_t> sum;
   std::ifstream file(path);
-  std::string key;
-  uint64_t value = 0;
-  uint64_t sum = 0;
-  while (file >> key >> value) {
-    if (key == key_a || key == key_b) sum += value;
+  for (std::string line, key; std::getline(file, line);) {
+    uint64_t value = 0;
+    if (std::istringstream(line) >> key >> value && std::ranges::count(keys, key) > 0)
+      sum = sum.value_or(0) + value;
   }
   return sum;
 }
@@ -50,12 +62,8 @@ struct Hierarchy {
   std::string path;   // of our cgroup below the mount, "" or "/a/b"
 };
 
-bool contains_word(const std::string& list, const std::string& word) {
-  std::istringstream words(list);
-  for (std::string item; std::getline(words, item, ',');) {
-    if (item == word) return true;
-  }
-  return false;
+bool contains_word(const std::string& list, std::string_view word) {
+  return concat(",", list, ",").find(concat(",", word, ",")) != std::string::npos;
 }
 
 // mountinfo: "id parent dev root mountpoint options [optional...] - type source superoptions"
@@ -66,12 +74,7 @@ void find_mounts(const std::string& root, Hierarchy* hierarchy) {
     if (dash == std::string::npos) continue;
     std::istringstream before(line.substr(0, dash));
     std::istringstream after(line.substr(dash + 3));
-    std::string skip;
-    std::string mounted_root;
-    std::string mount_point;
-    std::string type;
-    std::string source;
-    std::string options;
+    std::string skip, mounted_root, mount_point, type, source, options;
     before >> skip >> skip >> skip >> mounted_root >> mount_point;
     after >> type >> source >> options;
     const bool wanted = hierarchy->v2 ? type == "cgroup2"
@@ -108,7 +111,7 @@ std::vector<Hierarchy> find_hierarchies(const std::string& root) {
   return found;
 }
 
-std::optional<MemoryLimit> limit_of(const Hierarchy& hierarchy, const std::string& path) {
+std::optional<Limit> limit_of(const Hierarchy& hierarchy, const std::string& path) {
   const std::string base = hierarchy.mount + path + "/";
   const char* const limit_file = hierarchy.v2 ? "memory.max" : "memory.limit_in_bytes";
   const std::optional<uint64_t> limit = read_number(base + limit_file);
@@ -117,41 +120,26 @@ std::optional<MemoryLimit> limit_of(const Hierarchy& hierarchy, const std::strin
   if (!limit || !used || *limit >= unlimited) return std::nullopt;
   // The kernel drops file cache under pressure. Shared memory counts as "file" too, but is on other
   // lists.
-  const uint64_t cache = hierarchy.v2
-                             ? sum_of_lines(base + "memory.stat", "inactive_file", "active_file")
-                             : sum_of_lines(base + "memory.stat", "total_inactive_file",
-                                            "total_active_file");
-  const uint64_t held = *used - std::min(cache, *used);
-  MemoryLimit out;
-  out.name = concat(limit_file, " of cgroup ", path.empty() ? "/" : path);
-  out.limit_bytes = *limit;
-  out.left_bytes = *limit - std::min(held, *limit);
-  out.reserve_bytes = reserve_of(*limit);
-  return out;
+  const std::string statistics = base + "memory.stat";
+  const auto cache = hierarchy.v2
+                         ? sum_of_lines(statistics, {"inactive_file", "active_file"})
+                         : sum_of_lines(statistics, {"total_inactive_file", "total_active_file"});
+  const uint64_t held = *used - std::min(cache.value_or(0), *used);
+  return Limit{concat(limit_file, " of cgroup ", path.empty() ? "/" : path), *limit,
+               *limit - std::min(held, *limit)};
 }
 
-std::optional<MemoryLimit> machine_limit(const std::string& root) {
-  std::ifstream file(root + "/proc/meminfo");
-  MemoryLimit out;
-  bool found = false;
-  for (std::string line; std::getline(file, line);) {
-    uint64_t kib = 0;
-    if (std::sscanf(line.c_str(), "MemTotal: %" SCNu64, &kib) == 1) out.limit_bytes = kib * 1024;
-    if (std::sscanf(line.c_str(), "MemAvailable: %" SCNu64, &kib) == 1) {
-      out.left_bytes = kib * 1024;
-      found = true;
-    }
-  }
-  if (!found) return std::nullopt;
-  out.name = "MemAvailable of this machine";
-  out.reserve_bytes = reserve_of(out.limit_bytes);
-  return out;
+std::optional<Limit> machine_limit(const std::string& root) {
+  const std::string file = root + "/proc/meminfo";
+  const auto left_kib = sum_of_lines(file, {"MemAvailable:"});
+  if (!left_kib) return std::nullopt;
+  return Limit{"MemAvailable of this machine", sum_of_lines(file, {"MemTotal:"}).value_or(0) * 1024,
+               *left_kib * 1024};
 }
 
-}  // namespace
-
-std::vector<MemoryLimit> memory_limits(const std::string& root) {
-  std::vector<MemoryLimit> limits;
+// Unlimited cgroups are left out.
+std::vector<Limit> limits_of(const std::string& root) {
+  std::vector<Limit> limits;
   if (auto machine = machine_limit(root)) limits.push_back(*machine);
   for (const Hierarchy& hierarchy : find_hierarchies(root)) {
     std::string path = hierarchy.path;
@@ -167,6 +155,8 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
   return limits;
 }
 
+}  // namespace
+
 uint64_t memory_cgroup_hash(const std::string& root) {
   std::string all;
   for (const Hierarchy& hierarchy : find_hierarchies(root))
@@ -177,16 +167,15 @@ uint64_t memory_cgroup_hash(const std::string& root) {
 }
 
 Status check_memory(const MemoryAsk& ask, const std::string& root) {
-  for (const MemoryLimit& limit : memory_limits(root)) {
+  for (const Limit& limit : limits_of(root)) {
     const bool own_only = limit.is_leaf && !ask.leaf_is_shared;
     const uint64_t asked_bytes = own_only ? ask.own_bytes : ask.node_bytes;
-    const uint64_t usable_bytes = limit.left_bytes -
-                                  std::min(limit.reserve_bytes, limit.left_bytes);
-    if (asked_bytes <= usable_bytes) continue;
+    const uint64_t reserve_bytes = reserve_of(limit.limit_bytes);
+    if (asked_bytes <= limit.left_bytes - std::min(reserve_bytes, limit.left_bytes)) continue;
     return error(Code::no_memory, "not enough memory: ",
                  own_only ? "this rank asks" : "the ranks of this machine ask together", " for ",
                  in_mib(asked_bytes), ", but ", limit.name, " leaves ", in_mib(limit.left_bytes),
-                 " of ", in_mib(limit.limit_bytes), ", and ", in_mib(limit.reserve_bytes),
+                 " of ", in_mib(limit.limit_bytes), ", and ", in_mib(reserve_bytes),
                  " of that are kept in reserve; ask for less, spread the job over more nodes, or "
                  "raise the limit");
   }

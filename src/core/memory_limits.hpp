@@ -8,27 +8,13 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "core/pure/status.hpp"
 
 namespace skerry {
 
-struct MemoryLimit {
-  std::string name;            // "MemAvailable of /proc/meminfo", "memory.max of cgroup /a/b"
-  uint64_t limit_bytes = 0;    // the machine's memory or the cgroup's limit
-  uint64_t left_bytes = 0;     // of it, still available: free, or file cache that the kernel would
-                               // drop
-  uint64_t reserve_bytes = 0;  // of that, kept for the kernel, page tables and the program's own
-                               // heap
-  bool is_leaf = false;        // the innermost cgroup, which may hold this process only
-};
-
-// `root` is put before /proc and /sys paths (tests); unlimited cgroups are left out.
-std::vector<MemoryLimit> memory_limits(const std::string& root = "");
-
 // Of the path of this process's memory cgroup: equal for processes that are charged together. 0
-// without cgroups.
+// without cgroups. `root` is put before /proc and /sys paths (tests).
 uint64_t memory_cgroup_hash(const std::string& root = "");
 
 struct MemoryAsk {
