@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "core/pure/status.hpp"
@@ -29,58 +30,42 @@ static_assert(sizeof(long double) == 16, "long_double is an element of 16 bytes"
 constexpr int64_t element_types = 13;
 constexpr bool is_element_type(int64_t value) { return value >= 0 && value < element_types; }
 
-// A power of two.
-constexpr uint64_t element_bytes(ElementType type) {
-  switch (type) {
-    case ElementType::int8:
-    case ElementType::uint8: return 1;
-    case ElementType::int16:
-    case ElementType::uint16: return 2;
-    case ElementType::int32:
-    case ElementType::uint32:
-    case ElementType::float32: return 4;
-    case ElementType::int64:
-    case ElementType::uint64:
-    case ElementType::float64:
-    case ElementType::complex_float: return 8;
-    case ElementType::complex_double:
-    case ElementType::long_double: return 16;
-  }
-  return 0;
+// What a type is called, how large its elements are, and what they are.
+enum class ElementKind : uint8_t { integer, real, complex };
+struct TypeFacts {
+  std::string_view name;
+  uint8_t bytes;  // a power of two
+  ElementKind kind;
+};
+constexpr TypeFacts type_facts[] = {{"int32", 4, ElementKind::integer},
+                                    {"int64", 8, ElementKind::integer},
+                                    {"float", 4, ElementKind::real},
+                                    {"double", 8, ElementKind::real},
+                                    {"complex float", 8, ElementKind::complex},
+                                    {"complex double", 16, ElementKind::complex},
+                                    {"int8", 1, ElementKind::integer},
+                                    {"uint8", 1, ElementKind::integer},
+                                    {"int16", 2, ElementKind::integer},
+                                    {"uint16", 2, ElementKind::integer},
+                                    {"uint32", 4, ElementKind::integer},
+                                    {"uint64", 8, ElementKind::integer},
+                                    {"long double", 16, ElementKind::real}};
+static_assert(std::size(type_facts) == element_types);
+constexpr TypeFacts facts_of(ElementType type) {
+  const auto index = static_cast<size_t>(type);
+  return is_element_type(static_cast<int64_t>(index)) ? type_facts[index]
+                                                      : TypeFacts{"unknown type", 0, {}};
 }
-
-constexpr bool is_complex(ElementType type) {
-  return type == ElementType::complex_float || type == ElementType::complex_double;
-}
-constexpr bool is_integer(ElementType type) {
-  return type != ElementType::float32 && type != ElementType::float64 &&
-         type != ElementType::long_double && !is_complex(type);
-}
+constexpr std::string_view to_string(ElementType type) { return facts_of(type).name; }
+constexpr uint64_t element_bytes(ElementType type) { return facts_of(type).bytes; }
+constexpr bool is_complex(ElementType type) { return facts_of(type).kind == ElementKind::complex; }
+constexpr bool is_integer(ElementType type) { return facts_of(type).kind == ElementKind::integer; }
 
 // The alignment an element needs: that of its real part.
 constexpr uint64_t part_bytes(ElementType type) {
   return is_complex(type) ? element_bytes(type) / 2 : element_bytes(type);
 }
 constexpr uint64_t max_element_bytes = 16;
-
-constexpr std::string_view to_string(ElementType type) {
-  switch (type) {
-    case ElementType::int32: return "int32";
-    case ElementType::int64: return "int64";
-    case ElementType::float32: return "float";
-    case ElementType::float64: return "double";
-    case ElementType::complex_float: return "complex float";
-    case ElementType::complex_double: return "complex double";
-    case ElementType::int8: return "int8";
-    case ElementType::uint8: return "uint8";
-    case ElementType::int16: return "int16";
-    case ElementType::uint16: return "uint16";
-    case ElementType::uint32: return "uint32";
-    case ElementType::uint64: return "uint64";
-    case ElementType::long_double: return "long double";
-  }
-  return "unknown type";
-}
 
 // What becomes of an element `a` when it meets an operand `b`.
 enum class Operation : uint8_t {
@@ -126,6 +111,12 @@ constexpr bool has_operation(ElementType type, Operation operation) {
   return needs == Needs::nothing || (needs == Needs::order ? !is_complex(type) : is_integer(type));
 }
 // Errors: invalid (the type does not have it).
-Status check_operation(ElementType type, Operation operation);
+inline Status check_operation(ElementType type, Operation operation) {
+  if (has_operation(type, operation)) return {};
+  return error(Code::invalid, to_string(type), " elements have no ", to_string(operation), ": ",
+               facts_of(operation).needs == Needs::order
+                   ? "complex numbers have no order"
+                   : "logical and bitwise operations need integers");
+}
 
 }  // namespace skerry
