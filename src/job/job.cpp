@@ -240,7 +240,7 @@ Status Job::find_leader(NodeLayout* layout) {
                              node->second.number);
     return Status{};
   };
-  SKERRY_TRY(bootstrap_->get_runs("host", read));
+  SKERRY_TRY(bootstrap_->get_runs({}, "host", read));
   // A job of one node uses its server as a broker alone.
   layout->own_servers = nodes.size() == 1 ? 1 : card.servers;
   layout->servers = placement::ServerCounts(layout->own_servers);

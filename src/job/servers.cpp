@@ -148,11 +148,11 @@ Status find_servers(Bootstrap& bootstrap, const std::vector<NodeId>& rank_node,
   for (size_t r = 0; r < rank_node.size(); ++r)
     if (rank_node[r] == static_cast<NodeId>(leaders.size()))
       leaders.push_back(static_cast<Rank>(r));
-  std::vector<std::vector<std::byte>> found;
-  SKERRY_TRY(bootstrap.get_many(leaders, "address", &found));
   std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
-  for (size_t n = 0; n < found.size(); ++n)
-    SKERRY_TRY(read_addresses(found[n], leaders[n], &addresses.emplace_back()));
+  SKERRY_TRY(bootstrap.get_runs(leaders, "address",
+                                [&](Rank leader, int, std::span<const std::byte> value) {
+                                  return read_addresses(value, leader, &addresses.emplace_back());
+                                }));
   *map_block = placement::build_node_map(rank_node, addresses);
   return {};
 }

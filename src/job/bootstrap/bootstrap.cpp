@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
+
+#include "job/bootstrap/exchange.hpp"
+#include "job/bootstrap/run_client.hpp"
 
 namespace skerry::job {
 
@@ -12,19 +17,11 @@ Status nothing_put(int rank, std::string_view key) {
   return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
 }
 
-Status Bootstrap::get_many(std::span<const int> ranks, std::string_view key,
-                           std::vector<std::vector<std::byte>>* values) {
-  values->clear();
-  for (const int rank : ranks) {
-    values->emplace_back();
-    SKERRY_TRY(get(rank, key, &values->back()));
-  }
-  return {};
-}
-
-Status Bootstrap::get_runs(std::string_view key, const EachRun& each) {
+Status Bootstrap::get_runs(std::span<const int> ranks, std::string_view key, const EachRun& each) {
   std::vector<std::byte> value;
-  for (int rank = 0; rank < size(); ++rank) {
+  const int count = ranks.empty() ? size() : static_cast<int>(ranks.size());
+  for (int i = 0; i < count; ++i) {
+    const int rank = ranks.empty() ? i : ranks[static_cast<size_t>(i)];
     SKERRY_TRY(get(rank, key, &value));
     SKERRY_TRY(each(rank, 1, value));
   }
@@ -47,6 +44,25 @@ Status Bootstrap::report_failures() {
 
 Status Bootstrap::take_events(std::vector<DeadRank>* dead) {
   dead->clear();
+  return {};
+}
+
+Status discover(std::unique_ptr<Bootstrap>* bootstrap) {
+  if (const char* text = std::getenv("SKERRY_CONTROL_FD")) {
+    int fd = -1;
+    const char* end = text + std::strlen(text);
+    if (const auto [stop, problem] = std::from_chars(text, end, fd);
+        problem != std::errc() || stop != end || fd < 0) {
+      return error(Code::config, "SKERRY_CONTROL_FD=\"", text,
+                   "\" is not a descriptor number; only `skerry run` sets it");
+    }
+    return RunBootstrap::connect(fd, bootstrap);
+  }
+  for (const auto join : {join_mpi, join_pmix, join_pmi1}) {
+    SKERRY_TRY(join(bootstrap));
+    if (*bootstrap) return {};
+  }
+  *bootstrap = std::make_unique<AloneBootstrap>();
   return {};
 }
 

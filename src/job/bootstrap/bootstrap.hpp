@@ -28,12 +28,13 @@ struct DeadRank {
 // Calls come from one thread at a time.
 class Bootstrap {
  public:
+  Bootstrap(int rank, int size) : rank_(rank), size_(size) {}
   virtual ~Bootstrap() = default;
 
-  virtual std::string_view name()
-      const = 0;  // "skerry run", "mpi", "pmix", "pmi1", "threads", "alone"
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
+  // "skerry run", "mpi", "pmix", "pmi1", "exchange", "threads", "alone"
+  virtual std::string_view name() const = 0;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
 
   // Ranks with equal numbers may share memory as far as the launcher knows or was told (`--nodes`);
   // nullopt: it does not say.
@@ -50,16 +51,13 @@ class Bootstrap {
   // Blocks at most until the launcher answers. Errors: invalid, network (unknown key, launcher
   // gone).
   virtual Status get(int rank, std::string_view key, std::vector<std::byte>* value) = 0;
-  // What each of `ranks` (ascending) has put under `key`, in that order: one request where the
-  // launcher has one for it. Blocks at most until the launcher answers. Errors: invalid, network.
-  virtual Status get_many(std::span<const int> ranks, std::string_view key,
-                          std::vector<std::vector<std::byte>>* values);
-  // What all ranks have put under `key`, ascending: ranks first, ..., first + count - 1 have put
-  // the same. Nothing is kept for each rank where the launcher lists equal values once. Ends at the
-  // first error of `each`. Blocks at most until the launcher answers. Errors: invalid, network,
-  // those of `each`.
+  // What `ranks` have put under `key`; `ranks` ascend, none: all ranks of the job. In order of
+  // ranks, each(first, count, value): `first` and the count - 1 ranks behind it have put the same;
+  // more than one only of all ranks. One request where the launcher has one for it, and nothing is
+  // kept for each rank where it lists equal values once. Ends at the first error of `each`. Blocks
+  // at most until the launcher answers. Errors: invalid, network, those of `each`.
   using EachRun = std::function<Status(int first, int count, std::span<const std::byte> value)>;
-  virtual Status get_runs(std::string_view key, const EachRun& each);
+  virtual Status get_runs(std::span<const int> ranks, std::string_view key, const EachRun& each);
   // The lowest rank up to this one that has put exactly `value` under `key`. This rank has put it.
   // Blocks at most until the launcher answers. Errors: invalid, network.
   virtual Status lowest_with(std::string_view key, std::span<const std::byte> value, int* lowest);
@@ -67,12 +65,11 @@ class Bootstrap {
   virtual Status fence() = 0;
 
   // No put or get follows: later fences only wait, and values may be forgotten. The exchange that
-  // brought the job up may be gone from here on.
+  // brought the job up may be gone from here on; a program may have finalised its MPI.
   virtual void start_is_over() {}
 
   // Collective, once, after the last fence and before the process ends; tells the launcher that
-  // what follows is a normal end. Blocks until all have called it. fence() and finish() also work
-  // when the program has finalised its MPI meanwhile; put() then does not.
+  // what follows is a normal end. Blocks until all have called it.
   virtual Status finish() = 0;
   // Ends the whole job: the launcher prints `message` (or we do) and kills the other ranks. Does
   // not return.
@@ -86,6 +83,10 @@ class Bootstrap {
   virtual int events_fd() const { return -1; }
   // The news so far, without blocking. Errors: network (the launcher has gone).
   virtual Status take_events(std::vector<DeadRank>* dead);
+
+ protected:
+  int rank_;
+  int size_;
 };
 
 // For get(): network, the rank has put no such value.

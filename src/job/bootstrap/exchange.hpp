@@ -28,10 +28,10 @@ class GatheredBootstrap : public ForeignBootstrap {
   using ForeignBootstrap::ForeignBootstrap;
   Status put(std::string_view key, std::span<const std::byte> value) override;
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override;
-  void start_is_over() override { values_.clear(); }
-
- protected:
-  bool has_news() const { return !fresh_.empty(); }
+  void start_is_over() override {
+    values_.clear();
+    ForeignBootstrap::start_is_over();
+  }
 
  private:
   Status exchange_values() final;
@@ -51,20 +51,31 @@ class ExchangeBootstrap final : public GatheredBootstrap {
   std::string_view name() const override { return "exchange"; }
   // The program that provides the exchange may have left it by the time a rank dies.
   bool launcher_ends_job() const override { return false; }
-  void start_is_over() override {
-    is_over_ = true;
-    GatheredBootstrap::start_is_over();
-  }
 
  private:
-  bool is_over() const override { return is_over_; }
   Status gather(std::span<const std::byte> mine, std::vector<std::byte>* all) override;
   void end_job(int exit_status) override {
     if (exchange_.abort) exchange_.abort(exit_status);
   }
 
   const Exchange exchange_;
-  bool is_over_ = false;  // the exchange is not to be used any more
+};
+
+// A job of one rank: nobody started us.
+class AloneBootstrap final : public GatheredBootstrap {
+ public:
+  AloneBootstrap() : GatheredBootstrap(0, 1) {}
+  std::string_view name() const override { return "alone"; }
+  std::optional<int> node_hint() const override { return 0; }
+  bool launcher_ends_job() const override { return false; }
+  Status report_failures() override { return {}; }  // no other rank could die
+
+ private:
+  Status gather(std::span<const std::byte> mine, std::vector<std::byte>* all) override {
+    all->assign(mine.begin(), mine.end());
+    return {};
+  }
+  void end_job(int) override {}
 };
 
 }  // namespace skerry::job

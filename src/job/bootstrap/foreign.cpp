@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <fstream>
 
 namespace skerry::job {
 
@@ -14,31 +15,36 @@ unsigned next_join() {
   return joins.fetch_add(1);
 }
 
-std::string short_key(unsigned join, int rank, std::string_view name) {
-  uint64_t hash = 14695981039346656037ull;  // FNV-1a: names are ours, nobody looks for collisions
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  char text[64];
-  std::snprintf(text, sizeof text, "sk%u.%d.%016llx", join, rank,
-                static_cast<unsigned long long>(hash));
-  return text;
+std::vector<std::string> loaded_libraries(std::string_view process, std::string_view prefix) {
+  std::vector<std::string> found;
+  std::ifstream maps(concat("/proc/", process, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    const size_t begin = line.find('/');
+    if (begin == std::string::npos) continue;
+    const std::string path = line.substr(begin);
+    if (path.compare(path.rfind('/') + 1, prefix.size(), prefix) == 0 &&
+        (found.empty() || found.back() != path))
+      found.push_back(path);
+  }
+  return found;
 }
 
 Status ForeignBootstrap::fence() {
-  if (is_over()) return meet();
-  const bool first = !meeting_.ready() && size_ > 1;
+  if (start_is_over_) return meet();
+  const bool first = !meeting_.ready() && size() > 1;
   std::vector<std::byte> invitation;
-  if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
+  if (first) SKERRY_TRY(meeting_.open(rank(), size(), &invitation));
   if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
   SKERRY_TRY(exchange_values());
-  if (!first || rank_ == 0) return {};
-  SKERRY_TRY(get(Meeting::parent_of(rank_), Meeting::invitation_key, &invitation));
+  if (!first || rank() == 0) return {};
+  SKERRY_TRY(get(Meeting::parent_of(rank()), Meeting::invitation_key, &invitation));
   return meeting_.accept_invitation(invitation);
 }
 
 // Says why, as our own launcher would.
 void ForeignBootstrap::abort(int exit_status, std::string_view message) {
   std::fflush(nullptr);
-  std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank_,
+  std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank(),
                static_cast<int>(message.size()), message.data());
   // A launcher that is told to abort may drop what it has not read yet (hydra does): let it read
   // this first, for a moment.

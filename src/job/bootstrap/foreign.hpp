@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/bootstrap/meeting.hpp"
@@ -9,14 +11,13 @@
 namespace skerry::job {
 
 // What all of these have in common. Ranks exchange values through the launcher while the job
-// starts. The first fence also opens a meeting of our own, for later ones: the program may have
-// finalised its MPI by then, and for the launcher this rank has ended.
+// starts; its first fence also opens a meeting of our own. All later fences meet there: the program
+// may have finalised its MPI by then, and for the launcher this rank has ended.
 class ForeignBootstrap : public Bootstrap {
  public:
-  ForeignBootstrap(int rank, int size) : rank_(rank), size_(size) {}
-  int rank() const final { return rank_; }
-  int size() const final { return size_; }
-  Status fence() override;
+  using Bootstrap::Bootstrap;
+  Status fence() final;
+  void start_is_over() override { start_is_over_ = true; }
   Status finish() override { return meet(); }
   [[noreturn]] void abort(int exit_status, std::string_view message) final;
 
@@ -24,15 +25,12 @@ class ForeignBootstrap : public Bootstrap {
   Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
 
  private:
-  // The launcher is not to be used any more.
-  virtual bool is_over() const = 0;
   // Collective: makes what each rank has put known to all.
   virtual Status exchange_values() = 0;
   // Returns if nobody but the caller can be ended.
   virtual void end_job(int exit_status) = 0;
 
-  const int rank_;
-  const int size_;
+  bool start_is_over_ = false;
   Meeting meeting_;
 };
 
@@ -45,14 +43,14 @@ Status join_pmi1(std::unique_ptr<Bootstrap>* bootstrap);  // PMI_FD is set
 
 // True if MPI was initialised in this process, whether or not it was finalised since.
 bool mpi_was_initialized();
-bool mpi_was_finalized();
 
 // How often this process has joined through a launcher that forgets no key: part of every key, so
 // that a process may leave and join again. The launcher's connection is the process's, not the
 // job's: this is one of the few process-wide numbers.
 unsigned next_join();
 
-// A short key for a launcher with short keys: the join, the rank, and a hash of the name.
-std::string short_key(unsigned join, int rank, std::string_view name);
+// Paths of the libraries in a process ("self", or a number) whose file name begins with `prefix`.
+// None if the process may not be read.
+std::vector<std::string> loaded_libraries(std::string_view process, std::string_view prefix);
 
 }  // namespace skerry::job

@@ -1,9 +1,10 @@
 // Ranks of an MPI program that has initialised MPI before Skerry: values travel in an allgather
 // over its world.
+#include <dlfcn.h>
+
 #include <climits>
 
 #include "job/bootstrap/exchange.hpp"
-#include "job/bootstrap/loaded_library.hpp"
 
 namespace skerry::job {
 namespace {
@@ -25,9 +26,24 @@ struct MpiCalls {
 constexpr int mpich_comm_world = 0x44000000;
 constexpr int mpich_byte = 0x4c00010d;
 
+// Of the program itself, or else of an MPI that others brought into this process: a language
+// binding loads its own without adding it to the global symbols, and dlsym alone does not find it.
+// Null: none.
+void* find_symbol(const char* name) {
+  if (void* found = dlsym(RTLD_DEFAULT, name)) return found;
+  for (const auto& path : loaded_libraries("self", "libmpi")) {
+    void* library = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+    if (library == nullptr) continue;
+    void* found = dlsym(library, name);
+    (void)dlclose(library);  // gives back our reference; its owner keeps it loaded
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
 template <class Function>
 bool find(const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(find_loaded_symbol("libmpi", name));
+  *function = reinterpret_cast<Function>(find_symbol(name));
   return *function != nullptr;
 }
 
@@ -38,24 +54,19 @@ class MpiBootstrap final : public GatheredBootstrap {
       : GatheredBootstrap(rank, size), mpi_(calls) {}
   std::string_view name() const override { return "mpi"; }
 
-  Status fence() override {
-    if (is_over() && has_news())
-      return error(Code::network, "MPI was finalised while Skerry was starting");
-    return GatheredBootstrap::fence();
-  }
-
  private:
-  bool is_over() const override {
+  bool was_finalized() const {
     int finalized = 1;
     (void)mpi_.finalized(&finalized);
     return finalized != 0;
   }
 
   void end_job(int exit_status) override {
-    if (!is_over()) (void)mpi_.abort(mpi_.world, exit_status);
+    if (!was_finalized()) (void)mpi_.abort(mpi_.world, exit_status);
   }
 
   Status gather(std::span<const std::byte> from_here, std::vector<std::byte>* all) override {
+    if (was_finalized()) return error(Code::network, "MPI was finalised while Skerry was starting");
     const int mine = static_cast<int>(from_here.size());
     const auto ranks = static_cast<size_t>(size());
     std::vector<int> counts(ranks), offsets(ranks);
@@ -104,12 +115,6 @@ Status join(MpiCalls<Handle> calls, std::unique_ptr<Bootstrap>* bootstrap) {
 
 }  // namespace
 
-bool mpi_was_finalized() {
-  int (*finalized)(int*) = nullptr;
-  int yes = 0;
-  return find("MPI_Finalized", &finalized) && finalized(&yes) == 0 && yes != 0;
-}
-
 bool mpi_was_initialized() {
   int (*initialized)(int*) = nullptr;
   int yes = 0;
@@ -119,10 +124,10 @@ bool mpi_was_initialized() {
 Status join_mpi(std::unique_ptr<Bootstrap>* bootstrap) {
   bootstrap->reset();
   if (!mpi_was_initialized()) return {};
-  if (void* world = find_loaded_symbol("libmpi", "ompi_mpi_comm_world")) {
+  if (void* world = find_symbol("ompi_mpi_comm_world")) {
     MpiCalls<void*> calls;
     calls.world = world;
-    calls.byte = find_loaded_symbol("libmpi", "ompi_mpi_byte");
+    calls.byte = find_symbol("ompi_mpi_byte");
     if (calls.byte == nullptr) return error(Code::config, "OpenMPI's library lacks ompi_mpi_byte");
     return join(calls, bootstrap);
   }

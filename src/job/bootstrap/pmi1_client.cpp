@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -171,8 +172,6 @@ class Pmi1Bootstrap final : public ForeignBootstrap {
   }
 
  private:
-  // The launcher's conversation ends with MPI.
-  bool is_over() const override { return mpi_was_finalized(); }
   Status exchange_values() override {
     std::string line;
     return pmi_.ask("cmd=barrier_in", "barrier_out", &line);
@@ -180,8 +179,12 @@ class Pmi1Bootstrap final : public ForeignBootstrap {
   void end_job(int exit_status) override {
     (void)pmi_.send(concat("cmd=abort exitcode=", exit_status));
   }
+  // Short, as launchers want them: the join, the rank, and a hash of the name.
   std::string piece_key(int rank, std::string_view key, size_t piece) const {
-    return concat(short_key(join_, rank, key), ".", piece);
+    uint64_t hash = 14695981039346656037ull;  // FNV-1a: names are ours, nobody looks for collisions
+    for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+    const auto bytes = std::bit_cast<std::array<std::byte, sizeof hash>>(hash);
+    return concat("sk", join_, ".", rank, ".", to_hex(bytes), ".", piece);
   }
   static Status damaged(int rank, std::string_view key) {
     return error(Code::network, "rank ", rank, "'s bootstrap value \"", key,

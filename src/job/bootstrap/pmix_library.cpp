@@ -9,7 +9,7 @@
 #include <fstream>
 #include <initializer_list>
 
-#include "job/bootstrap/loaded_library.hpp"
+#include "job/bootstrap/foreign.hpp"
 
 namespace skerry::job {
 namespace {
@@ -22,7 +22,8 @@ constexpr int pmix_success = 0, pmix_unreachable = -25;
 // From where the launcher (an ancestor) loaded its library.
 std::string launchers_library() {
   for (int pid = getppid(), depth = 0; pid > 1 && depth < 16; ++depth) {
-    if (auto path = loaded_in_process(pid, "libpmix.so"); !path.empty()) return path;
+    if (const auto paths = loaded_libraries(std::to_string(pid), "libpmix.so"); !paths.empty())
+      return paths.front();
     std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
     std::string text;
     std::getline(stat, text);
@@ -35,7 +36,7 @@ std::string launchers_library() {
 }
 
 std::vector<std::string> library_candidates() {
-  std::vector<std::string> paths = loaded_here("libpmix.so");
+  std::vector<std::string> paths = loaded_libraries("self", "libpmix.so");
   if (auto path = launchers_library(); !path.empty()) paths.push_back(path);
   for (const char* hint : {"PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "PRTE_PREFIX", "OPAL_PREFIX"}) {
     if (const char* prefix = std::getenv(hint))

@@ -1,7 +1,6 @@
 #include "job/bootstrap/run_client.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,12 +30,12 @@ Status RunBootstrap::connect(int fd, std::unique_ptr<Bootstrap>* bootstrap) {
 }
 
 Status RunBootstrap::hello() {
-  SKERRY_TRY(send(FrameWriter(FrameType::hello)
-                      .u32(static_cast<uint32_t>(getpid()))
-                      .u64(own_namespace(Namespace::pid))
-                      .finish()));
   Frame frame;
-  SKERRY_TRY(expect(FrameType::welcome, &frame));
+  SKERRY_TRY(ask(FrameWriter(FrameType::hello)
+                     .u32(static_cast<uint32_t>(getpid()))
+                     .u64(own_namespace(Namespace::pid))
+                     .finish(),
+                 FrameType::welcome, &frame));
   FrameReader reader(frame);
   const uint32_t rank = reader.u32(), size = reader.u32(), node = reader.u32();
   (void)reader.u32();  // number of nodes: each rank learns the others' nodes through the exchange
@@ -52,39 +51,6 @@ Status RunBootstrap::hello() {
   return {};
 }
 
-Status RunBootstrap::send(std::vector<std::byte> frame) {
-  for (size_t sent = 0; sent < frame.size();) {
-    const ssize_t got = ::send(fd_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) {  // someone made the socket non-blocking
-      pollfd ready{fd_, POLLOUT, 0};
-      (void)poll(&ready, 1, -1);
-      continue;
-    }
-    if (got < 0) return error(Code::network, "the launcher has gone (", std::strerror(errno), ")");
-    sent += static_cast<size_t>(got);
-  }
-  return {};
-}
-
-Status RunBootstrap::receive(bool wait) {
-  std::byte chunk[16 * 1024];
-  while (true) {
-    const ssize_t got = recv(fd_, chunk, sizeof chunk, wait ? 0 : MSG_DONTWAIT);
-    if (got > 0) {
-      buffer_.append(std::span(chunk, static_cast<size_t>(got)));
-      return {};
-    }
-    if (got == 0) return error(Code::network, "the launcher has gone");
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN)
-      return error(Code::network, "the launcher has gone (", std::strerror(errno), ")");
-    if (!wait) return {};
-    pollfd ready{fd_, POLLIN, 0};
-    (void)poll(&ready, 1, -1);
-  }
-}
-
 Status RunBootstrap::note_death(const Frame& frame) {
   FrameReader reader(frame);
   const uint32_t rank = reader.u32();
@@ -96,35 +62,35 @@ Status RunBootstrap::note_death(const Frame& frame) {
 }
 
 Status RunBootstrap::expect(FrameType wanted, Frame* frame) {
-  while (true) {
-    std::optional<Frame> next;
-    SKERRY_TRY(buffer_.next(&next));
-    if (!next) {
-      SKERRY_TRY(receive(true));
-    } else if (next->type == wanted) {
+  for (std::optional<Frame> next; true;) {
+    SKERRY_TRY(socket_.next(true, &next));
+    if (next->type == wanted) {
       *frame = *next;
       return {};
-    } else if (next->type == FrameType::rank_died) {
-      SKERRY_TRY(note_death(*next));
-    } else {
+    }
+    if (next->type != FrameType::rank_died)
       return error(Code::network, "the launcher sent ", to_string(next->type), " instead of ",
                    to_string(wanted));
-    }
+    SKERRY_TRY(note_death(*next));
   }
+}
+
+Status RunBootstrap::ask(const std::vector<std::byte>& question, FrameType wanted, Frame* answer) {
+  SKERRY_TRY(socket_.send(question));
+  return expect(wanted, answer);
 }
 
 Status RunBootstrap::put(std::string_view key, std::span<const std::byte> value) {
   SKERRY_TRY(check_key(key));
   SKERRY_TRY(check_value(value));
-  return send(FrameWriter(FrameType::put).string(key).bytes(value).finish());
+  return socket_.send(FrameWriter(FrameType::put).string(key).bytes(value).finish());
 }
 
 Status RunBootstrap::get(int rank, std::string_view key, std::vector<std::byte>* value) {
   SKERRY_TRY(check_key(key));
-  SKERRY_TRY(
-      send(FrameWriter(FrameType::get).u32(static_cast<uint32_t>(rank)).string(key).finish()));
   Frame frame;
-  SKERRY_TRY(expect(FrameType::value, &frame));
+  SKERRY_TRY(ask(FrameWriter(FrameType::get).u32(static_cast<uint32_t>(rank)).string(key).finish(),
+                 FrameType::value, &frame));
   FrameReader reader(frame);
   const bool found = reader.u8() != 0;
   if (!found) return nothing_put(rank, key);
@@ -133,9 +99,15 @@ Status RunBootstrap::get(int rank, std::string_view key, std::vector<std::byte>*
   return {};
 }
 
-Status RunBootstrap::list_values(std::string_view key, const EachRun& each) {
+Status RunBootstrap::get_runs(std::span<const int> ranks, std::string_view key,
+                              const EachRun& each) {
   SKERRY_TRY(check_key(key));
-  SKERRY_TRY(send(FrameWriter(FrameType::get_all).string(key).finish()));
+  SKERRY_TRY(socket_.send(FrameWriter(FrameType::get_all).string(key).finish()));
+  // Both lists ascend: the next rank wanted is among those that come, or they are not wanted, or it
+  // has put nothing.
+  const int wanted = ranks.empty() ? size() : static_cast<int>(ranks.size());
+  const auto rank_of = [&](int k) { return ranks.empty() ? k : ranks[static_cast<size_t>(k)]; };
+  int next = 0;
   Status status;
   for (bool last = false; !last;) {  // to the last frame: the next answer stands behind it
     Frame frame;
@@ -145,49 +117,30 @@ Status RunBootstrap::list_values(std::string_view key, const EachRun& each) {
     while (reader.ok() && !reader.done()) {
       const uint32_t first = reader.u32(), count = reader.u32();
       const auto value = reader.bytes(reader.u32());
-      if (first > static_cast<uint32_t>(size_) || count > static_cast<uint32_t>(size_) - first)
+      const auto ranks_here = static_cast<uint32_t>(size());
+      if (first > ranks_here || count > ranks_here - first)
         return error(Code::network, "the launcher lists values of ranks that do not exist");
-      if (reader.ok() && status.ok())
-        status = each(static_cast<int>(first), static_cast<int>(count), value);
+      const auto begin = static_cast<int>(first), end = static_cast<int>(first + count);
+      while (reader.ok() && status.ok() && next < wanted && rank_of(next) >= begin &&
+             rank_of(next) < end) {
+        const int run = ranks.empty() ? end - next : 1;
+        status = each(rank_of(next), run, value);
+        next += run;
+      }
     }
     if (!reader.ok()) return error(Code::network, "the launcher's list of values is cut short");
   }
+  if (status.ok() && next < wanted) return nothing_put(rank_of(next), key);
   return status;
-}
-
-Status RunBootstrap::get_many(std::span<const int> ranks, std::string_view key,
-                              std::vector<std::vector<std::byte>>* values) {
-  values->clear();
-  // Both lists ascend: the next ones wanted are of these ranks, or these are not wanted.
-  const auto take = [&](int first, int count, std::span<const std::byte> value) {
-    while (values->size() < ranks.size() && ranks[values->size()] >= first &&
-           ranks[values->size()] - first < count)
-      values->emplace_back(value.begin(), value.end());
-    return Status{};
-  };
-  SKERRY_TRY(list_values(key, take));
-  if (values->size() < ranks.size()) return nothing_put(ranks[values->size()], key);
-  return {};
-}
-
-Status RunBootstrap::get_runs(std::string_view key, const EachRun& each) {
-  int next = 0;
-  const auto in_order = [&](int first, int count, std::span<const std::byte> value) {
-    if (first != next) return nothing_put(next, key);
-    next += count;
-    return each(first, count, value);
-  };
-  SKERRY_TRY(list_values(key, in_order));
-  return next == size_ ? Status{} : nothing_put(next, key);
 }
 
 Status RunBootstrap::lowest_with(std::string_view key, std::span<const std::byte> value,
                                  int* lowest) {
   SKERRY_TRY(check_key(key));
   SKERRY_TRY(check_value(value));
-  SKERRY_TRY(send(FrameWriter(FrameType::lowest).string(key).bytes(value).finish()));
   Frame frame;
-  SKERRY_TRY(expect(FrameType::lowest_is, &frame));
+  SKERRY_TRY(ask(FrameWriter(FrameType::lowest).string(key).bytes(value).finish(),
+                 FrameType::lowest_is, &frame));
   FrameReader reader(frame);
   const uint32_t rank = reader.u32();
   if (!reader.done() || rank > static_cast<uint32_t>(rank_))
@@ -198,21 +151,19 @@ Status RunBootstrap::lowest_with(std::string_view key, std::span<const std::byte
 }
 
 Status RunBootstrap::fence() {
-  SKERRY_TRY(send(FrameWriter(FrameType::fence).finish()));
   Frame frame;
-  return expect(FrameType::fence_done, &frame);
+  return ask(FrameWriter(FrameType::fence).finish(), FrameType::fence_done, &frame);
 }
 
 Status RunBootstrap::finish() {
-  SKERRY_TRY(send(FrameWriter(FrameType::finish).finish()));
   Frame frame;
-  return expect(FrameType::finish_done, &frame);
+  return ask(FrameWriter(FrameType::finish).finish(), FrameType::finish_done, &frame);
 }
 
 void RunBootstrap::abort(int exit_status, std::string_view message) {
   std::fflush(nullptr);
   const auto cut = message.substr(0, 1024);
-  const Status sent = send(
+  const Status sent = socket_.send(
       FrameWriter(FrameType::abort).u32(static_cast<uint32_t>(exit_status)).string(cut).finish());
   if (!sent.ok()) {
     std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank_,
@@ -222,19 +173,17 @@ void RunBootstrap::abort(int exit_status, std::string_view message) {
 }
 
 Status RunBootstrap::report_failures() {
-  return send(FrameWriter(FrameType::report_failures).finish());
+  return socket_.send(FrameWriter(FrameType::report_failures).finish());
 }
 
 Status RunBootstrap::take_events(std::vector<DeadRank>* dead) {
   dead->clear();
-  const Status received = receive(false);
-  while (true) {
-    std::optional<Frame> next;
-    SKERRY_TRY(buffer_.next(&next));
-    if (!next) break;
-    if (next->type != FrameType::rank_died) {
+  Status received;
+  for (std::optional<Frame> next; true;) {
+    received = socket_.next(false, &next);
+    if (!received.ok() || !next) break;
+    if (next->type != FrameType::rank_died)
       return error(Code::network, "the launcher sent ", to_string(next->type), " unasked");
-    }
     SKERRY_TRY(note_death(*next));
   }
   // News that came before the launcher's end is still news.

@@ -1,7 +1,7 @@
 // A rank for the tests of launchers: does the steps that its arguments name, one after the other.
 //   join            join the job and print "rank R of P through NAME"
 //   exchange        put two values (one of the largest size), fence, get everybody's, compare;
-//                   also the job key
+//                   also the job key; the start is over then
 //   finish          leave the job
 //   fence           one fence
 //   report          ask to be told of dead ranks (prints "asked R" when all have asked); wait for
@@ -64,6 +64,7 @@ void exchange(Bootstrap& mine) {
   must(job_key(mine, &key));
   unsigned sum = 0;
   for (const std::byte b : key) sum = sum * 31 + static_cast<unsigned>(b);
+  mine.start_is_over();
   std::printf("exchanged, key %08x\n", sum);
 }
 

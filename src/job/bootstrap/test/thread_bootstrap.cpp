@@ -30,7 +30,7 @@ struct Exchange {
 class ThreadBootstrap final : public Bootstrap {
  public:
   ThreadBootstrap(std::shared_ptr<Exchange> exchange, int rank, int node)
-      : exchange_(std::move(exchange)), rank_(rank), node_(node) {}
+      : Bootstrap(rank, exchange->size), exchange_(std::move(exchange)), node_(node) {}
   ~ThreadBootstrap() override {
     std::lock_guard lock(exchange_->mutex);
     if (finished_ || exchange_->left_early >= 0) return;
@@ -39,8 +39,6 @@ class ThreadBootstrap final : public Bootstrap {
   }
 
   std::string_view name() const override { return "threads"; }
-  int rank() const override { return rank_; }
-  int size() const override { return exchange_->size; }
   std::optional<int> node_hint() const override { return node_; }
   bool launcher_ends_job() const override { return false; }
   std::optional<JobKey> launcher_key() const override { return exchange_->key; }
@@ -94,7 +92,6 @@ class ThreadBootstrap final : public Bootstrap {
 
  private:
   const std::shared_ptr<Exchange> exchange_;
-  const int rank_;
   const int node_;
   bool finished_ = false;  // written by the rank's own thread
 };
