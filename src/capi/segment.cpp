@@ -82,8 +82,8 @@ int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segm
     return null_argument("job, segment or offset");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
-  job::AddressIndex::Slice slice;
-  if (!j->objects().address_index().find(rank, address, &slice))
+  job::Objects::Slice slice;
+  if (!j->objects().find_address(rank, address, &slice))
     return fail(
         error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
   *segment = to(slice.segment);

@@ -1,15 +1,29 @@
 #include "job/objects.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/mutexes.hpp"
 
 namespace skerry::job {
 
-Objects::Objects()
-    : address_index_(mutex_, [this](Rank rank, std::vector<AddressIndex::Slice>* slices) {
-        list_slices(rank, slices);
-      }) {}
+namespace {
+
+constexpr size_t remembered_ranks = 64;             // per thread, by the rank's lowest bits
+constexpr uint64_t max_listed = uint64_t{1} << 20;  // slices in all lists: some 24 MiB
+
+// The versions of all jobs of the process are different, as a thread may be in several jobs one
+// after the other.
+uint64_t next_version() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+Objects::Objects() : version_(next_version()) {}
 Objects::~Objects() = default;
 
 void Objects::start(Job& job) {
@@ -37,12 +51,46 @@ void Objects::forget(const void* owner) {
   before_end_.erase(owner);
 }
 
-void Objects::list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices) {
+void Objects::segments_changed() {
+  version_.store(next_version(), std::memory_order_release);
+  lists_.clear();
+  listed_ = 0;
+}
+
+std::shared_ptr<const Objects::Slices> Objects::slices_of(Rank rank) {
+  const std::lock_guard guard(mutex_);
+  if (const auto found = lists_.find(rank); found != lists_.end()) return found->second;
+  auto made = std::make_shared<Slices>();
+  made->version = version_.load(std::memory_order_relaxed);
+  made->rank = rank;
   shelf<Segment>().for_each([&](Segment& segment) {
     if (segment.is_freed() || segment.purpose() != purpose_program) return;
     if (const uint64_t address = segment.address_of(rank); address != 0)
-      slices->push_back({address, segment.bytes_of(rank), &segment});
+      made->by_address.push_back({address, segment.bytes_of(rank), &segment});
   });
+  std::ranges::sort(made->by_address, {}, &Slice::address);
+  if (listed_ + made->by_address.size() > max_listed) {
+    lists_.clear();
+    listed_ = 0;
+  }
+  listed_ += made->by_address.size();
+  lists_[rank] = made;
+  return made;
+}
+
+bool Objects::find_address(Rank rank, uint64_t address, Slice* slice) {
+  static thread_local std::array<std::shared_ptr<const Slices>, remembered_ranks> remembered;
+  auto& mine = remembered[static_cast<uint32_t>(rank) % remembered_ranks];
+  if (mine == nullptr || mine->rank != rank ||
+      mine->version != version_.load(std::memory_order_acquire))
+    mine = slices_of(rank);
+  const auto& slices = mine->by_address;
+  const auto after = std::ranges::upper_bound(slices, address, {}, &Slice::address);
+  if (after == slices.begin()) return false;
+  const Slice& candidate = *(after - 1);
+  if (address - candidate.address >= candidate.bytes) return false;
+  *slice = candidate;
+  return true;
 }
 
 uint64_t Objects::group_bytes() {

@@ -3,14 +3,18 @@
 // freed.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "job/address_index.hpp"
+#include "core/pure/ids.hpp"
 #include "job/shelf.hpp"
 
 namespace skerry::job {
@@ -24,7 +28,6 @@ class Objects {
  public:
   Objects();
   ~Objects();
-
   // Makes what stands for freed segments and groups.
   void start(Job& job);
   // Before the job's memory goes: calls what before_end was given, closes segments that the program
@@ -48,7 +51,18 @@ class Objects {
   void before_end(const void* owner, std::function<void()> call);
   void forget(const void* owner);
 
-  AddressIndex& address_index() { return address_index_; }
+  // A rank's part of a segment that the program allocated, at its address in the rank's process.
+  struct Slice {
+    uint64_t address;
+    uint64_t bytes;
+    Segment* segment;
+  };
+  // The slice of `rank` that holds `address`. False: none does. O(log slices), without a lock if
+  // this thread asked for the rank lately and no segment came or went.
+  bool find_address(Rank rank, uint64_t address, Slice* slice);
+  // A segment of the program has come, or is about to go. With the mutex held.
+  void segments_changed();
+
   // Of the lists of members of groups; of the tables of live segments. Not while another thread
   // makes or frees any.
   uint64_t group_bytes();
@@ -57,16 +71,25 @@ class Objects {
   std::mutex& mutex() { return mutex_; }
 
  private:
+  // Of one rank, made when first asked for, thrown away when a segment comes or goes. A thread
+  // keeps those that it used last, so that it asks again without a lock.
+  struct Slices {
+    uint64_t version;
+    Rank rank;
+    std::vector<Slice> by_address;
+  };
   template <class T>
   Shelf<T>& shelf() {
     return std::get<Shelf<T>>(shelves_);
   }
-  void list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices);
+  std::shared_ptr<const Slices> slices_of(Rank rank);
 
   std::mutex mutex_;
   std::tuple<Shelf<Segment>, Shelf<Group>, Shelf<Mutexes>> shelves_;
   std::map<const void*, std::function<void()>> before_end_;
-  AddressIndex address_index_;
+  std::atomic<uint64_t> version_;  // differs between jobs and between states of one job
+  std::unordered_map<Rank, std::shared_ptr<const Slices>> lists_;  // all of the present version
+  uint64_t listed_ = 0;                                            // slices in lists_
 
  public:
   // What src/window and src/capi keep of this job; null: nothing. Last, so that it goes first:

@@ -89,7 +89,7 @@ void Segment::forget_local() {
     // Tables are in memory that is about to be unmapped: the index may be reading them.
     const std::lock_guard guard(job_->objects().mutex());
     freed_ = true;
-    if (std::exchange(has_tables_, false)) job_->objects().address_index().changed();
+    if (std::exchange(has_tables_, false)) job_->objects().segments_changed();
     sizes_ = bases_ = {};
   }
   dense_count_ = 0;
@@ -371,7 +371,7 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   ++group.segments_;
   *segment = job.objects().keep(std::move(made));
   const std::lock_guard guard(job.objects().mutex());
-  job.objects().address_index().changed();
+  job.objects().segments_changed();
   return {};
 }
 
