@@ -21,10 +21,14 @@ Status hash(std::string_view text, HostIdentity* identity) {
 
 }  // namespace
 
-Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
+Status find_host(std::optional<int> node_hint, HostIdentity* identity, uint64_t* machine) {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
-  std::string text = concat(boot_id(), "|", static_cast<const char*>(name), "|",
+  const std::string boot = boot_id();
+  HostIdentity whole{};
+  SKERRY_TRY(hash(boot.empty() ? name : boot, &whole));
+  std::memcpy(machine, whole.data(), sizeof *machine);
+  std::string text = concat(boot, "|", static_cast<const char*>(name), "|",
                             static_cast<int64_t>(getuid()));
   for (const Namespace kind : {Namespace::net, Namespace::ipc, Namespace::pid}) {
     const uint64_t inode = own_namespace(kind);
@@ -37,19 +41,6 @@ Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
   }
   text += concat("|", node_hint.value_or(-1));
   return hash(text, identity);
-}
-
-Status machine_identity(uint64_t* machine) {
-  std::string text = boot_id();
-  if (text.empty()) {
-    char name[256] = {};
-    gethostname(name, sizeof name - 1);
-    text = name;
-  }
-  HostIdentity identity{};
-  SKERRY_TRY(hash(text, &identity));
-  std::memcpy(machine, identity.data(), sizeof *machine);
-  return {};
 }
 
 }  // namespace skerry::job

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "core/pure/status.hpp"
@@ -12,12 +13,11 @@ namespace skerry::job {
 
 using HostIdentity = std::array<std::byte, 16>;
 
-// From the boot id, the host's name, the user, the namespaces of the network (abstract sockets live
-// there), of IPC and of processes (their numbers name the owners of memory), and what the launcher
-// says about virtual nodes. Errors: config (the PID namespace cannot be seen), internal.
-Status host_identity(std::optional<int> node_hint, HostIdentity* identity);
-
-// Which ranks take from one machine's memory: also those of its containers. Errors: internal.
-Status machine_identity(uint64_t* machine);
+// *identity: from the boot id, the host's name, the user, the namespaces of the network (abstract
+// sockets live there), of IPC and of processes (their numbers name the owners of memory), and what
+// the launcher says about virtual nodes. *machine: equal on ranks that take from one machine's
+// memory, also on those of its containers. Errors: config (the PID namespace cannot be seen),
+// internal.
+Status find_host(std::optional<int> node_hint, HostIdentity* identity, uint64_t* machine);
 
 }  // namespace skerry::job

@@ -208,7 +208,7 @@ Status Job::find_leader(NodeLayout* layout) {
                    " ranks, and every node needs one");
     node_hint = block_node(bootstrap_->rank(), size, nodes);
   }
-  SKERRY_TRY(host_identity(node_hint, &card.identity));
+  SKERRY_TRY(find_host(node_hint, &card.identity, &machine_));
   card.share = options_.config.share;
   card.cluster_size = options_.config.cluster_size;
   card.server_budget_bytes = options_.config.server_budget_bytes;

@@ -130,6 +130,7 @@ class Job {
   }
 
   Labels& labels() { return labels_; }  // for processes that look from outside
+  uint64_t machine() const { return machine_; }  // from whose memory it takes (find_host)
 
   uint64_t address_secret() const { return address_secret_; }  // of Addresses
   // The ranks of this node are charged for memory together.
@@ -170,6 +171,7 @@ class Job {
   uint32_t member_index_ = 0;
   uint32_t generation_ = 1;  // 1 is the world's
   placement::Plan plan_;     // set by start_engine
+  uint64_t machine_ = 0;
   uint64_t address_secret_ = 0;
   std::string fabric_name_;
   std::unique_ptr<NodeServers> node_servers_;  // leader only

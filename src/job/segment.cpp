@@ -7,7 +7,6 @@
 #include "core/memory_limits.hpp"
 #include "core/pure/assert.hpp"
 #include "job/group.hpp"
-#include "job/host.hpp"
 #include "job/job.hpp"
 #include "memory/doorbell.hpp"
 
@@ -149,16 +148,15 @@ uint64_t whole_pages(uint64_t bytes) {
                                                  : memory::round_up(bytes, memory::page_bytes);
 }
 
+  static constexpr uint64_t nobody_asks = 0, several_cgroups = 2;
 // What the members tell each other before any of them allocates, merged: its size does not depend
 // on how many they are.
 struct Survey {
   // Members that share a machine's memory, also those of other virtual nodes.
   struct Machine {
     uint64_t identity;
-    uint64_t bytes;      // whole pages that they ask for; UINT64_MAX: as many or more
-    uint64_t cgroup;     // of those that ask for any
-    uint32_t asking;     // members that ask for any; 0: `cgroup` says nothing
-    uint32_t is_shared;  // 1: their cgroups are one
+    uint64_t bytes;   // whole pages that they ask for; UINT64_MAX: as many or more
+    uint64_t cgroup;  // of those that ask for any: an odd hash, or one of these two
   };
   static constexpr uint32_t most_machines = 8;
 
@@ -178,12 +176,9 @@ void merge_machine(Survey* into, const Survey::Machine& theirs) {
     Survey::Machine& mine = into->machine[k];
     if (mine.identity != theirs.identity) continue;
     mine.bytes = add_capped(mine.bytes, theirs.bytes);
-    if (theirs.asking == 0) return;
-    const bool is_one = theirs.is_shared == 1 &&
-                        (mine.asking == 0 || (mine.is_shared == 1 && mine.cgroup == theirs.cgroup));
-    mine.is_shared = is_one ? 1 : 0;
-    mine.cgroup = theirs.cgroup;
-    mine.asking += theirs.asking;
+    if (mine.cgroup == Survey::nobody_asks) mine.cgroup = theirs.cgroup;
+    else if (theirs.cgroup != Survey::nobody_asks && theirs.cgroup != mine.cgroup)
+      mine.cgroup = Survey::several_cgroups;
     return;
   }
   if (into->machines < Survey::most_machines) into->machine[into->machines] = theirs;
@@ -218,7 +213,7 @@ Status check_room(Rank rank, uint64_t bytes, uint64_t machine, const Survey& all
   for (uint32_t k = 0; all.machines <= Survey::most_machines && k < all.machines; ++k)
     if (all.machine[k].identity == machine)
       ask = {ask.own_bytes, add_capped(all.machine[k].bytes, beside_bytes),
-             all.machine[k].is_shared == 1};
+             all.machine[k].cgroup != Survey::several_cgroups};
   const Status status = check_memory(ask);
   if (status.ok()) return {};
   return Status(status.code(),
@@ -313,8 +308,6 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
 Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
                       Pages pages) {
   Job& job = group.job();
-  uint64_t machine = 0;
-  const Status identified = machine_identity(&machine);
   Survey all;
   all.least_bytes = all.most_bytes = all.usual_bytes = bytes;
   all.votes = 1;
@@ -322,7 +315,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   all.machines = 1;
   const bool reserves = pages == Pages::reserved;
   const uint64_t taken = reserves ? bytes : 0;
-  all.machine[0] = {machine, whole_pages(taken), memory_cgroup_hash(), taken > 0 ? 1U : 0U, 1};
+  all.machine[0] = {job.machine(), whole_pages(taken),
+                    taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_asks};
   SKERRY_TRY(group.combine(&all, merge));
 
   auto made = std::make_unique<Segment>();
@@ -344,15 +338,13 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   // First everybody looks whether there is room, then everybody takes: no member touches memory
   // that another is refused.
   const auto members = static_cast<uint64_t>(group.size());
-  Status status = identified.ok()
-                      ? made->lay_out(sizes.table_bytes(),
-                                      members * sizeof(placement::MemberValues::Run), &layout)
-                      : identified;
+  Status status = made->lay_out(sizes.table_bytes(),
+                                members * sizeof(placement::MemberValues::Run), &layout);
   if (status.ok()) {
     const uint64_t first = memory::first_slice_offset(
         static_cast<uint32_t>(layout.local_ranks.size()));
     status = check_room(
-        job.rank(), taken, machine, all, reserves ? layout.plan.total_bytes - first : 0,
+        job.rank(), taken, job.machine(), all, reserves ? layout.plan.total_bytes - first : 0,
         layout.total_bytes - layout.plan.total_bytes + first, job.node_is_one_cgroup());
   }
   SKERRY_TRY(group.agree(status));
