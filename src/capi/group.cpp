@@ -123,8 +123,8 @@ int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, ui
   CHECK(check_live(group));
   CHECK(check_typed(type, reduction, buffer, count));
   CHECK(check_root(group, root_rank));
-  return done(of(group)->reduce(static_cast<ElementType>(type),
-                                static_cast<job::Reduction>(reduction), buffer, count, root_rank));
+  return done(of(group)->reduce(static_cast<ElementType>(type), static_cast<Operation>(reduction),
+                                buffer, count, root_rank));
 }
 CAUGHT
 
@@ -132,8 +132,8 @@ int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer,
                      uint64_t count) try {
   CHECK(check_live(group));
   CHECK(check_typed(type, reduction, buffer, count));
-  return done(of(group)->allreduce(static_cast<ElementType>(type),
-                                   static_cast<job::Reduction>(reduction), buffer, count));
+  return done(of(group)->reduce(static_cast<ElementType>(type), static_cast<Operation>(reduction),
+                                buffer, count, no_rank));
 }
 CAUGHT
 

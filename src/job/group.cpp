@@ -6,9 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/pure/assert.hpp"
 #include "job/job.hpp"
-#include "job/message.hpp"
 
 namespace skerry::job {
 
@@ -30,6 +28,14 @@ Group::OnNode Group::on_node(NodeId node, Rank rank) const {
     ++found.count;
     if (other < rank) ++found.before;
   }
+  return found;
+}
+
+std::vector<Rank> Group::members_on(NodeId node) const {
+  std::vector<Rank> found;
+  const placement::NodeMap& map = job_->map();
+  for (int32_t k = 0; k < map.node_size(node); ++k)
+    if (const Rank rank = map.node_rank(node, k); index_of(rank) >= 0) found.push_back(rank);
   return found;
 }
 
@@ -89,15 +95,6 @@ class NodesOf {
   std::vector<int32_t> size_;
 };
 
-// Of one node, in the order of the group.
-std::vector<Rank> members_on(const placement::NodeMap& map, NodeId node, const Group& group) {
-  std::vector<Rank> local;
-  for (int32_t k = 0; k < map.node_size(node); ++k)
-    if (const Rank rank = map.node_rank(node, k); group.index_of(rank) >= 0) local.push_back(rank);
-  std::ranges::sort(local, {}, [&](Rank rank) { return group.index_of(rank); });
-  return local;
-}
-
 }  // namespace
 
 std::map<Rank, uint64_t> Group::build_tree() {
@@ -107,7 +104,8 @@ std::map<Rank, uint64_t> Group::build_tree() {
   // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
   const Heap leaders{nodes.count(), outer, std::has_single_bit(nodes.count() + 1) ? 1U : 2U};
   const size_t my_node = nodes.place(job_->node());
-  const std::vector<Rank> local = members_on(job_->map(), job_->node(), *this);
+  std::vector<Rank> local = members_on(job_->node());
+  std::ranges::sort(local, {}, [&](Rank rank) { return index_of(rank); });
   const Heap inside{local.size(), inner, 1};
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) -
                                               local.begin());
@@ -161,15 +159,13 @@ Group* Group::keep(std::unique_ptr<Group> group) {
 }
 
 std::unique_ptr<Group> Group::stand_in(Job& job) {
-  auto made = std::make_unique<Group>();
-  made->job_ = &job;
+  auto made = std::make_unique<Group>(job);
   made->freed_ = true;
   return made;
 }
 
 Status Group::create_world(Job& job, Group** group) {
-  auto world = std::make_unique<Group>();
-  world->job_ = &job;
+  auto world = std::make_unique<Group>(job);
   world->is_world_ = true;
   world->set_members(placement::Members::all(job.size()));
   SKERRY_TRY(world->open_area(SegmentId{0, 1}));
@@ -230,19 +226,13 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
   Job& job = *parent.job_;
   const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank()};
   CardsOf cards(color);
-  SKERRY_TRY(parent.collect(&mine, sizeof mine, 0, parent.size(),
-                            [&](const std::byte* data, int32_t, int32_t count) {
-                              for (; color >= 0 && count > 0; --count, data += sizeof(Card)) {
-                                Card card;
-                                std::memcpy(&card, data, sizeof card);
-                                cards.take(card);
-                              }
-                            }));
+  SKERRY_TRY(parent.collect(mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
+    for (const Card& card : passing) cards.take(card);
+  }));
   Status opened;
   std::unique_ptr<Group> made;
   if (color >= 0) {
-    made = std::make_unique<Group>();
-    made->job_ = &job;
+    made = std::make_unique<Group>(job);
     const SegmentId id = cards.id();
     made->set_members(placement::Members(std::move(cards).members()));
     opened = made->open_area(id);
@@ -295,8 +285,7 @@ Status agree_through(const Exchange& exchange, const Status& mine, uint32_t* gen
 
 Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exchange,
                      Group** group) {
-  auto made = std::make_unique<Group>();
-  made->job_ = &job;
+  auto made = std::make_unique<Group>(job);
   placement::Sequence sequence;
   Status status;
   for (const Rank rank : ranks) {
@@ -336,270 +325,6 @@ Status Group::free() {
   SKERRY_TRY(close_area());
   std::vector<std::byte>().swap(buffer_);  // segments that live on need the members, nothing else
   return synced;
-}
-
-// ---- the sweep --------------------------------------------------------------------------------
-
-Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter) {
-  return area_->put_notify(rank, offset, data, {counter, 1});
-}
-
-Status Group::receive(uint64_t counter, uint64_t at_least) {
-  return area_->wait_counter(counter, at_least, -1, nullptr);
-}
-
-// At a top: what the other has gathered joins what this one has, in the same order at both.
-void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
-  const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
-  const uint64_t who = callers(head_of(mine), head_of(theirs));
-  if (!are_apart(who) && their_length != 0) {
-    if (my_length != 0 && is_first_top_) {
-      what.combine(mine + 8, theirs + 8, their_length);
-    } else {
-      if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
-      std::memcpy(mine + 8, theirs + 8, their_length);
-    }
-  }
-  set_head(mine, who | std::max(my_length, their_length));
-}
-
-// Whether all members are in the same kind of collective. The answer is the same on all.
-Status Group::check_together(const std::byte* message) {
-  if (are_apart(head_of(message))) leaver_ = leaver_of(head_of(message));
-  if (leaver_ == no_rank) return {};
-  return error(Code::invalid, "rank ", leaver_,
-               " leaves the job (finalize, or the end of its program) while others are in another "
-               "collective call: all ranks make the same collective calls, finalize last");
-}
-
-// Chunk s of the tree: what this member gives, [from, from + bytes), joins what came from below.
-Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from,
-                      uint64_t bytes) {
-  uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
-  uint64_t who = what.leaves ? static_cast<uint64_t>(job_->rank() + 1) << leaver_shift : some_stay;
-  for (uint32_t c = 0; c < children_.size(); ++c) {
-    // Slots at a parent are dense within the node and follow there for leaders: the order of
-    // children_ is the order of slots.
-    SKERRY_TRY(receive(up_counter(c), s + 1));
-    const std::byte* const theirs = area_->own() + up_data(c, s);
-    const uint64_t their_length = length_of(theirs);
-    who = callers(who, head_of(theirs));
-    if (their_length == 0 || are_apart(who)) continue;
-    if (length != 0) what.combine(message + 8, theirs + 8, their_length);
-    else std::memcpy(message + 8, theirs + 8, their_length);
-    length = their_length;
-  }
-  set_head(message, who | length);
-  if (other_top_ != no_rank)
-    return send(other_top_, top_data(other_children_, s), {message, 8 + length}, down_counter);
-  return parent_ == no_rank ? Status()
-                            : send(parent_, up_data(child_slot_, s), {message, 8 + length},
-                                   up_counter(child_slot_));
-}
-
-Status Group::sweep(const Sweep& what) {
-  if (leaver_ != no_rank) return check_together(area_->own());
-  job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
-  const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, what.bytes);
-  const uint64_t step = chunk_bytes / what.unit * what.unit;
-  const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
-  std::byte* const area = area_->own();
-  buffer_.resize(std::max(buffer_.size(), std::min<uint64_t>(chunks, depth) * slot_bytes));
-  const auto own_message = [&](uint64_t t) { return buffer_.data() + t % depth * slot_bytes; };
-  auto up = [&](uint64_t t) {
-    const uint64_t from = t * step;
-    return send_up(what, own_message(t), chunk_ + t, from,
-                   std::min(step, what.bytes - std::min(what.bytes, from)));
-  };
-  auto result = [&](uint64_t t) -> const std::byte* {
-    return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
-  };
-  // Chunk t tells whether all members are in the same collective. If not, it is the last.
-  auto has_come = [&](uint64_t t) -> Status {
-    if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(down_counter, chunk_ + t + 1));
-    if (other_top_ != no_rank)
-      join_tops(what, own_message(t), area + top_data(children_.size(), chunk_ + t));
-    return {};
-  };
-  // Down go the chunks [t, end).
-  auto down = [&](uint64_t t, uint64_t end) -> Status {
-    SKERRY_TRY(has_come(t));
-    if (are_apart(head_of(result(t)))) end = t + 1;
-    for (uint64_t d = t + 1; d < end; ++d) SKERRY_TRY(has_come(d));
-    // Leaders of other nodes first, they have further to go; and by turns from either end: under a
-    // cap, the connection used last is there for the next burst.
-    std::reverse(children_to_.begin(), children_to_.begin() + leaders_below_);
-    for (const Rank child : children_to_)
-      for (uint64_t d = t; d < end; ++d)
-        SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))},
-                        down_counter));
-    SKERRY_TRY(check_together(result(t)));
-    for (uint64_t d = t; what.deliver && d < end; ++d)
-      if (const uint64_t length = length_of(result(d)); length > 0)
-        what.deliver(result(d) + 8, d * step, length);
-    return {};
-  };
-  // As many chunks as there are buffers go up before they come down: under a cap below the number
-  // of neighbours every change of direction costs an eviction. All members alike, or one would wait
-  // for a chunk from above before it sends what those above wait for.
-  for (uint64_t t = 0; t < chunks; t += depth) {
-    const uint64_t end = std::min(t + depth, chunks);
-    // A member that leaves sends one chunk, so nothing may wait for its second.
-    bool together = true;
-    for (uint64_t s = t; s < end && together; ++s) {
-      SKERRY_TRY(up(s));
-      together = !are_apart(head_of(own_message(s)));
-    }
-    SKERRY_TRY(down(t, end));
-  }
-  chunk_ += chunks;
-  return {};
-}
-
-// ---- collectives ------------------------------------------------------------------------------
-
-Status Group::barrier() { return sweep(Sweep{}); }
-
-Status Group::leave() {
-  Sweep last;
-  last.leaves = true;
-  return sweep(last);
-}
-
-// A request that was refused is reported by the fence, but the others wait for this member all the
-// same. Only where nothing can come of a barrier any more is there none.
-Status Group::sync() {
-  const Status fenced = job_->engine().fence_all();
-  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
-  SKERRY_TRY(barrier());
-  return fenced;
-}
-
-Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
-  Sweep sweep_of;
-  sweep_of.bytes = bytes;
-  const bool mine = job_->rank() == root;
-  if (mine)
-    sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
-      std::memcpy(chunk, static_cast<const std::byte*>(buffer) + from, n);
-      return n > 0;
-    };
-  else
-    sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) {
-      std::memcpy(static_cast<std::byte*>(buffer) + from, chunk, n);
-    };
-  return sweep(sweep_of);
-}
-
-// The type has the reduction.
-Status Group::reduce(ElementType type, Reduction reduction, void* buffer, uint64_t count,
-                     Rank root) {
-  Sweep sweep_of;
-  sweep_of.bytes = count * element_bytes(type);
-  sweep_of.unit = element_bytes(type);
-  auto* const bytes = static_cast<std::byte*>(buffer);
-  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
-    std::memcpy(chunk, bytes + from, n);
-    prepare(type, reduction, chunk, n);
-    return true;
-  };
-  sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) {
-    skerry::job::combine(type, reduction, into, from, n);
-  };
-  if (root == no_rank || root == job_->rank())
-    sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) {
-      std::memcpy(bytes + from, chunk, n);
-    };
-  return sweep(sweep_of);
-}
-
-Status Group::allreduce(ElementType type, Reduction reduction, void* buffer, uint64_t count) {
-  return reduce(type, reduction, buffer, count, no_rank);
-}
-
-// A sum in which every byte has one contributor: members fill their own part of zeros and parts are
-// or-ed. Moves size x bytes over each edge, twice what a gather and a broadcast along the same tree
-// would move up.
-Status Group::collect(const void* mine, uint64_t bytes, int32_t first, int32_t end,
-                      const Take& take) {
-  SKERRY_ASSERT(bytes <= chunk_bytes, "what a member gives passes by in one piece");
-  if (first >= end) return {};
-  Sweep sweep_of;
-  sweep_of.bytes = bytes * static_cast<uint64_t>(end - first);
-  sweep_of.unit = bytes;
-  const bool gives = index_ >= first && index_ < end;
-  const uint64_t mine_from = gives ? bytes * static_cast<uint64_t>(index_ - first) : 0;
-  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
-    if (!gives || mine_from < from || mine_from >= from + n) return false;
-    std::memset(chunk, 0, n);
-    std::memcpy(chunk + (mine_from - from), mine, bytes);
-    return true;
-  };
-  sweep_of.combine = [](std::byte* into, const std::byte* from, uint64_t n) {
-    for (uint64_t i = 0; i < n; ++i) into[i] |= from[i];
-  };
-  sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) {
-    take(chunk, first + static_cast<int32_t>(from / bytes), static_cast<int32_t>(n / bytes));
-  };
-  return sweep(sweep_of);
-}
-
-// Parts may be longer than a chunk here: they are taken apart.
-Status Group::allgather(const void* in, uint64_t bytes, void* out) {
-  Sweep sweep_of;
-  sweep_of.bytes = bytes * static_cast<uint64_t>(size());
-  const uint64_t mine_from = bytes * static_cast<uint64_t>(index_);
-  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
-    std::memset(chunk, 0, n);
-    const uint64_t low = std::max(from, mine_from), high = std::min(from + n, mine_from + bytes);
-    if (low >= high) return false;
-    std::memcpy(chunk + (low - from), static_cast<const std::byte*>(in) + (low - mine_from),
-                high - low);
-    return true;
-  };
-  sweep_of.combine = [](std::byte* into, const std::byte* from, uint64_t n) {
-    for (uint64_t i = 0; i < n; ++i) into[i] |= from[i];
-  };
-  sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) {
-    std::memcpy(static_cast<std::byte*>(out) + from, chunk, n);
-  };
-  return sweep(sweep_of);
-}
-
-Status Group::combine_bytes(void* value, uint64_t bytes,
-                            const std::function<void(std::byte*, const std::byte*)>& merge) {
-  Sweep sweep_of;
-  sweep_of.bytes = sweep_of.unit = bytes;
-  sweep_of.contribute = [&](std::byte* chunk, uint64_t, uint64_t n) {
-    std::memcpy(chunk, value, n);
-    return true;
-  };
-  sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t) { merge(into, from); };
-  sweep_of.deliver = [&](const std::byte* chunk, uint64_t, uint64_t n) {
-    std::memcpy(value, chunk, n);
-  };
-  return sweep(sweep_of);
-}
-
-Status Group::agree(const Status& mine) {
-  int32_t first = mine.ok() ? size() : index_;
-  SKERRY_TRY(allreduce(ElementType::int32, Reduction::min, &first, 1));
-  return explain(first, mine);
-}
-
-Status Group::explain(int32_t first, const Status& mine) {
-  if (first == size()) return {};
-  struct Report {
-    int32_t code;
-    char text[1020];
-  } report{};
-  if (first == index_) {
-    report.code = static_cast<int32_t>(mine.code());
-    mine.message().copy(report.text, sizeof report.text - 1);
-  }
-  SKERRY_TRY(broadcast(&report, sizeof report, rank_of(first)));
-  return Status(static_cast<Code>(report.code), report.text);
 }
 
 }  // namespace skerry::job

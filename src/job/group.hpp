@@ -17,7 +17,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,7 +29,6 @@
 #include "core/pure/status.hpp"
 #include "job/addresses.hpp"
 #include "job/bootstrap/exchange.hpp"
-#include "job/reduction.hpp"
 #include "job/segment.hpp"
 #include "placement/members.hpp"
 
@@ -38,8 +36,13 @@ namespace skerry::job {
 
 class Job;
 
+// Of a number that names one: any operation but replace and no_op. Errors: invalid (none, or none
+// of this type).
+Status check_reduction(ElementType type, int reduction);
+
 class Group {
  public:
+  explicit Group(Job& job) : job_(&job) {}
   // The world: collective over all ranks through the bootstrap.
   static Status create_world(Job& job, Group** group);
   // Collective over the parent; *group null for members that join none.
@@ -68,6 +71,7 @@ class Group {
     int32_t before = 0;
   };
   OnNode on_node(NodeId node, Rank rank) const;
+  std::vector<Rank> members_on(NodeId node) const;  // ascending
   uint64_t member_bytes() const { return members_.bytes(); }
   bool is_freed() const { return freed_; }
   bool is_world() const { return is_world_; }
@@ -87,38 +91,44 @@ class Group {
   Status leave();
   Status sync();
   Status broadcast(void* buffer, uint64_t bytes, Rank root);
-  Status reduce(ElementType type, Reduction reduction, void* buffer, uint64_t count, Rank root);
-  Status allreduce(ElementType type, Reduction reduction, void* buffer, uint64_t count);
+  // The type has the operation (check_reduction). `root` no_rank: all get the result.
+  Status reduce(ElementType type, Operation reduction, void* buffer, uint64_t count, Rank root);
   Status allgather(const void* in, uint64_t bytes, void* out);
   // All members learn the first failure in member order: equal answers. Collective.
   Status agree(const Status& mine);
   // The second half of agree: `first` is the position of the first member that failed, or size().
   // Collective; every member gives the same.
   Status explain(int32_t first, const Status& mine);
-  // Merges what all members give, by merge(&into, from) in some order; all get the same. T is plain
-  // data of at most a chunk (32 KiB). Collective.
+  // Merges what all members give, by merge(T* into, const T& from) in some order; all get the same.
+  // T is plain data of at most a chunk (32 KiB). Collective.
   template <class T, class Merge>
   Status combine(T* value, Merge&& merge) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= chunk_bytes);
+    static_assert(is_plain<T> && sizeof(T) <= chunk_bytes);
     return combine_bytes(value, sizeof(T), [&](std::byte* into, const std::byte* from) {
-      T mine, theirs;
-      std::memcpy(&mine, into, sizeof mine);
-      std::memcpy(&theirs, from, sizeof theirs);
-      merge(&mine, theirs);
-      std::memcpy(into, &mine, sizeof mine);
+      merge(reinterpret_cast<T*>(into), *reinterpret_cast<const T*>(from));
     });
   }
-  // What the members [from, to) give, `bytes` each (1 to 32 KiB), passes by in order of members:
-  // take(data, member, count) is called with `count` of them, from `member` on. Nothing of it is
-  // kept. Collective; the others give nothing.
-  using Take = std::function<void(const std::byte* data, int32_t member, int32_t count)>;
-  Status collect(const void* mine, uint64_t bytes, int32_t from, int32_t to, const Take& take);
+  // What the members [from, to) give passes by in order of members: take(std::span<const T> values,
+  // int32_t member), the first of them of `member`. Nothing of it is kept. T as of combine.
+  // Collective; the others give nothing.
+  template <class T, class Take>
+  Status collect(const T& mine, int32_t from, int32_t to, Take&& take) {
+    static_assert(is_plain<T> && sizeof(T) <= chunk_bytes);
+    return gather(&mine, sizeof(T), from, to, sizeof(T),
+                  [&](const std::byte* data, uint64_t at, uint64_t bytes) {
+                    take(std::span(reinterpret_cast<const T*>(data), bytes / sizeof(T)),
+                         from + static_cast<int32_t>(at / sizeof(T)));
+                  });
+  }
 
  private:
+  // Bytes of a message lie where any such type may.
+  template <class T>
+  static constexpr bool is_plain = std::is_trivially_copyable_v<T> && alignof(T) <= 8;
   static constexpr uint32_t max_children = 6;
   static constexpr uint32_t depth = 2;
-  static constexpr uint64_t slot_bytes = 32768;  // one message: its head (8 bytes, see group.cpp),
-                                                 // then data from byte 8
+  static constexpr uint64_t slot_bytes = 32768;  // one message: its head (8 bytes,
+                                                 // collectives.cpp), then data from byte 8
   static constexpr uint64_t chunk_bytes = slot_bytes - 64;
   // A member's area: counters, then places for the messages from above, from each child, and at one
   // of two tops from the other.
@@ -136,18 +146,23 @@ class Group {
     return up_data(children, 0) + chunk % (2 * depth) * slot_bytes;
   }
 
+  // Takes [from, from + bytes) of the result.
+  using Deliver = std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)>;
   struct Sweep {
     uint64_t bytes = 0;
     // Contribution of this member for [from, from + bytes) into `chunk`; returns false if it has
     // none (the subtree may still).
     std::function<bool(std::byte* chunk, uint64_t from, uint64_t bytes)> contribute;
     std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
-    // null: the result is not wanted here.
-    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;
+    Deliver deliver;      // null: the result is not wanted here
     uint64_t unit = 1;    // chunks hold whole elements of this many bytes
     bool leaves = false;  // the caller leaves the job
   };
   void set_members(placement::Members members);
+  // Members [first, end) give `bytes` each; all get them, one behind the other, whole units at a
+  // time.
+  Status gather(const void* mine, uint64_t bytes, int32_t first, int32_t end, uint64_t unit,
+                Deliver deliver);
   Status combine_bytes(void* value, uint64_t bytes,
                        const std::function<void(std::byte*, const std::byte*)>& merge);
   Status sweep(const Sweep& what);
@@ -162,7 +177,7 @@ class Group {
   Status close_area();
   static Group* keep(std::unique_ptr<Group> group);
 
-  Job* job_ = nullptr;
+  Job* job_;
   bool is_world_ = false;
   bool freed_ = false;
   int32_t index_ = 0;

@@ -1,7 +1,6 @@
 #include "job/segment.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/memory_limits.hpp"
@@ -14,16 +13,14 @@ namespace skerry::job {
 
 // ---- layout and life --------------------------------------------------------------------------
 
+Segment::Segment(Job& job, Group* group, SegmentId id)
+    : job_(&job), alive_(job.alive_flag()), group_(group), id_(id) {}
+
 void Segment::find_local(const Group& group, Layout* layout) const {
-  const placement::NodeMap& map = job_->map();
-  const NodeId node = job_->node();
-  for (int32_t k = 0; k < map.node_size(node); ++k) {
-    const Rank rank = map.node_rank(node, k);
-    const int32_t index = group.index_of(rank);
-    if (index < 0) continue;
-    if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_ranks.size());
-    layout->local_ranks.push_back(rank);
-    layout->local_members.push_back(index);
+  layout->local_ranks = group.members_on(job_->node());
+  for (const Rank rank : layout->local_ranks) {
+    if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_members.size());
+    layout->local_members.push_back(group.index_of(rank));
   }
 }
 
@@ -106,11 +103,7 @@ const memory::Region* Segment::find_sparse(Rank rank) const {
 
 Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes,
                      Segment** segment) {
-  auto made = std::make_unique<Segment>();
-  made->job_ = &group.job();
-  made->alive_ = group.job().alive_flag();
-  made->group_ = &group;
-  made->id_ = id;
+  auto made = std::make_unique<Segment>(group.job(), &group, id);
   Layout layout;
   made->find_local(group, &layout);
   for (const Rank rank : layout.local_ranks) layout.slice_bytes.push_back(local_bytes.at(rank));
@@ -122,9 +115,7 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
 }
 
 std::unique_ptr<Segment> Segment::stand_in(Job& job) {
-  auto made = std::make_unique<Segment>();
-  made->job_ = &job;
-  made->alive_ = job.alive_flag();
+  auto made = std::make_unique<Segment>(job, nullptr, SegmentId{});
   made->freed_ = true;
   return made;
 }
@@ -148,7 +139,6 @@ uint64_t whole_pages(uint64_t bytes) {
                                                  : memory::round_up(bytes, memory::page_bytes);
 }
 
-  static constexpr uint64_t nobody_asks = 0, several_cgroups = 2;
 // What the members tell each other before any of them allocates, merged: its size does not depend
 // on how many they are.
 struct Survey {
@@ -158,6 +148,7 @@ struct Survey {
     uint64_t bytes;   // whole pages that they ask for; UINT64_MAX: as many or more
     uint64_t cgroup;  // of those that ask for any: an odd hash, or one of these two
   };
+  static constexpr uint64_t nobody_asks = 0, several_cgroups = 2;
   static constexpr uint32_t most_machines = 8;
 
   uint64_t least_bytes = 0, most_bytes = 0;
@@ -244,17 +235,12 @@ Status Segment::learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout*
   sizes->add(usual, odd.first);
   layout->slice_bytes.assign(layout->local_members.size(), usual);
   SKERRY_TRY(group.collect(
-      &mine, sizeof mine, odd.first, odd.end,
-      [&](const std::byte* data, int32_t member, int32_t count) {
-        const auto bytes_at = [&](int32_t k) {
-          uint64_t bytes;
-          std::memcpy(&bytes, data + static_cast<size_t>(k) * sizeof bytes, sizeof bytes);
-          return bytes;
-        };
-        for (int32_t k = 0; k < count; ++k) sizes->add(bytes_at(k));
+      mine, odd.first, odd.end, [&](std::span<const uint64_t> passing, int32_t member) {
+        for (const uint64_t bytes : passing) sizes->add(bytes);
         for (size_t l = 0; l < layout->local_members.size(); ++l)
-          if (const int32_t k = layout->local_members[l] - member; k >= 0 && k < count)
-            layout->slice_bytes[l] = bytes_at(k);
+          if (const auto k = static_cast<size_t>(layout->local_members[l] - member);
+              k < passing.size())
+            layout->slice_bytes[l] = passing[k];
       }));
   sizes->add(usual, group.size() - odd.end);
   return {};
@@ -267,14 +253,9 @@ Status Segment::learn_bases(Group& group, bool are_equal, const Layout& layout) 
   if (are_equal) return {};
   const bool stores = layout.own == 0;
   placement::MemberValues::Builder bases(stores);
-  SKERRY_TRY(group.collect(&mine, sizeof mine, 0, group.size(),
-                           [&](const std::byte* data, int32_t, int32_t count) {
-                             for (; count > 0; --count, data += sizeof(uint64_t)) {
-                               uint64_t base;
-                               std::memcpy(&base, data, sizeof base);
-                               bases.add(base);
-                             }
-                           }));
+  SKERRY_TRY(group.collect(mine, 0, group.size(), [&](std::span<const uint64_t> passing, int32_t) {
+    for (const uint64_t base : passing) bases.add(base);
+  }));
   std::byte* const table = local_.base() + layout.bases_offset;
   if (stores) bases.store(table);
   bases_ = bases.view(table);
@@ -319,11 +300,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
                     taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_asks};
   SKERRY_TRY(group.combine(&all, merge));
 
-  auto made = std::make_unique<Segment>();
-  made->job_ = &job;
-  made->alive_ = job.alive_flag();
-  made->group_ = &group;
-  made->id_ = {static_cast<uint32_t>(group.lowest()), all.generation};
+  const SegmentId id{static_cast<uint32_t>(group.lowest()), all.generation};
+  auto made = std::make_unique<Segment>(job, &group, id);
   Layout layout;
   layout.pages = pages;
   made->find_local(group, &layout);
@@ -383,9 +361,8 @@ Status Segment::free() {
 }
 
 Status Segment::release() {
-  forget_local();
   --group_->segments_;
-  return job_->node_memory().detach(id_);
+  return close();
 }
 
 // ---- queries ----------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ class Segment {
  public:
   // Whether the pages of a slice are taken when it is made, or each when it is first touched.
   enum class Pages : uint8_t { reserved, when_touched };
+  // Maps nothing yet: alloc and open do. `group` null: it stands for freed ones.
+  Segment(Job& job, Group* group, SegmentId id);
   // Collective over the group; equal answers on all members.
   static Status alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
                       Pages pages = Pages::reserved);
@@ -163,9 +165,9 @@ class Segment {
   bool note_recent(Rank rank) const;
   Status local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify);
 
-  Job* job_ = nullptr;
-  const std::atomic<uint32_t>* alive_ = nullptr;  // the job's
-  Group* group_ = nullptr;
+  Job* job_;
+  const std::atomic<uint32_t>* alive_;  // the job's
+  Group* group_;
   SegmentId id_;
   bool freed_ = false;
   memory::LocalSegment local_;

@@ -1,0 +1,308 @@
+// The sweep, and the collectives that are made of it: see the top of group.hpp.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/pure/assert.hpp"
+#include "core/pure/combine.hpp"
+#include "job/group.hpp"
+#include "job/job.hpp"
+
+namespace skerry::job {
+namespace {
+
+// ---- messages ---------------------------------------------------------------------------------
+
+// The first word of a message: how many bytes follow, and who is in which collective below.
+//
+//   bit 63: some stay | 55 to 24: rank + 1 of one that leaves the job, 0: none | 23 to 0: length
+constexpr uint64_t some_stay = uint64_t{1} << 63;
+constexpr uint64_t length_mask = (uint64_t{1} << 24) - 1;
+constexpr int leaver_shift = 24;
+
+uint64_t head_of(const std::byte* message) {
+  uint64_t head;
+  std::memcpy(&head, message, sizeof head);
+  return head;
+}
+void set_head(std::byte* message, uint64_t head) { std::memcpy(message, &head, sizeof head); }
+uint64_t length_of(const std::byte* message) { return head_of(message) & length_mask; }
+Rank leaver_of(uint64_t head) {
+  return static_cast<Rank>(((head & ~some_stay) >> leaver_shift)) - 1;
+}
+
+// Without the length.
+uint64_t callers(uint64_t a, uint64_t b) {
+  const uint64_t leaver = std::max(a & ~some_stay & ~length_mask, b & ~some_stay & ~length_mask);
+  return leaver | ((a | b) & some_stay);
+}
+bool are_apart(uint64_t head) { return (head & some_stay) != 0 && leaver_of(head) != no_rank; }
+
+// ---- reductions -------------------------------------------------------------------------------
+
+// into[i] = into[i] (operation) from[i]; no alignment is assumed.
+void combine_elements(ElementType type, Operation wanted, std::byte* into, const std::byte* from,
+                      uint64_t bytes) {
+  with_operation(type, wanted, [&]<class T, Operation operation>() {
+    for (uint64_t at = 0; at < bytes; at += sizeof(T)) {
+      T a, b;
+      std::memcpy(&a, into + at, sizeof(T));
+      std::memcpy(&b, from + at, sizeof(T));
+      a = combined<operation>(a, b);
+      std::memcpy(into + at, &a, sizeof(T));
+    }
+  });
+}
+
+// ---- what sweeps of whole buffers give and take -----------------------------------------------
+
+auto copy_from(const void* buffer) {
+  return [buffer](std::byte* chunk, uint64_t from, uint64_t bytes) {
+    std::memcpy(chunk, static_cast<const std::byte*>(buffer) + from, bytes);
+    return true;
+  };
+}
+
+auto copy_to(void* buffer) {
+  return [buffer](const std::byte* chunk, uint64_t from, uint64_t bytes) {
+    std::memcpy(static_cast<std::byte*>(buffer) + from, chunk, bytes);
+  };
+}
+
+}  // namespace
+
+Status check_reduction(ElementType type, int reduction) {
+  constexpr int most = static_cast<int>(Operation::bit_xor);
+  if (reduction < 0 || reduction > most)
+    return error(Code::invalid, "reduction ", reduction, ": give a skerry_operation, 0 to ", most,
+                 " (a reduction cannot replace)");
+  return check_operation(type, static_cast<Operation>(reduction));
+}
+
+// ---- the sweep --------------------------------------------------------------------------------
+
+Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter) {
+  return area_->put_notify(rank, offset, data, {counter, 1});
+}
+
+Status Group::receive(uint64_t counter, uint64_t at_least) {
+  return area_->wait_counter(counter, at_least, -1, nullptr);
+}
+
+// At a top: what the other has gathered joins what this one has, in the same order at both.
+void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
+  const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
+  const uint64_t who = callers(head_of(mine), head_of(theirs));
+  if (!are_apart(who) && their_length != 0) {
+    if (my_length != 0 && is_first_top_) {
+      what.combine(mine + 8, theirs + 8, their_length);
+    } else {
+      if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
+      std::memcpy(mine + 8, theirs + 8, their_length);
+    }
+  }
+  set_head(mine, who | std::max(my_length, their_length));
+}
+
+// Whether all members are in the same kind of collective. The answer is the same on all.
+Status Group::check_together(const std::byte* message) {
+  if (are_apart(head_of(message))) leaver_ = leaver_of(head_of(message));
+  if (leaver_ == no_rank) return {};
+  return error(Code::invalid, "rank ", leaver_,
+               " leaves the job (finalize, or the end of its program) while others are in another "
+               "collective call: all ranks make the same collective calls, finalize last");
+}
+
+// Chunk s of the tree: what this member gives, [from, from + bytes), joins what came from below.
+Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from,
+                      uint64_t bytes) {
+  uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
+  uint64_t who = what.leaves ? static_cast<uint64_t>(job_->rank() + 1) << leaver_shift : some_stay;
+  for (uint32_t c = 0; c < children_.size(); ++c) {
+    // Slots at a parent are dense within the node and follow there for leaders: the order of
+    // children_ is the order of slots.
+    SKERRY_TRY(receive(up_counter(c), s + 1));
+    const std::byte* const theirs = area_->own() + up_data(c, s);
+    const uint64_t their_length = length_of(theirs);
+    who = callers(who, head_of(theirs));
+    if (their_length == 0 || are_apart(who)) continue;
+    if (length != 0) what.combine(message + 8, theirs + 8, their_length);
+    else std::memcpy(message + 8, theirs + 8, their_length);
+    length = their_length;
+  }
+  set_head(message, who | length);
+  if (other_top_ != no_rank)
+    return send(other_top_, top_data(other_children_, s), {message, 8 + length}, down_counter);
+  return parent_ == no_rank ? Status()
+                            : send(parent_, up_data(child_slot_, s), {message, 8 + length},
+                                   up_counter(child_slot_));
+}
+
+Status Group::sweep(const Sweep& what) {
+  if (leaver_ != no_rank) return check_together(area_->own());
+  job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
+  const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, what.bytes);
+  const uint64_t step = chunk_bytes / what.unit * what.unit;
+  const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
+  std::byte* const area = area_->own();
+  buffer_.resize(std::max(buffer_.size(), std::min<uint64_t>(chunks, depth) * slot_bytes));
+  const auto own_message = [&](uint64_t t) { return buffer_.data() + t % depth * slot_bytes; };
+  auto up = [&](uint64_t t) {
+    const uint64_t from = t * step;
+    return send_up(what, own_message(t), chunk_ + t, from,
+                   std::min(step, what.bytes - std::min(what.bytes, from)));
+  };
+  auto result = [&](uint64_t t) -> const std::byte* {
+    return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
+  };
+  // Chunk t tells whether all members are in the same collective. If not, it is the last.
+  auto has_come = [&](uint64_t t) -> Status {
+    if (parent_ != no_rank || other_top_ != no_rank)
+      SKERRY_TRY(receive(down_counter, chunk_ + t + 1));
+    if (other_top_ != no_rank)
+      join_tops(what, own_message(t), area + top_data(children_.size(), chunk_ + t));
+    return {};
+  };
+  // Down go the chunks [t, end).
+  auto down = [&](uint64_t t, uint64_t end) -> Status {
+    SKERRY_TRY(has_come(t));
+    if (are_apart(head_of(result(t)))) end = t + 1;
+    for (uint64_t d = t + 1; d < end; ++d) SKERRY_TRY(has_come(d));
+    // Leaders of other nodes first, they have further to go; and by turns from either end: under a
+    // cap, the connection used last is there for the next burst.
+    std::reverse(children_to_.begin(), children_to_.begin() + leaders_below_);
+    for (const Rank child : children_to_)
+      for (uint64_t d = t; d < end; ++d)
+        SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))},
+                        down_counter));
+    SKERRY_TRY(check_together(result(t)));
+    for (uint64_t d = t; what.deliver && d < end; ++d)
+      if (const uint64_t length = length_of(result(d)); length > 0)
+        what.deliver(result(d) + 8, d * step, length);
+    return {};
+  };
+  // As many chunks as there are buffers go up before they come down: under a cap below the number
+  // of neighbours every change of direction costs an eviction. All members alike, or one would wait
+  // for a chunk from above before it sends what those above wait for.
+  for (uint64_t t = 0; t < chunks; t += depth) {
+    const uint64_t end = std::min(t + depth, chunks);
+    // A member that leaves sends one chunk, so nothing may wait for its second.
+    bool together = true;
+    for (uint64_t s = t; s < end && together; ++s) {
+      SKERRY_TRY(up(s));
+      together = !are_apart(head_of(own_message(s)));
+    }
+    SKERRY_TRY(down(t, end));
+  }
+  chunk_ += chunks;
+  return {};
+}
+
+// ---- collectives ------------------------------------------------------------------------------
+
+Status Group::barrier() { return sweep(Sweep{}); }
+
+Status Group::leave() {
+  Sweep last;
+  last.leaves = true;
+  return sweep(last);
+}
+
+// A request that was refused is reported by the fence, but the others wait for this member all the
+// same. Only where nothing can come of a barrier any more is there none.
+Status Group::sync() {
+  const Status fenced = job_->engine().fence_all();
+  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
+  SKERRY_TRY(barrier());
+  return fenced;
+}
+
+Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
+  Sweep sweep_of;
+  sweep_of.bytes = bytes;
+  if (job_->rank() == root) sweep_of.contribute = copy_from(buffer);
+  else sweep_of.deliver = copy_to(buffer);
+  return sweep(sweep_of);
+}
+
+Status Group::reduce(ElementType type, Operation reduction, void* buffer, uint64_t count,
+                     Rank root) {
+  Sweep sweep_of;
+  sweep_of.bytes = count * element_bytes(type);
+  sweep_of.unit = element_bytes(type);
+  const bool is_logical = reduction >= Operation::logical_and &&
+                          reduction <= Operation::logical_xor;
+  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
+    std::memcpy(chunk, static_cast<std::byte*>(buffer) + from, n);
+    // To 0 or 1: a group of one would hand back what it was given.
+    if (is_logical) combine_elements(type, Operation::logical_or, chunk, chunk, n);
+    return true;
+  };
+  sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) {
+    combine_elements(type, reduction, into, from, n);
+  };
+  if (root == no_rank || root == job_->rank()) sweep_of.deliver = copy_to(buffer);
+  return sweep(sweep_of);
+}
+
+// A sum in which every byte has one contributor: members fill their own part of zeros and parts are
+// or-ed. Moves size x bytes over each edge, twice what a gather and a broadcast along the same tree
+// would move up. A part may be longer than a chunk, and is taken apart then.
+Status Group::gather(const void* mine, uint64_t bytes, int32_t first, int32_t end, uint64_t unit,
+                     Deliver deliver) {
+  if (first >= end) return {};
+  Sweep sweep_of;
+  sweep_of.unit = unit;
+  sweep_of.deliver = std::move(deliver);
+  sweep_of.bytes = bytes * static_cast<uint64_t>(end - first);
+  const bool gives = index_ >= first && index_ < end;
+  const uint64_t mine_from = gives ? bytes * static_cast<uint64_t>(index_ - first) : 0;
+  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
+    const uint64_t low = std::max(from, mine_from), high = std::min(from + n, mine_from + bytes);
+    if (!gives || low >= high) return false;
+    std::memset(chunk, 0, n);
+    std::memcpy(chunk + (low - from), static_cast<const std::byte*>(mine) + (low - mine_from),
+                high - low);
+    return true;
+  };
+  sweep_of.combine = [](std::byte* into, const std::byte* from, uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) into[i] |= from[i];
+  };
+  return sweep(sweep_of);
+}
+
+Status Group::allgather(const void* in, uint64_t bytes, void* out) {
+  return gather(in, bytes, 0, size(), 1, copy_to(out));
+}
+
+Status Group::combine_bytes(void* value, uint64_t bytes,
+                            const std::function<void(std::byte*, const std::byte*)>& merge) {
+  Sweep sweep_of;
+  sweep_of.bytes = sweep_of.unit = bytes;
+  sweep_of.contribute = copy_from(value);
+  sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t) { merge(into, from); };
+  sweep_of.deliver = copy_to(value);
+  return sweep(sweep_of);
+}
+
+Status Group::agree(const Status& mine) {
+  int32_t first = mine.ok() ? size() : index_;
+  SKERRY_TRY(reduce(ElementType::int32, Operation::min, &first, 1, no_rank));
+  return explain(first, mine);
+}
+
+Status Group::explain(int32_t first, const Status& mine) {
+  if (first == size()) return {};
+  struct Report {
+    int32_t code;
+    char text[1020];
+  } report{};
+  if (first == index_) {
+    report.code = static_cast<int32_t>(mine.code());
+    mine.message().copy(report.text, sizeof report.text - 1);
+  }
+  SKERRY_TRY(broadcast(&report, sizeof report, rank_of(first)));
+  return Status(static_cast<Code>(report.code), report.text);
+}
+
+}  // namespace skerry::job
