@@ -44,11 +44,13 @@ struct HostCard {         // every rank -> all
   uint8_t reserved[2];  // 0
 };
 
-// The first variable on which two ranks disagree.
-Status check_routes(const HostCard& mine, Rank rank, const HostCard& theirs, Rank other) {
+// The first variable on which two ranks disagree that must not.
+Status check_settings(const HostCard& mine, Rank rank, const HostCard& theirs, Rank other) {
+  const bool on_one_node = mine.identity == theirs.identity;
   const auto differ = [&](std::string_view name, const auto& one, const auto& two) {
     return error(Code::config, name, "=", one, " on rank ", rank, ", but ", name, "=", two,
-                 " on rank ", other, ": give all ranks of a job the same");
+                 " on rank ", other, on_one_node ? " of the same node" : "",
+                 ": give all ranks of a ", name == "SKERRY_SERVERS" ? "node" : "job", " the same");
   };
   if (mine.share != theirs.share)
     return differ("SKERRY_SHARE", mine.share ? 1 : 0, theirs.share ? 1 : 0);
@@ -58,15 +60,9 @@ Status check_routes(const HostCard& mine, Rank rank, const HostCard& theirs, Ran
   if (mine.server_budget_bytes != theirs.server_budget_bytes)
     return differ("SKERRY_SERVER_BUDGET", placement::budget_name(mine.server_budget_bytes),
                   placement::budget_name(theirs.server_budget_bytes));
+  if (on_one_node && mine.servers != theirs.servers)
+    return differ("SKERRY_SERVERS", int{mine.servers}, int{theirs.servers});
   return {};
-}
-
-// Of two ranks of one node.
-Status check_servers(const HostCard& one, Rank rank, const HostCard& theirs, Rank other) {
-  if (one.servers == theirs.servers) return {};
-  return error(Code::config, "SKERRY_SERVERS=", int{one.servers}, " on rank ", rank,
-               ", but SKERRY_SERVERS=", int{theirs.servers}, " on rank ", other,
-               " of the same node: give all ranks of a node the same");
 }
 
 static_assert(placement::Settings::auto_cluster == Config::cluster_auto &&
@@ -169,18 +165,10 @@ Status Job::join(const FabricMaker& make_fabric) {
   if (leader_ == rank_) {
     // With all ranks on one node nobody else connects: no network is needed, and none is listened
     // on. (An RDMA adapter is no loopback.)
-    fabric::Options server_options = fabric_options;
-    const bool one_node = std::ranges::all_of(layout.rank_node, [](NodeId n) { return n == 0; });
-    server_options.loopback_only = one_node && server_options.interface.empty() &&
+    fabric_options.loopback_only = layout.shape.nodes == 1 && fabric_options.interface.empty() &&
                                    options_.config.fabric == "tcp";
-    SKERRY_TRY(start_leader(
-        [&](const fabric::Options& asked, std::unique_ptr<fabric::Fabric>* f) {
-          server_options.socket_buffer_bytes = asked.socket_buffer_bytes;
-          server_options.faults = asked.faults;
-          server_options.faults_side = asked.faults_side;
-          return make_fabric(server_options, f);
-        },
-        layout));
+    fabric_options.faults.clear();  // of its own side; servers have theirs
+    SKERRY_TRY(start_leader(make_fabric, fabric_options, layout));
   } else {
     SKERRY_TRY(follow_leader());
   }
@@ -218,9 +206,9 @@ Status Job::find_leader(NodeLayout* layout) {
                                                                       : servers);
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
-  HostCard theirs{};
-  SKERRY_TRY(get_value(*bootstrap_, 0, "host", &theirs));
-  SKERRY_TRY(check_routes(card, rank_, theirs, 0));
+  HostCard zero{};  // rank 0's
+  SKERRY_TRY(get_value(*bootstrap_, 0, "host", &zero));
+  SKERRY_TRY(check_settings(card, rank_, zero, 0));
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
@@ -228,24 +216,31 @@ Status Job::find_leader(NodeLayout* layout) {
     NodeId number;
     Rank first;
     HostCard card;
+    uint32_t ranks = 0;
   };
   std::map<HostIdentity, Node> nodes;
   const auto read = [&](Rank first, int count, std::span<const std::byte> bytes) {
+    HostCard theirs{};
     SKERRY_TRY(read_value(bytes, first, "host", &theirs));
-    SKERRY_TRY(check_routes(card, rank_, theirs, first));
+    SKERRY_TRY(check_settings(zero, 0, theirs, first));
     const auto [node, is_new] = nodes.try_emplace(
         theirs.identity, Node{static_cast<NodeId>(nodes.size()), first, theirs});
-    SKERRY_TRY(check_servers(node->second.card, node->second.first, theirs, first));
+    SKERRY_TRY(check_settings(node->second.card, node->second.first, theirs, first));
+    node->second.ranks += static_cast<uint32_t>(count);
     layout->rank_node.insert(layout->rank_node.end(), static_cast<size_t>(count),
                              node->second.number);
     return Status{};
   };
   SKERRY_TRY(bootstrap_->get_runs({}, "host", read));
+  placement::Shape& shape = layout->shape;
+  shape.nodes = static_cast<NodeId>(nodes.size());
   // A job of one node uses its server as a broker alone.
-  layout->own_servers = nodes.size() == 1 ? 1 : card.servers;
-  layout->servers = placement::ServerCounts(layout->own_servers);
-  if (nodes.size() > 1)
-    for (const auto& [identity, node] : nodes) layout->servers.add(node.card.servers);
+  shape.servers = nodes.size() == 1 ? 1 : card.servers;
+  shape.all_servers = placement::ServerCounts(shape.servers);
+  for (const auto& [identity, node] : nodes) {
+    shape.ranks_per_node = std::max(shape.ranks_per_node, node.ranks);
+    if (nodes.size() > 1) shape.all_servers.add(node.card.servers);
+  }
   return {};
 }
 
@@ -379,19 +374,19 @@ void Job::show_panel() {
       .panel.store(reinterpret_cast<uint64_t>(&panel_), std::memory_order_release);
 }
 
-Status Job::start_leader(const FabricMaker& make_fabric, const NodeLayout& layout) {
+Status Job::start_leader(const FabricMaker& make_fabric, const fabric::Options& fabric_options,
+                         const NodeLayout& layout) {
   node_ = layout.rank_node[static_cast<size_t>(rank_)];
   memory::Broker::Options broker_options;
   broker_options.job_tag = to_hex(derive<16>(key_, "broker name"));
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
-  SKERRY_TRY(NodeServers::create({options_.config, key_, node_, map_, make_fabric}, broker_options,
-                                 &node_servers_));
-  SKERRY_TRY(node_servers_->start(layout, *bootstrap_));
+  SKERRY_TRY(NodeServers::start({options_.config, key_, node_, map_, make_fabric, fabric_options},
+                                broker_options, layout, *bootstrap_, &node_servers_));
   std::vector<std::byte> map_block;
   SKERRY_TRY(find_servers(*bootstrap_, layout.rank_node, &map_block));
   SKERRY_TRY(placement::NodeMap::view(map_block, &map_));
-  SKERRY_INVARIANT(layout.servers == placement::server_counts(map_),
+  SKERRY_INVARIANT(layout.shape.all_servers == placement::server_counts(map_),
                    "each node has as many data servers as its host card said");
   const memory::BrokerAddress& broker = node_servers_->broker().address();
   node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);

@@ -51,8 +51,6 @@ struct JobOptions {
 
 class Job {
  public:
-  using FabricMaker = job::FabricMaker;
-
   // Collective. Errors: config, network, no_memory.
   static Status start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options,
                       const FabricMaker& make_fabric, std::unique_ptr<Job>* job);
@@ -130,9 +128,9 @@ class Job {
   }
 
   Labels& labels() { return labels_; }  // for processes that look from outside
-  uint64_t machine() const { return machine_; }  // from whose memory it takes (find_host)
 
   uint64_t address_secret() const { return address_secret_; }  // of Addresses
+  uint64_t machine() const { return machine_; }  // from whose memory it takes (find_host)
   // The ranks of this node are charged for memory together.
   bool node_is_one_cgroup() const;
 
@@ -158,7 +156,8 @@ class Job {
   Status follow_leader();
   Status enter_node();
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
-  Status start_leader(const FabricMaker& make_fabric, const NodeLayout& layout);
+  Status start_leader(const FabricMaker& make_fabric, const fabric::Options& fabric_options,
+                      const NodeLayout& layout);
   Status attach_control(const memory::ControlSizes& sizes);
   void show_panel();
 
@@ -171,8 +170,8 @@ class Job {
   uint32_t member_index_ = 0;
   uint32_t generation_ = 1;  // 1 is the world's
   placement::Plan plan_;     // set by start_engine
-  uint64_t machine_ = 0;
   uint64_t address_secret_ = 0;
+  uint64_t machine_ = 0;
   std::string fabric_name_;
   std::unique_ptr<NodeServers> node_servers_;  // leader only
   std::unique_ptr<memory::NodeMemory> node_memory_;

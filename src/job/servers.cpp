@@ -39,34 +39,17 @@ share::Guide guide(const placement::Routes& routes, const placement::NodeMap& ma
           }};
 }
 
-Status NodeServers::create(Context context, const memory::Broker::Options& broker,
-                           std::unique_ptr<NodeServers>* made) {
-  std::unique_ptr<NodeServers> servers(new NodeServers(std::move(context)));
-  SKERRY_TRY(memory::Broker::create(broker, &servers->broker_));
-  *made = std::move(servers);
-  return {};
-}
-
 // The fabric of one data server, within its budget.
-Status NodeServers::make_side(const NodeLayout& layout, uint16_t index,
+Status NodeServers::make_side(const placement::Shape& shape, uint16_t index,
                               std::unique_ptr<fabric::Fabric>* side) {
-  std::vector<uint32_t> ranks_of;  // by node
-  for (const NodeId n : layout.rank_node) {
-    ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
-    ++ranks_of[static_cast<size_t>(n)];
-  }
-  const auto nodes = static_cast<NodeId>(ranks_of.size());
-  const uint32_t most_ranks = *std::max_element(ranks_of.begin(), ranks_of.end());
   // What a connection takes is the fabric's to say, and what its buffers may take follows from how
   // many there are.
-  SKERRY_TRY(context_.make_fabric({}, side));
+  fabric::Options options = context_.fabric;
+  SKERRY_TRY(context_.make_fabric(options, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  const placement::Plan plan = placement::plan(
-      {nodes, most_ranks, layout.own_servers, layout.servers}, settings_of(context_.config),
-      idle_bytes);
+  const placement::Plan plan = placement::plan(shape, settings_of(context_.config), idle_bytes);
   share::Guide way = guide(plan.routes, context_.map, index);
   const placement::Budget& budget = plan.budget;
-  fabric::Options options;
   options.socket_buffer_bytes = budget.socket_buffer_bytes;
   if (!way.routes.is_direct()) {  // trunks break, too
     options.faults = context_.config.faults;
@@ -100,10 +83,20 @@ Status NodeServers::forward(share::Guide way, const placement::Budget& budget, u
   return share::make_proxy(std::move(*side), std::move(hub), side);
 }
 
-Status NodeServers::start(const NodeLayout& layout, Bootstrap& bootstrap) {
-  for (uint16_t i = 0; i < layout.own_servers; ++i) {
+Status NodeServers::start(Context context, const memory::Broker::Options& broker,
+                          const NodeLayout& layout, Bootstrap& bootstrap,
+                          std::unique_ptr<NodeServers>* made) {
+  std::unique_ptr<NodeServers> servers(new NodeServers(std::move(context)));
+  SKERRY_TRY(memory::Broker::create(broker, &servers->broker_));
+  SKERRY_TRY(servers->start_all(layout, bootstrap));
+  *made = std::move(servers);
+  return {};
+}
+
+Status NodeServers::start_all(const NodeLayout& layout, Bootstrap& bootstrap) {
+  for (uint16_t i = 0; i < layout.shape.servers; ++i) {
     std::unique_ptr<fabric::Fabric> side;
-    SKERRY_TRY(make_side(layout, i, &side));
+    SKERRY_TRY(make_side(layout.shape, i, &side));
     const placement::ServerRef self{context_.node, i};
     servers_.push_back(std::make_unique<server::Server>(
         server::ServerConfig{self, context_.key, static_cast<int32_t>(layout.rank_node.size()),

@@ -24,8 +24,7 @@ using FabricMaker = std::function<Status(const fabric::Options&, std::unique_ptr
 // What leaders know of all nodes from the host cards, before any data server runs.
 struct NodeLayout {
   std::vector<NodeId> rank_node;  // of each rank
-  uint32_t own_servers = 1;       // data servers of this node
-  placement::ServerCounts servers;
+  placement::Shape shape;         // as this node's servers see it
 };
 
 class NodeServers {
@@ -36,13 +35,14 @@ class NodeServers {
     NodeId node = no_node;
     const placement::NodeMap& map;  // may be filled after the servers have started
     FabricMaker make_fabric;
+    fabric::Options fabric;  // but for what the budget says
   };
-  static Status create(Context context, const memory::Broker::Options& broker,
-                       std::unique_ptr<NodeServers>* made);
+  // Starts the broker and the servers, and publishes their addresses. Ends with a fence.
+  static Status start(Context context, const memory::Broker::Options& broker,
+                      const NodeLayout& layout, Bootstrap& bootstrap,
+                      std::unique_ptr<NodeServers>* made);
   ~NodeServers() { stop(); }
 
-  // Starts them and publishes their addresses. Ends with a fence.
-  Status start(const NodeLayout& layout, Bootstrap& bootstrap);
   void open(const memory::Control& control, uint32_t member,
             const std::function<int32_t(Rank)>& member_of);
   void stop();
@@ -57,7 +57,9 @@ class NodeServers {
 
  private:
   explicit NodeServers(Context context) : context_(std::move(context)) {}
-  Status make_side(const NodeLayout& layout, uint16_t index, std::unique_ptr<fabric::Fabric>* side);
+  Status start_all(const NodeLayout& layout, Bootstrap& bootstrap);
+  Status make_side(const placement::Shape& shape, uint16_t index,
+                   std::unique_ptr<fabric::Fabric>* side);
   Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                  std::unique_ptr<fabric::Fabric>* side);
 

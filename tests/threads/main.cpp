@@ -68,7 +68,7 @@ int put_freed(skerry_job* job, int target, const void* origin, uint64_t bytes) {
 }
 
 void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
-              const job::Job::FabricMaker& make_fabric) {
+              const job::FabricMaker& make_fabric) {
   job::JobOptions options;
   options.config.huge_pages = false;
   options.config.slots = 32;  // so that running out of slots is part of every run
@@ -147,8 +147,8 @@ int main(int argc, char** argv) {
                           ? fabric::LoopCapabilities::worst(choice.context.seed)
                           : fabric::LoopCapabilities{};
   const auto network = fabric::make_loop_network(capabilities);
-  const job::Job::FabricMaker make_fabric = [&](const fabric::Options& options,
-                                                std::unique_ptr<fabric::Fabric>* fabric) {
+  const job::FabricMaker make_fabric = [&](const fabric::Options& options,
+                                           std::unique_ptr<fabric::Fabric>* fabric) {
     SKERRY_TRY(choice.fabric == "tcp" ? fabric::make_tcp_fabric(options, fabric)
                                       : fabric::make_loop_fabric(network, options, fabric));
     return options.faults.empty() ? Status() : fabric::add_faults(options, fabric);
