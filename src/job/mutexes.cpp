@@ -40,13 +40,6 @@ Status Mutexes::create(Group& group, uint32_t count, Mutexes** mutexes) {
 Status Mutexes::free() { return segment_->free(); }
 
 Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
-  // On this node and plain: the whole check is here. Whatever is wrong is found, and said, below.
-  if (const memory::Region* region = segment_->local(rank);
-      region != nullptr && !segment_->is_freed() && index < region->bytes / sizeof(lock::Mutex))
-      [[likely]] {
-    *mutex = reinterpret_cast<lock::Mutex*>(region->base) + index;
-    return {};
-  }
   SKERRY_TRY(segment_->check(rank, 0, 0));
   const uint64_t count = segment_->bytes_of(rank) / sizeof(lock::Mutex);
   if (index >= count)
@@ -58,8 +51,7 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
 
 bool Mutexes::lock_here(Rank rank, uint32_t index) {
   lock::Mutex* const mutex = here(rank, index);
-  return mutex != nullptr && job_->asked_lock_ == nullptr &&
-         !job_->spans().is_on() &&
+  return mutex != nullptr && job_->asked_lock_ == nullptr && !job_->spans().is_on() &&
          lock::try_lock(*mutex, holder_of(*job_)) == lock::LockAnswer::granted;
 }
 
