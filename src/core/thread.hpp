@@ -10,12 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 
 #ifndef SKERRY_SIMULATED
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #endif
 
@@ -81,29 +81,7 @@ class Mutex {
 #endif
 
 // Holds a mutex until its end; may give it up in between.
-class Lock {
- public:
-  explicit Lock(Mutex& mutex) : mutex_(&mutex) { lock(); }
-  ~Lock() {
-    if (held_) mutex_->unlock();
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  void lock() {
-    mutex_->lock();
-    held_ = true;
-  }
-  void unlock() {
-    held_ = false;
-    mutex_->unlock();
-  }
-  bool is_held() const { return held_; }
-
- private:
-  friend class Condition;
-  Mutex* mutex_;
-  bool held_ = false;
-};
+using Lock = std::unique_lock<Mutex>;
 
 // A condition variable for Mutex.
 class Condition {
@@ -133,14 +111,14 @@ class Condition {
   struct Unowned {
     Lock& lock;
     std::unique_lock<std::mutex> guard;
-    explicit Unowned(Lock& l) : lock(l), guard(l.mutex_->mutex_, std::adopt_lock) {
+    explicit Unowned(Lock& l) : lock(l), guard(l.mutex()->mutex_, std::adopt_lock) {
 #ifndef NDEBUG
-      lock.mutex_->owner_.store({}, std::memory_order_relaxed);
+      lock.mutex()->owner_.store({}, std::memory_order_relaxed);
 #endif
     }
     ~Unowned() {
 #ifndef NDEBUG
-      lock.mutex_->owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      lock.mutex()->owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 #endif
       (void)guard.release();
     }

@@ -57,7 +57,7 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
     Lock& lock;
     Role role;
     ~GiveBack() {
-      if (!lock.is_held()) lock.lock();
+      if (!lock.owns_lock()) lock.lock();
       self.dispatching_ = false;
       SKERRY_INVARIANT(self.role_ == role, "the role is given back by its holder");
       self.role_ = Role::free;

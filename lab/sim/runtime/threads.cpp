@@ -58,7 +58,7 @@ void Condition::wait(Lock& lock) { wait_for(lock, -1); }
 
 void Condition::wait_for(Lock& lock, int64_t timeout_ns) {
   Scheduler& scheduler = Scheduler::current();
-  Mutex& mutex = *lock.mutex_;
+  Mutex& mutex = *lock.mutex();
   SKERRY_ASSERT(mutex.owner_ == scheduler.self(), "a condition is waited for with its mutex held");
   mutex.owner_ = nullptr;
   scheduler.wake(&mutex);
