@@ -25,11 +25,6 @@ void Deaths::note_end(memory::Member& member, std::string_view how) {
     context_.bootstrap->abort(1, text);
 }
 
-bool Deaths::takes_news() const {
-  return context_.server != nullptr && context_.failures_return &&
-         context_.bootstrap->events_fd() >= 0;
-}
-
 // (Ranks that are threads of one process have no ends of their own.)
 Status Deaths::watch(Context context) {
   context_ = context;
@@ -44,10 +39,10 @@ Status Deaths::watch(Context context) {
     watch_leader();
     return {};
   }
-  if (takes_news())
-    context_.server->call([this, fd = bootstrap.events_fd()] {
-      (void)context_.server->watch(fd, [this] { take_news(); });
-    });
+  if (context_.failures_return) news_fd_ = bootstrap.events_fd();
+  if (news_fd_ >= 0)
+    context_.server->call(
+        [this] { (void)context_.server->watch(news_fd_, [this] { take_news(); }); });
   for (int32_t k = 0; k < context_.map->node_size(context_.node); ++k)
     watch_member(context_.control.member(static_cast<uint32_t>(k)));
   return {};
@@ -100,15 +95,14 @@ void Deaths::take_news() {
                                      concat("rank ", d.rank, " ", d.cause));
   }
   if (!status.ok()) {
-    context_.server->unwatch(context_.bootstrap->events_fd());
+    context_.server->unwatch(news_fd_);
     (void)context_.control.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
                                      "the launcher has gone");
   }
 }
 
 void Deaths::stop_news() {
-  if (takes_news())
-    context_.server->call([&] { context_.server->unwatch(context_.bootstrap->events_fd()); });
+  if (news_fd_ >= 0) context_.server->call([&] { context_.server->unwatch(news_fd_); });
 }
 
 void Deaths::stop() {
