@@ -73,11 +73,8 @@ static_assert(Config::least_server_budget_bytes ==
               "a quarter pays for the sessions that are always there");
 
 struct Invitation {  // leader -> the other ranks of its node
-  uint64_t node_table_bytes;
-  uint32_t members;
-  uint32_t node;
-  uint32_t slots;
-  uint32_t ranks;
+  NodeId node;
+  memory::ControlSizes sizes;
 };
 
 Status read_value(std::span<const std::byte> bytes, Rank rank, std::string_view key, auto* value) {
@@ -104,15 +101,6 @@ bool is_news(uint64_t weight) {
   return before < weight;
 }
 
-memory::ControlSizes control_sizes(const Invitation& invitation) {
-  memory::ControlSizes sizes;
-  sizes.members = invitation.members;
-  sizes.slots_per_member = invitation.slots;
-  sizes.waiters = memory::waiters_of(invitation.ranks, invitation.members);
-  sizes.node_table_bytes = invitation.node_table_bytes;
-  return sizes;
-}
-
 }  // namespace
 
 Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options,
@@ -132,8 +120,18 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   return {};
 }
 
+memory::Broker::Options Job::broker_options() const {
+  memory::Broker::Options options;
+  options.job_tag = to_hex(derive<16>(key_, "broker name"));
+  options.node = node_;
+  options.token = derive<16>(key_, "broker token");
+  return options;
+}
+
 // The leader makes it, the other ranks of its node map it.
 Status Job::attach_control(const memory::ControlSizes& sizes) {
+  node_memory_ = memory::make_node_memory(memory::Broker::address_of(broker_options()),
+                                          options_.config.huge_pages);
   const memory::ControlLayout layout = memory::control_layout(sizes);
   memory::AttachRequest request;
   request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
@@ -250,19 +248,14 @@ Status Job::follow_leader() {
   SKERRY_TRY(bootstrap_->fence());  // invitations are out
   Invitation invitation;
   SKERRY_TRY(get_value(*bootstrap_, leader_, "node", &invitation));
-  std::vector<std::byte> name;
-  SKERRY_TRY(bootstrap_->get(leader_, "broker", &name));
-  memory::BrokerAddress broker;
-  broker.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  broker.token = derive<16>(key_, "broker token");
-  node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
-  node_ = static_cast<NodeId>(invitation.node);
-  SKERRY_TRY(attach_control(control_sizes(invitation)));
+  node_ = invitation.node;
+  SKERRY_TRY(attach_control(invitation.sizes));
   if (!control_.matches())
     return error(Code::internal, "the control segment of node ", node_,
                  " has another layout than rank ", rank_,
                  " expects: two versions of Skerry in one job");
-  return placement::NodeMap::view({control_.node_table(), invitation.node_table_bytes}, &map_);
+  return placement::NodeMap::view({control_.node_table(), invitation.sizes.node_table_bytes},
+                                  &map_);
 }
 
 // Signs in at the node's control segment.
@@ -353,8 +346,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
 // From here on processes outside the job see what this one counts.
 void Job::show_panel() {
   panel_.layout = panel_layout();
-  const std::string name = to_hex(derive<16>(key_, "broker name")).substr(0, 8);
-  std::ranges::copy(name, panel_.job.begin());
+  std::ranges::copy(broker_options().job_tag.substr(0, 8), panel_.job.begin());
   std::ranges::copy(to_hex(derive<16>(key_, "metrics")), panel_.metrics_key.begin());
   panel_.ranks = map_.ranks();
   panel_.nodes = map_.nodes();
@@ -377,30 +369,25 @@ void Job::show_panel() {
 Status Job::start_leader(const FabricMaker& make_fabric, const fabric::Options& fabric_options,
                          const NodeLayout& layout) {
   node_ = layout.rank_node[static_cast<size_t>(rank_)];
-  memory::Broker::Options broker_options;
-  broker_options.job_tag = to_hex(derive<16>(key_, "broker name"));
-  broker_options.node = node_;
-  broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(NodeServers::start({options_.config, key_, node_, map_, make_fabric, fabric_options},
-                                broker_options, layout, *bootstrap_, &node_servers_));
+                                broker_options(), layout, *bootstrap_, &node_servers_));
   std::vector<std::byte> map_block;
   SKERRY_TRY(find_servers(*bootstrap_, layout.rank_node, &map_block));
   SKERRY_TRY(placement::NodeMap::view(map_block, &map_));
   SKERRY_INVARIANT(layout.shape.all_servers == placement::server_counts(map_),
                    "each node has as many data servers as its host card said");
-  const memory::BrokerAddress& broker = node_servers_->broker().address();
-  node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
-  const Invitation invitation{map_block.size(), static_cast<uint32_t>(map_.node_size(node_)),
-                              static_cast<uint32_t>(node_), options_.config.slots,
-                              static_cast<uint32_t>(map_.ranks())};
-  SKERRY_TRY(attach_control(control_sizes(invitation)));
+  const auto ranks = static_cast<uint32_t>(map_.ranks());
+  const auto members = static_cast<uint32_t>(map_.node_size(node_));
+  const Invitation invitation{
+      node_,
+      {members, options_.config.slots, memory::waiters_of(ranks, members), map_block.size()}};
+  SKERRY_TRY(attach_control(invitation.sizes));
   std::memcpy(control_.node_table(), map_block.data(), map_block.size());
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block.size()}, &map_));
   node_servers_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
                       [this](Rank r) { return member_of(r); });
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
-  SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker.name))));
   return bootstrap_->fence();
 }
 

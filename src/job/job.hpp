@@ -158,6 +158,7 @@ class Job {
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const fabric::Options& fabric_options,
                       const NodeLayout& layout);
+  memory::Broker::Options broker_options() const;  // once the node is known
   Status attach_control(const memory::ControlSizes& sizes);
   void show_panel();
 

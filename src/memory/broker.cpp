@@ -65,8 +65,7 @@ void send_reply(int connection, const broker_wire::Reply& reply, int fd) {
 
 Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
   std::unique_ptr<Broker> made(new Broker);
-  made->address_.name = concat("skerry/", options.job_tag, "/", options.node);
-  made->address_.token = options.token;
+  made->address_ = address_of(options);
   made->max_pending_ = options.max_pending;
 
   sockaddr_un address{};

@@ -27,6 +27,9 @@ class Broker {
     uint32_t max_pending = 64;  // connections without a request yet; beyond that the oldest is
                                 // closed
   };
+  static BrokerAddress address_of(const Options& options) {
+    return {concat("skerry/", options.job_tag, "/", options.node), options.token};
+  }
   // Starts to listen; may be called before the server's thread exists. Errors: network (the name is
   // taken, or no descriptors left).
   static Status create(const Options& options, std::unique_ptr<Broker>* broker);

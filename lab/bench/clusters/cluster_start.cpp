@@ -23,7 +23,7 @@ using skerry::job::FrameWriter;
 using skerry::launcher::Exchange;
 
 // As src/job/job.cpp puts them.
-constexpr size_t host_card_bytes = 48, address_bytes = 68, invitation_bytes = 32, broker_bytes = 40;
+constexpr size_t host_card_bytes = 48, address_bytes = 68, invitation_bytes = 32;
 
 class Start {
  public:
@@ -41,16 +41,10 @@ class Start {
     for (uint32_t r = 0; r < ranks_; r += per_node_) put(r, "address", address_bytes, r);
     fence();
     for (uint32_t r = 0; r < ranks_; r += per_node_) list(r, "address");
-    for (uint32_t r = 0; r < ranks_; r += per_node_) {
-      put(r, "node", invitation_bytes, r);
-      put(r, "broker", broker_bytes, r);
-    }
+    for (uint32_t r = 0; r < ranks_; r += per_node_) put(r, "node", invitation_bytes, r);
     fence();
-    for (uint32_t r = 0; r < ranks_; ++r) {
-      if (r % per_node_ == 0) continue;
-      get(r, r - r % per_node_, "node");
-      get(r, r - r % per_node_, "broker");
-    }
+    for (uint32_t r = 0; r < ranks_; ++r)
+      if (r % per_node_ != 0) get(r, r - r % per_node_, "node");
     fence();
   }
   void print(double seconds) const {
