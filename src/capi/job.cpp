@@ -123,12 +123,13 @@ Status read_exchange(const skerry_exchange& given, job::Exchange* exchange) {
   if (given.allgather == nullptr) return error(Code::invalid, "exchange.allgather is null");
   exchange->position = given.position;
   exchange->count = given.count;
-  exchange->allgather = [context = given.context, call = given.allgather](
-                            std::span<const std::byte> in, std::byte* out) -> Status {
+  const auto allgather = [context = given.context, call = given.allgather](
+                             std::span<const std::byte> in, std::byte* out) -> Status {
     const int answer = call(context, in.data(), in.size(), out);
     return answer == 0 ? Status()
                        : error(Code::network, "the exchange's allgather answered ", answer);
   };
+  exchange->gather = job::gather_by(allgather, given.count);
   if (given.abort != nullptr)
     exchange->abort = [context = given.context, call = given.abort](int exit_status) {
       call(context, exit_status);

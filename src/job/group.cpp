@@ -252,33 +252,25 @@ namespace {
 // caller's, 0 from all but one member; out: that one's. All get the failure of the first in order
 // of position.
 Status agree_through(const Exchange& exchange, const Status& mine, uint32_t* generation) {
-  constexpr uint32_t failed = uint32_t{1} << 31;
-  const auto count = static_cast<size_t>(exchange.count);
-  const uint32_t word = mine.ok() ? *generation & ~failed
-                                  : failed | static_cast<uint32_t>(mine.code());
-  std::vector<uint32_t> words(count);
-  SKERRY_TRY(exchange.allgather(std::as_bytes(std::span(&word, 1)),
-                                reinterpret_cast<std::byte*>(words.data())));
-  const auto first = std::ranges::find_if(words, [](uint32_t w) { return (w & failed) != 0; });
+  // Codes of failures are negative.
+  const auto word = static_cast<int32_t>(mine.ok() ? *generation & INT32_MAX
+                                                   : static_cast<uint32_t>(mine.code()));
+  std::vector<std::byte> all;
+  SKERRY_TRY(exchange.gather(std::as_bytes(std::span(&word, 1)), &all));
+  const std::span words(reinterpret_cast<const int32_t*>(all.data()), all.size() / sizeof word);
+  const auto first = std::ranges::find_if(words, [](int32_t w) { return w < 0; });
   if (first == words.end()) {
-    *generation = std::accumulate(words.begin(), words.end(), 0U, std::bit_or<>());
+    *generation = static_cast<uint32_t>(
+        std::accumulate(words.begin(), words.end(), 0, std::bit_or<>()));
     return {};
   }
-  // Its text, in pieces that take a mebibyte from all together, or little more.
-  constexpr size_t text_bytes = 504;
-  const auto code = static_cast<Code>(*first & ~failed);
-  const auto at = static_cast<size_t>(first - words.begin());
-  const size_t piece = std::clamp<size_t>((size_t{1} << 20) / count, 4, text_bytes);
+  // Its text, which nobody else gives.
+  constexpr size_t most_text_bytes = 504;
   std::string text;
-  std::vector<std::byte> all(piece * count);
-  for (size_t from = 0; from < text_bytes; from += piece) {
-    std::vector<std::byte> part(piece);
-    if (from < mine.message().size())
-      mine.message().copy(reinterpret_cast<char*>(part.data()), piece, from);
-    SKERRY_TRY(exchange.allgather(part, all.data()));
-    text.append(reinterpret_cast<const char*>(all.data() + at * piece), piece);
-  }
-  return Status(code, text.c_str());
+  if (first - words.begin() == exchange.position) text = mine.message().substr(0, most_text_bytes);
+  const auto code = static_cast<Code>(*first);
+  SKERRY_TRY(exchange.gather(std::as_bytes(std::span(text)), &all));
+  return Status(code, std::string(reinterpret_cast<const char*>(all.data()), all.size()));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Groups, collectives over all types and reductions, mutexes.
 #include <complex>
+#include <numeric>
 #include <thread>
 
 #include "ops/check.hpp"
@@ -230,7 +231,32 @@ void run_many_ranks(Context& c) {
   OK(skerry_segment_free(s));
 }
 
+namespace {
+
+// Through an exchange of the program. Bug guarded against: the status of a failure was none of
+// skerry_status.
+void check_created(Context& c) {
+  const auto allgather = [](void* world, const void* in, uint64_t bytes, void* out) {
+    return skerry_allgather(static_cast<skerry_group*>(world), in, bytes, out);
+  };
+  const skerry_exchange exchange{sizeof exchange, c.rank, c.size, c.world(), allgather, nullptr};
+  std::vector<int> ranks(static_cast<size_t>(c.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  skerry_group* group = nullptr;
+  OK(skerry_group_create(c.job, ranks.data(), &exchange, &group));
+  EXPECT_IS(skerry_group_index(group, c.rank), c.rank);
+  check_group(c, group);
+  OK(skerry_group_free(group));
+  // One member alone is wrong: all get its answer.
+  if (c.rank == c.size - 1) ranks[0] = c.size;
+  EXPECT_ERROR(skerry_group_create(c.job, ranks.data(), &exchange, &group), SKERRY_ERR_INVALID,
+               "does not exist");
+}
+
+}  // namespace
+
 void run_groups(Context& c) {
+  check_created(c);
   // Odd and even, order reversed by the key.
   skerry_group* half = nullptr;
   OK(skerry_group_split(c.world(), c.rank % 2, -c.rank, &half));

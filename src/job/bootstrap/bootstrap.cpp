@@ -62,7 +62,7 @@ Status discover(std::unique_ptr<Bootstrap>* bootstrap) {
     SKERRY_TRY(join(bootstrap));
     if (*bootstrap) return {};
   }
-  *bootstrap = std::make_unique<AloneBootstrap>();
+  *bootstrap = make_alone();
   return {};
 }
 

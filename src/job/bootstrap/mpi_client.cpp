@@ -48,49 +48,35 @@ bool find(const char* name, Function* function) {
 }
 
 template <class Handle>
-class MpiBootstrap final : public GatheredBootstrap {
- public:
-  MpiBootstrap(const MpiCalls<Handle>& calls, int rank, int size)
-      : GatheredBootstrap(rank, size), mpi_(calls) {}
-  std::string_view name() const override { return "mpi"; }
+bool was_finalized(const MpiCalls<Handle>& mpi) {
+  int finalized = 1;
+  (void)mpi.finalized(&finalized);
+  return finalized != 0;
+}
 
- private:
-  bool was_finalized() const {
-    int finalized = 1;
-    (void)mpi_.finalized(&finalized);
-    return finalized != 0;
+template <class Handle>
+Status gather(const MpiCalls<Handle>& mpi, size_t ranks, std::span<const std::byte> from_here,
+              std::vector<std::byte>* all) {
+  if (was_finalized(mpi))
+    return error(Code::network, "MPI was finalised while Skerry was starting");
+  const auto check = [](int result) {
+    return result == 0 ? Status() : error(Code::network, "MPI failed while Skerry was starting");
+  };
+  const int mine = static_cast<int>(from_here.size());
+  std::vector<int> counts(ranks), offsets(ranks);
+  SKERRY_TRY(check(mpi.allgather(&mine, sizeof mine, mpi.byte, counts.data(), sizeof mine, mpi.byte,
+                                 mpi.world)));
+  int64_t total = 0;
+  for (size_t i = 0; i < ranks; ++i) {
+    offsets[i] = static_cast<int>(total);
+    total += counts[i];
+    if (total > INT_MAX)
+      return error(Code::network, "the bootstrap values of ", ranks, " ranks exceed 2 GiB");
   }
-
-  void end_job(int exit_status) override {
-    if (!was_finalized()) (void)mpi_.abort(mpi_.world, exit_status);
-  }
-
-  Status gather(std::span<const std::byte> from_here, std::vector<std::byte>* all) override {
-    if (was_finalized()) return error(Code::network, "MPI was finalised while Skerry was starting");
-    const int mine = static_cast<int>(from_here.size());
-    const auto ranks = static_cast<size_t>(size());
-    std::vector<int> counts(ranks), offsets(ranks);
-    if (mpi_.allgather(&mine, sizeof mine, mpi_.byte, counts.data(), sizeof mine, mpi_.byte,
-                       mpi_.world) != 0)
-      return failed();
-    int64_t total = 0;
-    for (size_t i = 0; i < ranks; ++i) {
-      offsets[i] = static_cast<int>(total);
-      total += counts[i];
-      if (total > INT_MAX)
-        return error(Code::network, "the bootstrap values of ", ranks, " ranks exceed 2 GiB");
-    }
-    all->resize(static_cast<size_t>(total));
-    return mpi_.allgatherv(from_here.data(), mine, mpi_.byte, all->data(), counts.data(),
-                           offsets.data(), mpi_.byte, mpi_.world) == 0
-               ? Status()
-               : failed();
-  }
-
-  static Status failed() { return error(Code::network, "MPI failed while Skerry was starting"); }
-
-  const MpiCalls<Handle> mpi_;
-};
+  all->resize(static_cast<size_t>(total));
+  return check(mpi.allgatherv(from_here.data(), mine, mpi.byte, all->data(), counts.data(),
+                              offsets.data(), mpi.byte, mpi.world));
+}
 
 template <class Handle>
 Status join(MpiCalls<Handle> calls, std::unique_ptr<Bootstrap>* bootstrap) {
@@ -104,12 +90,20 @@ Status join(MpiCalls<Handle> calls, std::unique_ptr<Bootstrap>* bootstrap) {
     return error(
         Code::config,
         "the MPI library of this process lacks functions that Skerry needs to join its job");
-  int finalized = 0, rank = 0, size = 1;
-  (void)calls.finalized(&finalized);
-  if (finalized != 0) return {};
-  (void)calls.comm_rank(calls.world, &rank);
-  (void)calls.comm_size(calls.world, &size);
-  *bootstrap = std::make_unique<MpiBootstrap<Handle>>(calls, rank, size);
+  if (was_finalized(calls)) return {};
+  Exchange exchange;
+  exchange.name = "mpi";
+  exchange.launcher_ends_job = true;
+  (void)calls.comm_rank(calls.world, &exchange.position);
+  (void)calls.comm_size(calls.world, &exchange.count);
+  exchange.gather = [calls, ranks = static_cast<size_t>(exchange.count)](
+                        std::span<const std::byte> mine, std::vector<std::byte>* all) {
+    return gather(calls, ranks, mine, all);
+  };
+  exchange.abort = [calls](int exit_status) {
+    if (!was_finalized(calls)) (void)calls.abort(calls.world, exit_status);
+  };
+  *bootstrap = std::make_unique<ExchangeBootstrap>(std::move(exchange));
   return {};
 }
 

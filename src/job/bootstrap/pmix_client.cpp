@@ -26,28 +26,13 @@ namespace {
 
 constexpr int helper_since_version = 5;
 
-// Who this process is to the launcher.
-struct Place {
-  int32_t reachable;  // 0: no launcher stands behind the variables
-  int32_t rank, size;
-};
-
-Status begin(PmixLibrary& library, Place* place) {
-  bool reachable = false;
-  int size = 0;
-  SKERRY_TRY(library.init(&reachable));
-  if (reachable) SKERRY_TRY(library.job_size(&size));
-  *place = {reachable, library.rank(), size};
-  return {};
-}
-
 // The library's connection belongs to the process and outlives every job object: see leave_at_exit.
 struct Process {
   PmixLibrary library;
   bool loaded = false;
   bool started = false;   // initialised in this process (never with a helper)
   bool finished = false;  // the job was left properly: the process's end is a normal one
-  Place place{};          // once started
+  PmixPlace place{};      // once started
 };
 Process& process() {
   static Process one;
@@ -64,7 +49,7 @@ void leave_at_exit() {
 // ---- the helper -------------------------------------------------------------------------------
 //
 // Questions are the frames put, get, fence, finish and abort; every answer is a `value` frame: u8
-// success, then the value or the reason. The first answer, a Place, comes unasked.
+// success, then the value or the reason. The first answer, a PmixPlace, comes unasked.
 
 constexpr size_t max_payload = max_control_payload + 1024;  // reasons are longer than keys
 
@@ -96,8 +81,8 @@ Status carry_out(PmixLibrary& library, const Frame& question, std::vector<std::b
 // to finish.
 [[noreturn]] void serve(PmixLibrary& library, int fd) {
   FrameSocket rank(fd, "the rank", max_payload);
-  Place place{};
-  const Status begun = begin(library, &place);
+  PmixPlace place{};
+  const Status begun = library.init(&place);
   bool goes_on = rank.send(answer(begun, std::as_bytes(std::span(&place, 1)))).ok() && begun.ok();
   for (std::optional<Frame> question; goes_on && rank.next(true, &question).ok();) {
     std::vector<std::byte> value;
@@ -124,7 +109,7 @@ class Helper {
   Helper(const Helper&) = delete;
 
   // Blocks until it has joined. Errors: network.
-  static Status start(PmixLibrary& library, std::unique_ptr<Helper>* helper, Place* place);
+  static Status start(PmixLibrary& library, std::unique_ptr<Helper>* helper, PmixPlace* place);
   // `value` null: not wanted. Errors: those of the library; network (the helper has gone).
   Status ask(const std::vector<std::byte>& question, std::vector<std::byte>* value) {
     SKERRY_TRY(socket_.send(question));
@@ -144,7 +129,7 @@ class Helper {
   FrameSocket socket_;
 };
 
-Status Helper::start(PmixLibrary& library, std::unique_ptr<Helper>* helper, Place* place) {
+Status Helper::start(PmixLibrary& library, std::unique_ptr<Helper>* helper, PmixPlace* place) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return error(Code::network, "no socket for the PMIx helper: ", std::strerror(errno));
@@ -184,7 +169,7 @@ Status Helper::start(PmixLibrary& library, std::unique_ptr<Helper>* helper, Plac
 class PmixBootstrap final : public ForeignBootstrap {
  public:
   // `helper` null: this process speaks PMIx itself.
-  PmixBootstrap(std::unique_ptr<Helper> helper, const Place& place)
+  PmixBootstrap(std::unique_ptr<Helper> helper, const PmixPlace& place)
       : ForeignBootstrap(place.rank, place.size), helper_(std::move(helper)) {}
   std::string_view name() const override { return "pmix"; }
 
@@ -234,11 +219,11 @@ Status join_pmix(std::unique_ptr<Bootstrap>* bootstrap) {
   if (!mine.loaded) SKERRY_TRY(mine.library.load());
   mine.loaded = true;
   std::unique_ptr<Helper> helper;
-  Place place = mine.place;
+  PmixPlace place = mine.place;
   if (mine.library.major_version() >= helper_since_version) {
     SKERRY_TRY(Helper::start(mine.library, &helper, &place));
   } else if (!mine.started) {
-    SKERRY_TRY(begin(mine.library, &place));
+    SKERRY_TRY(mine.library.init(&place));
     mine.place = place;
     mine.started = place.reachable != 0;
     if (mine.started) (void)std::atexit(leave_at_exit);

@@ -90,19 +90,17 @@ Status PmixLibrary::check(int result, std::string_view what) const {
   return error(Code::network, "PMIx ", what, " failed: ", error_string_(result), " (", result, ")");
 }
 
-Status PmixLibrary::init(bool* reachable) {
+Status PmixLibrary::init(PmixPlace* place) {
   const int result = init_(&self_, nullptr, 0);
-  *reachable = result != pmix_unreachable;
-  return *reachable ? check(result, "init") : Status();
-}
-
-Status PmixLibrary::job_size(int* size) {
+  *place = {result != pmix_unreachable, static_cast<int32_t>(self_.rank), 0};
+  if (result == pmix_unreachable) return {};
+  SKERRY_TRY(check(result, "init"));
   PmixProc everyone = self_;
   everyone.rank = pmix_rank_wildcard;
   PmixValue* found = nullptr;
   SKERRY_TRY(check(get_(&everyone, "pmix.job.size", nullptr, 0, &found), "get of the job's size"));
   const bool good = found != nullptr && found->type == pmix_uint32 && found->data.uint32 > 0;
-  if (good) *size = static_cast<int>(found->data.uint32);
+  if (good) place->size = static_cast<int32_t>(found->data.uint32);
   std::free(found);
   return good ? Status() : error(Code::network, "PMIx does not tell the size of the job");
 }

@@ -39,6 +39,12 @@ struct PmixInfo {
 };
 static_assert(sizeof(PmixProc) == 260 && sizeof(PmixValue) == 32 && sizeof(PmixInfo) == 552);
 
+// Who this process is to the launcher.
+struct PmixPlace {
+  int32_t reachable;  // 0: no launcher stands behind the variables
+  int32_t rank, size;
+};
+
 class PmixLibrary {
  public:
   // Prefers the library that is already in this process (an MPI brought it), then the launcher's
@@ -46,15 +52,12 @@ class PmixLibrary {
   Status load();
   int major_version() const;
 
-  // *reachable false: no launcher stands behind the variables.
-  Status init(bool* reachable);
-  Status job_size(int* size);
+  Status init(PmixPlace* place);
   Status put(const std::string& key, std::span<const std::byte> value);
   Status get(int rank, const std::string& key, std::vector<std::byte>* value);
   Status fence();
   void finalize() { (void)finalize_(nullptr, 0); }
   void abort(int exit_status) { (void)abort_(exit_status, "", nullptr, 0); }
-  int rank() const { return static_cast<int>(self_.rank); }
 
  private:
   Status check(int result, std::string_view what) const;

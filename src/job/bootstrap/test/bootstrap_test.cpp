@@ -39,18 +39,18 @@ TEST(BlockNode, SplitsIntoContiguousBlocksThatDifferByAtMostOne) {
   }
 }
 
-TEST(AloneBootstrap, FindsItsOwnValuesAndNamesAMissingOne) {
-  AloneBootstrap alone;
-  ASSERT_TRUE(alone.put("a/b", bytes_of("x")).ok());
-  ASSERT_TRUE(alone.fence().ok());
+TEST(Alone, FindsItsOwnValuesAndNamesAMissingOne) {
+  const std::unique_ptr<Bootstrap> alone = make_alone();
+  ASSERT_TRUE(alone->put("a/b", bytes_of("x")).ok());
+  ASSERT_TRUE(alone->fence().ok());
   std::vector<std::byte> value;
-  ASSERT_TRUE(alone.get(0, "a/b", &value).ok());
+  ASSERT_TRUE(alone->get(0, "a/b", &value).ok());
   EXPECT_EQ(value, bytes_of("x"));
-  const Status missing = alone.get(0, "c", &value);
+  const Status missing = alone->get(0, "c", &value);
   EXPECT_EQ(missing.code(), Code::network);
   EXPECT_NE(missing.message().find("\"c\""), std::string::npos);
-  EXPECT_EQ(alone.put("Upper", {}).code(), Code::invalid);
-  EXPECT_EQ(alone.put("long", std::vector<std::byte>(max_value_bytes + 1)).code(), Code::invalid);
+  EXPECT_EQ(alone->put("Upper", {}).code(), Code::invalid);
+  EXPECT_EQ(alone->put("long", std::vector<std::byte>(max_value_bytes + 1)).code(), Code::invalid);
 }
 
 TEST(ThreadBootstrap, ExchangesValuesAndOneKeyAcrossFences) {
@@ -232,10 +232,12 @@ TEST(RunBootstrap, RefusesAWelcomeThatMakesNoSense) {
 // Every process kept what all ranks had put, some 140 bytes a rank, for as long as the job ran.
 TEST(ExchangeBootstrap, ForgetsWhatWasPutWhenTheStartIsOver) {
   Exchange exchange;
-  exchange.allgather = [](std::span<const std::byte> in, std::byte* out) {
-    std::ranges::copy(in, out);
-    return Status();
-  };
+  exchange.gather = gather_by(
+      [](std::span<const std::byte> in, std::byte* out) {
+        std::ranges::copy(in, out);
+        return Status();
+      },
+      1);
   ExchangeBootstrap mine(exchange);
   ASSERT_TRUE(mine.put("host", bytes_of("card")).ok());
   ASSERT_TRUE(mine.fence().ok());
