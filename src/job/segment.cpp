@@ -142,39 +142,20 @@ uint64_t whole_pages(uint64_t bytes) {
 // What the members tell each other before any of them allocates, merged: its size does not depend
 // on how many they are.
 struct Survey {
-  // Members that share a machine's memory, also those of other virtual nodes.
-  struct Machine {
-    uint64_t identity;
-    uint64_t bytes;   // whole pages that they ask for; UINT64_MAX: as many or more
-    uint64_t cgroup;  // of those that ask for any: an odd hash, or one of these two
-  };
-  static constexpr uint64_t nobody_asks = 0, several_cgroups = 2;
-  static constexpr uint32_t most_machines = 8;
-
-  uint64_t least_bytes = 0, most_bytes = 0;
+  uint64_t least_bytes, most_bytes;
   // The bytes that more than half of the members ask for, if there is such a number (the majority
   // vote of Boyer and Moore, merged: each vote for another one takes one vote away).
-  uint64_t usual_bytes = 0;
-  int64_t votes = 0;
-  uint32_t generation = 0;  // the lowest member's; 0 from the others
-  uint32_t machines = 0;    // most_machines + 1: more than there is room for
-  Machine machine[most_machines] = {};
+  uint64_t usual_bytes;
+  int64_t votes;
+  uint64_t generation;  // the lowest member's; 0 from the others
+  // Of what their machines' memory gives: whole pages that all take together, UINT64_MAX: as many
+  // or more; the machines, equal if all share one; and the cgroup of those that take any: an odd
+  // hash, or one of these two.
+  uint64_t taken_bytes;
+  uint64_t lowest_machine, highest_machine;
+  uint64_t cgroup;
+  static constexpr uint64_t nobody_takes = 0, several_cgroups = 2;
 };
-
-void merge_machine(Survey* into, const Survey::Machine& theirs) {
-  if (into->machines > Survey::most_machines) return;
-  for (uint32_t k = 0; k < into->machines; ++k) {
-    Survey::Machine& mine = into->machine[k];
-    if (mine.identity != theirs.identity) continue;
-    mine.bytes = add_capped(mine.bytes, theirs.bytes);
-    if (mine.cgroup == Survey::nobody_asks) mine.cgroup = theirs.cgroup;
-    else if (theirs.cgroup != Survey::nobody_asks && theirs.cgroup != mine.cgroup)
-      mine.cgroup = Survey::several_cgroups;
-    return;
-  }
-  if (into->machines < Survey::most_machines) into->machine[into->machines] = theirs;
-  ++into->machines;
-}
 
 void merge(Survey* into, const Survey& from) {
   into->least_bytes = std::min(into->least_bytes, from.least_bytes);
@@ -188,27 +169,28 @@ void merge(Survey* into, const Survey& from) {
     into->votes = from.votes - into->votes;
   }
   into->generation |= from.generation;
-  if (from.machines > Survey::most_machines) into->machines = from.machines;
-  for (uint32_t k = 0; k < std::min(from.machines, Survey::most_machines); ++k)
-    merge_machine(into, from.machine[k]);
+  into->taken_bytes = add_capped(into->taken_bytes, from.taken_bytes);
+  into->lowest_machine = std::min(into->lowest_machine, from.lowest_machine);
+  into->highest_machine = std::max(into->highest_machine, from.highest_machine);
+  if (into->cgroup == Survey::nobody_takes) into->cgroup = from.cgroup;
+  else if (from.cgroup != Survey::nobody_takes && from.cgroup != into->cgroup)
+    into->cgroup = Survey::several_cgroups;
 }
 
-// Is there room for what this member asks for, beside what the others on its machine do? Virtual
-// nodes share one machine: what fits each of them alone may be too much for all. (A job on more
-// than Survey::most_machines has a node on each of them; virtual nodes count their own members
-// alone there.) `local_bytes`: of this node's slices, `beside_bytes`: of its part of the segment
-// beside those.
-Status check_room(Rank rank, uint64_t bytes, uint64_t machine, const Survey& all,
-                  uint64_t local_bytes, uint64_t beside_bytes, bool node_is_one_cgroup) {
-  MemoryAsk ask{whole_pages(bytes), add_capped(local_bytes, beside_bytes), node_is_one_cgroup};
-  for (uint32_t k = 0; all.machines <= Survey::most_machines && k < all.machines; ++k)
-    if (all.machine[k].identity == machine)
-      ask = {ask.own_bytes, add_capped(all.machine[k].bytes, beside_bytes),
-             all.machine[k].cgroup != Survey::several_cgroups};
+// Is there room for what this member takes, beside what the others on its machine do? Virtual nodes
+// share one machine: what fits each of them alone may be too much for all. (Of several machines,
+// the nodes count their own members alone.) `local_bytes`: of this node's slices, `beside_bytes`:
+// of its part of the segment beside those.
+Status check_room(const Job& job, uint64_t bytes, const Survey& all, uint64_t local_bytes,
+                  uint64_t beside_bytes) {
+  const bool is_one = all.lowest_machine == all.highest_machine;
+  const MemoryAsk ask{whole_pages(bytes),
+                      add_capped(is_one ? all.taken_bytes : local_bytes, beside_bytes),
+                      is_one ? all.cgroup != Survey::several_cgroups : job.node_is_one_cgroup()};
   const Status status = check_memory(ask);
   if (status.ok()) return {};
   return Status(status.code(),
-                concat("rank ", rank, " asks for ", bytes, " bytes: ", status.message()));
+                concat("rank ", job.rank(), " asks for ", bytes, " bytes: ", status.message()));
 }
 
 // What the members agree on when they have mapped the segment, or failed to.
@@ -289,18 +271,20 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
 Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
                       Pages pages) {
   Job& job = group.job();
-  Survey all;
-  all.least_bytes = all.most_bytes = all.usual_bytes = bytes;
-  all.votes = 1;
-  all.generation = job.rank() == group.lowest() ? job.next_generation() : 0;
-  all.machines = 1;
   const bool reserves = pages == Pages::reserved;
   const uint64_t taken = reserves ? bytes : 0;
-  all.machine[0] = {job.machine(), whole_pages(taken),
-                    taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_asks};
+  Survey all{.least_bytes = bytes,
+             .most_bytes = bytes,
+             .usual_bytes = bytes,
+             .votes = 1,
+             .generation = job.rank() == group.lowest() ? job.next_generation() : 0,
+             .taken_bytes = whole_pages(taken),
+             .lowest_machine = job.machine(),
+             .highest_machine = job.machine(),
+             .cgroup = taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_takes};
   SKERRY_TRY(group.combine(&all, merge));
 
-  const SegmentId id{static_cast<uint32_t>(group.lowest()), all.generation};
+  const SegmentId id{static_cast<uint32_t>(group.lowest()), static_cast<uint32_t>(all.generation)};
   auto made = std::make_unique<Segment>(job, &group, id);
   Layout layout;
   layout.pages = pages;
@@ -321,9 +305,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   if (status.ok()) {
     const uint64_t first = memory::first_slice_offset(
         static_cast<uint32_t>(layout.local_ranks.size()));
-    status = check_room(
-        job.rank(), taken, job.machine(), all, reserves ? layout.plan.total_bytes - first : 0,
-        layout.total_bytes - layout.plan.total_bytes + first, job.node_is_one_cgroup());
+    status = check_room(job, taken, all, reserves ? layout.plan.total_bytes - first : 0,
+                        layout.total_bytes - layout.plan.total_bytes + first);
   }
   SKERRY_TRY(group.agree(status));
   bool equal_bases = false;
@@ -502,20 +485,14 @@ Status apply_stream(const memory::Region& region, const Access& access,
   return applied.explain(stripes);
 }
 
-}  // namespace
-
-Status Segment::local_notify(Rank rank, const memory::Region& region,
-                             const operation::Notify& notify) {
-  uint64_t old = 0;
-  const memory::Rmw add{memory::RmwOp::fetch_add, 8, notify.increment, 0};
-  const LockResult result = memory::rmw(region, notify.counter_offset, add, job_->stripes(),
-                                        memory::Patience::wait, &old);
-  if (result != LockResult::locked)
-    return job_->stripes().explain(result,
-                                   memory::stripe_index(region.seed, notify.counter_offset));
-  memory::ring_doorbell(job_->control().member(static_cast<uint32_t>(job_->member_of(rank))));
-  return {};
+Status apply_word(const memory::Region& region, uint64_t offset, const memory::Rmw& what,
+                  const memory::Stripes& stripes, uint64_t* old) {
+  const LockResult result = memory::rmw(region, offset, what, stripes, memory::Patience::wait, old);
+  if (result == LockResult::locked) return {};
+  return stripes.explain(result, memory::stripe_index(region.seed, offset));
 }
+
+}  // namespace
 
 bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                               const void* origin) {
@@ -578,7 +555,12 @@ Status Segment::issue(const Access& access, operation::Handle* handle) {
     SKERRY_TRY(is_whole ? apply_whole(*region, access, job_->stripes())
                         : apply_stream(*region, access, job_->stripes()));
   }
-  return access.notify ? local_notify(rank, *region, *access.notify) : Status();
+  if (!access.notify) return {};
+  uint64_t old = 0;
+  const memory::Rmw add{memory::RmwOp::fetch_add, 8, access.notify->increment, 0};
+  SKERRY_TRY(apply_word(*region, access.notify->counter_offset, add, job_->stripes(), &old));
+  memory::ring_doorbell(job_->control().member(static_cast<uint32_t>(job_->member_of(rank))));
+  return {};
 }
 
 Status Segment::put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
@@ -600,11 +582,7 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
   const memory::Rmw what = rmw_of(op, operand, expected);
   const CallSpan call(&job_->spans(), SpanKind::read_modify_write, rank, what.word_bytes);
   count_local(*job_, what.word_bytes);
-  const LockResult result = memory::rmw(*region, offset, what, job_->stripes(),
-                                        memory::Patience::wait, old);
-  return result == LockResult::locked
-             ? Status()
-             : job_->stripes().explain(result, memory::stripe_index(region->seed, offset));
+  return apply_word(*region, offset, what, job_->stripes(), old);
 }
 
 Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,

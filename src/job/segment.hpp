@@ -163,7 +163,6 @@ class Segment {
     return region;
   }
   bool note_recent(Rank rank) const;
-  Status local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify);
 
   Job* job_;
   const std::atomic<uint32_t>* alive_;  // the job's
