@@ -12,10 +12,8 @@ namespace skerry::job {
 
 // ---- members ----------------------------------------------------------------------------------
 
-void Group::set_members(placement::Members members) {
-  members_ = std::move(members);
-  index_ = index_of(job_->rank());
-}
+Group::Group(Job& job, placement::Members members)
+    : job_(&job), members_(std::move(members)), index_(members_.index_of(job.rank())) {}
 
 Group::OnNode Group::on_node(NodeId node, Rank rank) const {
   const placement::NodeMap& map = job_->map();
@@ -56,54 +54,44 @@ struct Heap {
   size_t children(size_t place) const { return first_child(place + 1) - first_child(place); }
 };
 
-// The nodes with members in the order in which their first members come. Per node of the job, and
+// The nodes with members, in the order in which their first members come. Per node of the job, and
 // only while the tree is built; nothing per rank.
-class NodesOf {
- public:
-  NodesOf(const placement::NodeMap& map, const placement::Members& members, bool is_world)
-      : map_(map), is_world_(is_world) {
-    if (is_world) return;  // nodes are numbered by their lowest ranks
-    place_.assign(static_cast<size_t>(map.nodes()), -1);
-    for (int32_t i = 0; i < members.size(); ++i) {
-      const Rank rank = members.rank_of(i);
-      int32_t& place = place_[static_cast<size_t>(map.node_of(rank))];
-      if (place < 0) {
-        place = static_cast<int32_t>(first_.size());
-        first_.push_back(rank);
-        size_.push_back(0);
-      }
-      ++size_[static_cast<size_t>(place)];
-    }
-  }
-  size_t count() const { return is_world_ ? static_cast<size_t>(map_.nodes()) : first_.size(); }
-  size_t place(NodeId node) const {
-    return static_cast<size_t>(is_world_ ? node : place_[static_cast<size_t>(node)]);
-  }
-  Rank first(size_t place) const {
-    return is_world_ ? map_.leader(static_cast<NodeId>(place)) : first_[place];
-  }
-  size_t size(size_t place) const {
-    return static_cast<size_t>(is_world_ ? map_.node_size(static_cast<NodeId>(place))
-                                         : size_[place]);
-  }
-
- private:
-  const placement::NodeMap& map_;
-  const bool is_world_;
-  std::vector<int32_t> place_;  // by node; -1: no member there
-  std::vector<Rank> first_;
-  std::vector<int32_t> size_;
+struct Nodes {
+  std::vector<int32_t> place;  // by node; -1: no member there
+  std::vector<Rank> first;     // by place, as are
+  std::vector<size_t> size;    // the members there
 };
+
+Nodes nodes_of(const placement::NodeMap& map, const placement::Members& members, bool is_world) {
+  Nodes found;
+  found.place.assign(static_cast<size_t>(map.nodes()), -1);
+  const auto add = [&](NodeId node, Rank rank, int32_t count) {
+    int32_t& place = found.place[static_cast<size_t>(node)];
+    if (place < 0) {
+      place = static_cast<int32_t>(found.first.size());
+      found.first.push_back(rank);
+      found.size.push_back(0);
+    }
+    found.size[static_cast<size_t>(place)] += static_cast<size_t>(count);
+  };
+  if (is_world)  // nodes are numbered by their lowest ranks
+    for (NodeId n = 0; n < map.nodes(); ++n) add(n, map.leader(n), map.node_size(n));
+  else
+    for (int32_t i = 0; i < members.size(); ++i)
+      add(map.node_of(members.rank_of(i)), members.rank_of(i), 1);
+  return found;
+}
 
 }  // namespace
 
 std::map<Rank, uint64_t> Group::build_tree() {
-  const NodesOf nodes(job_->map(), members_, is_world_);
+  const Nodes nodes = nodes_of(job_->map(), members_, is_world_);
   constexpr size_t inner = 4, outer = 2;
   static_assert(inner + outer <= max_children);
   // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
-  const Heap leaders{nodes.count(), outer, std::has_single_bit(nodes.count() + 1) ? 1U : 2U};
-  const size_t my_node = nodes.place(job_->node());
+  const size_t count = nodes.first.size();
+  const Heap leaders{count, outer, std::has_single_bit(count + 1) ? 1U : 2U};
+  const auto my_node = static_cast<size_t>(nodes.place[static_cast<size_t>(job_->node())]);
   std::vector<Rank> local = members_on(job_->node());
   std::ranges::sort(local, {}, [&](Rank rank) { return index_of(rank); });
   const Heap inside{local.size(), inner, 1};
@@ -116,19 +104,19 @@ std::map<Rank, uint64_t> Group::build_tree() {
     children_.push_back(local[inside.first_child(my_place) + c]);
   leaders_below_ = leads ? static_cast<int32_t>(leaders.children(my_node)) : 0;
   for (size_t c = 0; leads && c < leaders.children(my_node); ++c)
-    children_.push_back(nodes.first(leaders.first_child(my_node) + c));
+    children_.push_back(nodes.first[leaders.first_child(my_node) + c]);
   children_to_.assign(children_.rbegin(), children_.rend());
   if (!leads) {
     parent_ = local[inside.parent(my_place)];
     child_slot_ = inside.slot(my_place);
   } else if (my_node >= leaders.tops) {
     const size_t above = leaders.parent(my_node);
-    parent_ = nodes.first(above);
-    child_slot_ = Heap{nodes.size(above), inner, 1}.children(0) + leaders.slot(my_node);
+    parent_ = nodes.first[above];
+    child_slot_ = Heap{nodes.size[above], inner, 1}.children(0) + leaders.slot(my_node);
   } else if (leaders.tops == 2) {
     const size_t other = 1 - my_node;
-    other_top_ = nodes.first(other);
-    other_children_ = Heap{nodes.size(other), inner, 1}.children(0) + leaders.children(other);
+    other_top_ = nodes.first[other];
+    other_children_ = Heap{nodes.size[other], inner, 1}.children(0) + leaders.children(other);
     is_first_top_ = my_node == 0;
   }
   std::map<Rank, uint64_t> areas;
@@ -159,15 +147,14 @@ Group* Group::keep(std::unique_ptr<Group> group) {
 }
 
 std::unique_ptr<Group> Group::stand_in(Job& job) {
-  auto made = std::make_unique<Group>(job);
+  auto made = std::make_unique<Group>(job, placement::Members());
   made->freed_ = true;
   return made;
 }
 
 Status Group::create_world(Job& job, Group** group) {
-  auto world = std::make_unique<Group>(job);
+  auto world = std::make_unique<Group>(job, placement::Members::all(job.size()));
   world->is_world_ = true;
-  world->set_members(placement::Members::all(job.size()));
   SKERRY_TRY(world->open_area(SegmentId{0, 1}));
   *group = keep(std::move(world));
   return {};
@@ -227,14 +214,14 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
   const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank()};
   CardsOf cards(color);
   SKERRY_TRY(parent.collect(mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
-    for (const Card& card : passing) cards.take(card);
+    for (const Card& card : passing)
+      if (color >= 0) cards.take(card);
   }));
   Status opened;
   std::unique_ptr<Group> made;
   if (color >= 0) {
-    made = std::make_unique<Group>(job);
     const SegmentId id = cards.id();
-    made->set_members(placement::Members(std::move(cards).members()));
+    made = std::make_unique<Group>(job, placement::Members(std::move(cards).members()));
     opened = made->open_area(id);
   }
   if (Status agreed = parent.agree(opened);  // also the barrier after which every area may be used
@@ -277,7 +264,6 @@ Status agree_through(const Exchange& exchange, const Status& mine, uint32_t* gen
 
 Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exchange,
                      Group** group) {
-  auto made = std::make_unique<Group>(job);
   placement::Sequence sequence;
   Status status;
   for (const Rank rank : ranks) {
@@ -286,7 +272,7 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
       status = error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
                      job.size() - 1);
   }
-  made->set_members(placement::Members(std::move(sequence)));
+  auto made = std::make_unique<Group>(job, placement::Members(std::move(sequence)));
   if (const Rank twice = made->members_.find_double(); status.ok() && twice != no_rank)
     status = error(Code::invalid, "rank ", twice, " is named twice");
   if (status.ok() && made->index_ != exchange.position)

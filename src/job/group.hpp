@@ -7,13 +7,12 @@
 // leader at most 3 partners on other nodes. A cap of one connection per process is enough.
 //
 // One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up
-// the tree, then the result goes down. A barrier is a sweep of nothing, a broadcast one in which
-// only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
-// credits are needed. A member sends a burst up only after it has taken the one before from above,
-// and a parent sends a burst down only after all its children sent it up. So a buffer of `depth`
-// chunks per edge and direction is never overwritten before it was read. Between two tops the
-// buffer is twice as large: one top may send its next burst before the other has read the last. It
-// cannot send the burst after that, because for it it needs the other's next.
+// the tree, then the result goes down (docs/design/0006-collectives-one-sweep.md). Chunks travel in
+// bursts of `depth`, up and then down, without credits: a member sends a burst up only after it has
+// taken the one before from above, and a parent sends one down only after all its children sent it
+// up. So a buffer of `depth` chunks per edge and direction is never overwritten before it was read.
+// Between two tops it is twice as large: one may send its next burst before the other has read the
+// last, but not the burst after that, for which it needs the other's next.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +41,8 @@ Status check_reduction(ElementType type, int reduction);
 
 class Group {
  public:
-  explicit Group(Job& job) : job_(&job) {}
+  // Without its area, which create_world, split and create open.
+  Group(Job& job, placement::Members members);
   // The world: collective over all ranks through the bootstrap.
   static Status create_world(Job& job, Group** group);
   // Collective over the parent; *group null for members that join none.
@@ -74,7 +74,6 @@ class Group {
   std::vector<Rank> members_on(NodeId node) const;  // ascending
   uint64_t member_bytes() const { return members_.bytes(); }
   bool is_freed() const { return freed_; }
-  bool is_world() const { return is_world_; }
   int32_t segments() const { return segments_; }  // live ones that were allocated in it
 
   // What another room keeps for the group, segments of it among them.
@@ -158,7 +157,6 @@ class Group {
     uint64_t unit = 1;    // chunks hold whole elements of this many bytes
     bool leaves = false;  // the caller leaves the job
   };
-  void set_members(placement::Members members);
   // Members [first, end) give `bytes` each; all get them, one behind the other, whole units at a
   // time.
   Status gather(const void* mine, uint64_t bytes, int32_t first, int32_t end, uint64_t unit,
@@ -180,8 +178,8 @@ class Group {
   Job* job_;
   bool is_world_ = false;
   bool freed_ = false;
-  int32_t index_ = 0;
   placement::Members members_;
+  int32_t index_;
   Addresses addresses_;          // of its segments
   Segment* area_ = nullptr;      // null: not open
   int32_t segments_ = 0;         // live ones, written by Segment
