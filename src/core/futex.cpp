@@ -9,19 +9,10 @@
 
 namespace skerry {
 #ifndef SKERRY_SIMULATED
-namespace {
-
 static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
               "the kernel compares these 4 bytes");
 
-int operation(int base, Sharing sharing) {
-  return sharing == Sharing::process ? base | FUTEX_PRIVATE_FLAG : base;
-}
-
-}  // namespace
-#endif
-
-#ifndef SKERRY_SIMULATED  // else the simulator's, in sim/runtime
+// In simulations the simulator's, in sim/runtime.
 int64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -39,10 +30,9 @@ int64_t deadline_after(int64_t timeout_ns) {
 // else depends on it.
 static std::atomic<uint64_t> found_late{0};
 
-void count_if_late(const std::atomic<uint32_t>* word, uint32_t value, Sharing sharing) {
+void count_if_late(const std::atomic<uint32_t>* word, uint32_t value) {
   constexpr int64_t moment_ns = 20'000'000;
-  if (futex_wait(word, value, moment_ns, sharing))
-    found_late.fetch_add(1, std::memory_order_relaxed);
+  if (futex_wait(word, value, moment_ns)) found_late.fetch_add(1, std::memory_order_relaxed);
 }
 
 uint64_t waits_found_late() { return found_late.load(std::memory_order_relaxed); }
@@ -61,8 +51,7 @@ uint32_t spin_limit() {
   return limit;
 }
 
-bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns,
-                Sharing sharing) {
+bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns) {
   timespec timeout{};
   timespec* limit = nullptr;
   if (timeout_ns >= 0) {
@@ -71,13 +60,12 @@ bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t ti
     limit = &timeout;
   }
   // EAGAIN (the word changed), EINTR and ETIMEDOUT are all "look again", which every caller does.
-  return syscall(SYS_futex, word, operation(FUTEX_WAIT, sharing), expected, limit, nullptr, 0) !=
-             0 &&
+  return syscall(SYS_futex, word, FUTEX_WAIT, expected, limit, nullptr, 0) != 0 &&
          errno == ETIMEDOUT;
 }
 
-void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing) {
-  syscall(SYS_futex, word, operation(FUTEX_WAKE, sharing), count, nullptr, nullptr, 0);
+void futex_wake(const std::atomic<uint32_t>* word, int32_t count) {
+  syscall(SYS_futex, word, FUTEX_WAKE, count, nullptr, nullptr, 0);
 }
 #endif
 

@@ -1,4 +1,5 @@
-// Waiting on a 32-bit word: a short spin, then sleep in slices, watching for the end of the job.
+// Waiting on a 32-bit word, of memory that processes may share: a short spin, then sleep in slices,
+// watching for the end of the job.
 //
 // Why slices: a process can be killed between its store and its wake, and the wake is lost with it.
 // So a sleeper checks the abort flag at least every `slice_ns`. Nothing waits for a dead peer for
@@ -11,12 +12,6 @@
 #include <cstdint>
 
 namespace skerry {
-
-enum class Sharing : uint8_t {
-  process,  // only threads of this process wait on and wake the word (cheaper: no look-up of the
-            // page)
-  node,     // the word lies in memory shared between processes
-};
 
 enum class WaitResult : uint8_t { reached, timeout, aborted };
 
@@ -76,15 +71,14 @@ class IdleCoreSpin {
 
 // Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed,
 // or for no reason at all. True: until the time had passed.
-bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns,
-                Sharing sharing);
+bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns);
 // Wakes up to `count` sleepers. A system call even if there are none: callers that care keep a
 // waiters bit.
-void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing);
+void futex_wake(const std::atomic<uint32_t>* word, int32_t count);
 
 // *word now has `value`, and nobody woke its sleeper in a whole slice. Counts that in
 // waits_found_late() if no wake-up comes for a moment more: it may have been on its way.
-void count_if_late(const std::atomic<uint32_t>* word, uint32_t value, Sharing sharing);
+void count_if_late(const std::atomic<uint32_t>* word, uint32_t value);
 // Sleeps of this process that a wake-up should have ended, and a look after the slice did. More
 // than 0 is a bug, here or in the kernel.
 uint64_t waits_found_late();
@@ -98,7 +92,7 @@ uint64_t waits_found_late();
 // written before the word is visible to the caller.
 template <class Predicate>
 WaitResult wait_until(const std::atomic<uint32_t>* word, Predicate&& reached, int64_t deadline_ns,
-                      const std::atomic<uint32_t>* abort, Sharing sharing) {
+                      const std::atomic<uint32_t>* abort) {
   uint32_t value = word->load(std::memory_order_acquire);
   if (reached(value)) return WaitResult::reached;
   for (uint32_t i = spin_limit(); i > 0; --i) {
@@ -114,11 +108,11 @@ WaitResult wait_until(const std::atomic<uint32_t>* word, Predicate&& reached, in
       if (left_ns <= 0) return WaitResult::timeout;
       if (left_ns < slice_ns) slice_ns = left_ns;
     }
-    const bool slept_out = futex_wait(word, value, slice_ns, sharing);
+    const bool slept_out = futex_wait(word, value, slice_ns);
     value = word->load(std::memory_order_acquire);
     if (!reached(value)) continue;
     // A shorter slice ends with the caller's deadline, often just as the word changes.
-    if (slept_out && slice_ns == wait_slice_ns) count_if_late(word, value, sharing);
+    if (slept_out && slice_ns == wait_slice_ns) count_if_late(word, value);
     return WaitResult::reached;
   }
 }

@@ -10,8 +10,7 @@ LockResult try_lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watc
   return dead ? LockResult::owner_dead : LockResult::busy;
 }
 
-LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch,
-                               Sharing sharing) {
+LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch) {
   for (uint32_t i = spin_limit(); i > 0; --i) {
     spin_pause();
     // Look before trying: a failed compare-and-swap takes the cache line from the holder.
@@ -39,7 +38,7 @@ LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch
       return LockResult::aborted;
     if (watch.is_dead != nullptr && watch.is_dead(watch.context, OwnerWord::owner_of(value)))
       return LockResult::owner_dead;
-    futex_wait(&word.value, value, wait_slice_ns, sharing);
+    futex_wait(&word.value, value, wait_slice_ns);
   }
 }
 

@@ -18,22 +18,20 @@ struct OwnerWatch {
   const void* context = nullptr;
 };
 
-LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch,
-                               Sharing sharing);
+LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch);
 
-inline LockResult lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch,
-                            Sharing sharing) {
+inline LockResult lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch) {
   if (word.try_lock(owner)) [[likely]]
     return LockResult::locked;
-  return lock_word_contended(word, owner, watch, sharing);
+  return lock_word_contended(word, owner, watch);
 }
 
 // Never waits. Fails with busy or owner_dead.
 LockResult try_lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch);
 
-inline void unlock_word(OwnerWord& word, Sharing sharing) {
+inline void unlock_word(OwnerWord& word) {
   if (word.release()) [[unlikely]]
-    futex_wake(&word.value, 1, sharing);
+    futex_wake(&word.value, 1);
 }
 
 }  // namespace skerry

@@ -270,8 +270,7 @@ Status Job::enter_node() {
   const auto secret = derive<16>(key_, "addresses");  // libsodium makes no shorter ones
   std::memcpy(&address_secret_, secret.data(), sizeof address_secret_);
   node_memory_->watch_abort(control_.abort_flag());
-  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch(),
-                                               Sharing::node);
+  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch());
 
   void* page = mmap(nullptr, memory::page_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

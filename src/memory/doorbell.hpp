@@ -17,7 +17,7 @@ inline void ring_doorbell(Member& member) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (member.doorbell_sleepers.load(std::memory_order_relaxed) == 0) return;
   member.doorbell.fetch_add(1, std::memory_order_release);
-  futex_wake(&member.doorbell, INT32_MAX, Sharing::node);
+  futex_wake(&member.doorbell, INT32_MAX);
 }
 
 // Sleeps until ready() (which looks at the counter), the deadline or the end of the job.
@@ -44,10 +44,10 @@ WaitResult wait_doorbell(Member& member, const std::atomic<uint32_t>* abort, int
       }
       if (left_ns < slice_ns) slice_ns = left_ns;
     }
-    const bool slept_out = futex_wait(&member.doorbell, heard, slice_ns, Sharing::node);
+    const bool slept_out = futex_wait(&member.doorbell, heard, slice_ns);
     const uint32_t now = member.doorbell.load(std::memory_order_acquire);
     if (slept_out && now != heard && slice_ns == wait_slice_ns)
-      count_if_late(&member.doorbell, now, Sharing::node);
+      count_if_late(&member.doorbell, now);
   }
   member.doorbell_sleepers.fetch_sub(1, std::memory_order_relaxed);
   return result;

@@ -35,7 +35,7 @@ inline bool fill_slot(CompletionSlot& slot, uint32_t generation, int32_t status,
   std::memcpy(slot.result, &result, sizeof result);
   slot.word.store(CompletionSlot::make_word(generation, SlotState::done),
                   std::memory_order_release);
-  futex_wake(&slot.word, 1, Sharing::node);
+  futex_wake(&slot.word, 1);
   return true;
 }
 

@@ -4,7 +4,7 @@ namespace skerry::memory {
 
 LockResult Stripes::lock_busy(uint32_t index, Patience patience) const {
   switch (patience) {
-    case Patience::wait: return lock_word_contended(table_[index].word, owner_, watch_, sharing_);
+    case Patience::wait: return lock_word_contended(table_[index].word, owner_, watch_);
     case Patience::try_once:
       // A stripe is usually held for less than a microsecond, so a few looks now are cheaper than
       // parking a session. Where local ranks contend for one word, only these looks give the server

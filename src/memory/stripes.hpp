@@ -45,8 +45,8 @@ constexpr uint32_t stripe_index(uint32_t seed, uint64_t offset) {
 class Stripes {
  public:
   // `owner`: the member index that signs. `watch` is copied; its targets must outlive this object.
-  Stripes(Stripe* table, uint32_t owner, const OwnerWatch& watch, Sharing sharing)
-      : table_(table), owner_(owner), sharing_(sharing), watch_(watch) {}
+  Stripes(Stripe* table, uint32_t owner, const OwnerWatch& watch)
+      : table_(table), owner_(owner), watch_(watch) {}
 
   LockResult lock(uint32_t index, Patience patience) const {
     if (table_[index].word.try_lock(owner_)) [[likely]]
@@ -55,7 +55,7 @@ class Stripes {
   }
   // What was done under the stripe is visible to all before this thread loads again.
   void unlock(uint32_t index) const {
-    unlock_word(table_[index].word, sharing_);
+    unlock_word(table_[index].word);
     full_fence_after_rmw();  // the word was exchanged
   }
 
@@ -67,7 +67,6 @@ class Stripes {
 
   Stripe* table_;
   uint32_t owner_;
-  Sharing sharing_;
   OwnerWatch watch_;
 };
 

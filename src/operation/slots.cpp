@@ -82,7 +82,7 @@ void Slots::release(uint32_t index) {
                    "gets and locks are among the answers that are waited for");
   p = Pending{};
   memory::free_slot(shared(index));
-  if (was_lock) futex_wake(&shared(index).word, 1, Sharing::node);  // wait_granted may sleep on it
+  if (was_lock) futex_wake(&shared(index).word, 1);  // wait_granted may sleep on it
   give_back(index);
 }
 

@@ -491,7 +491,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
     if (sleeps)
       (void)skerry::wait_until(
           &mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(slice_ns),
-          context_.config.control.abort_flag(), Sharing::node);
+          context_.config.control.abort_flag());
     if (work.call != nullptr) {
       if (mine.word.load(std::memory_order_acquire) == waiting) work.call(work.context);
       slice_ns = WaitingWork::next_pause_ns(slice_ns);

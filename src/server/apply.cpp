@@ -154,8 +154,7 @@ Applier::Applier(const NodeView& view, fabric::Fabric& fabric, Directory& direct
       scratch_(fabric::inline_payload_bytes) {}
 
 void Applier::open() {
-  stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(),
-                   Sharing::node);
+  stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch());
 }
 
 Status Applier::apply(Incoming& in, Outcome* outcome) {

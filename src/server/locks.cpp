@@ -116,7 +116,7 @@ Status Applier::note(Incoming& in, Outcome* outcome) {
   lock::machine::Tell tells[wire::most_note_tells];
   size_t told = 0;
   const lock::machine::Rest rest = lock::machine::run_manager(home, event, tells, &told);
-  unlock_word(guard, Sharing::node);
+  unlock_word(guard);
   wire::NoteAnswer said_back{};
   said_back.rest = static_cast<uint8_t>(rest.state);
   said_back.taken = rest.taken ? 1 : 0;

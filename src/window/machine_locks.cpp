@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-
 #include "core/owner_lock.hpp"
 #include "core/thread.hpp"
 #include "job/job.hpp"
@@ -226,7 +225,7 @@ Status MachineLock::ask(const Action& action) {
 Status MachineLock::ask_here(const Event& event, Rest* rest) {
   const memory::Control& control = locks_.job_->control();
   OwnerWord& guard = home_.record().guard;
-  switch (lock_word(guard, locks_.job_->member_index(), control.watch(), Sharing::node)) {
+  switch (lock_word(guard, locks_.job_->member_index(), control.watch())) {
     case LockResult::locked: break;
     case LockResult::busy:
     case LockResult::aborted:
@@ -238,7 +237,7 @@ Status MachineLock::ask_here(const Event& event, Rest* rest) {
   Tell tells[32];
   size_t told = 0;
   *rest = lock::machine::run_manager(home_, event, tells, &told);
-  unlock_word(guard, Sharing::node);
+  unlock_word(guard);
   for (size_t i = 0; i < told; ++i) SKERRY_TRY(tell(tells[i]));
   return {};
 }

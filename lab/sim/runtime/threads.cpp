@@ -88,7 +88,7 @@ void run_anywhere() {}
 
 // ---- futexes ----------------------------------------------------------------------------------
 
-bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing) {
+bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns) {
   Scheduler& scheduler = Scheduler::current();
   scheduler.give_way();
   if (word->load(std::memory_order_acquire) != expected) return false;
@@ -96,7 +96,7 @@ bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t ti
                          timeout_ns < 0 ? sim::never_ns : scheduler.now_ns() + timeout_ns);
 }
 
-void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing) {
+void futex_wake(const std::atomic<uint32_t>* word, int32_t count) {
   Scheduler::current().wake(word, count);
   Scheduler::current().give_way();
 }

@@ -36,7 +36,7 @@ Node::Node(NodeId id, const StormConfig& config, const Layout& layout)
   for (uint32_t member = 0; member < members_; ++member) {
     slices_.push_back(allocate(layout.total_bytes));
     mutexes_.push_back(allocate(Layout::mutexes * sizeof(lock::Mutex)));
-    stripes_.emplace_back(control_.stripes(), member, control_.watch(), Sharing::node);
+    stripes_.emplace_back(control_.stripes(), member, control_.watch());
     control_.member(member).state.store(static_cast<uint32_t>(memory::MemberState::joined));
   }
 }

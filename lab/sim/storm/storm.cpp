@@ -251,9 +251,9 @@ class Storm {
                                           random.below(config_.ranks_per_node));
       OwnerWord& word = node.mutex(rank, random.below(Layout::mutexes)).guard;
       const OwnerWatch watch = node.control().watch();
-      if (lock_word(word, node.member_of(rank), watch, Sharing::node) != LockResult::locked) return;
+      if (lock_word(word, node.member_of(rank), watch) != LockResult::locked) return;
       scheduler_.sleep(random.below(30'000));
-      unlock_word(word, Sharing::node);
+      unlock_word(word);
       scheduler_.sleep(random.below(30'000));
     }
   }

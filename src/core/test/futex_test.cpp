@@ -14,16 +14,14 @@ TEST(WaitUntil, ReturnsAtOnceWhenTheWordAlreadySatisfies) {
   std::atomic<uint32_t> word{7};
   std::atomic<uint32_t> abort{1};
   // Expect: reached, even with an abort and a deadline that has passed.
-  EXPECT_EQ(wait_until(
-                &word, [](uint32_t v) { return v == 7; }, 0, &abort, Sharing::process),
-            WaitResult::reached);
+  EXPECT_EQ(wait_until(&word, [](uint32_t v) { return v == 7; }, 0, &abort), WaitResult::reached);
 }
 
 TEST(WaitUntil, ReportsTheDeadline) {
   std::atomic<uint32_t> word{0};
   const int64_t deadline_ns = deadline_after(2'000'000);
   EXPECT_EQ(wait_until(
-                &word, [](uint32_t v) { return v != 0; }, deadline_ns, nullptr, Sharing::process),
+                &word, [](uint32_t v) { return v != 0; }, deadline_ns, nullptr),
             WaitResult::timeout);
   EXPECT_GE(monotonic_ns(), deadline_ns);
 }
@@ -34,7 +32,7 @@ TEST(WaitUntil, ReportsTheAbortFlagWithoutAWake) {
   std::thread ender(
       [&] { abort.store(1, std::memory_order_release); });  // no wake: found by the slice
   EXPECT_EQ(wait_until(
-                &word, [](uint32_t v) { return v != 0; }, no_deadline, &abort, Sharing::process),
+                &word, [](uint32_t v) { return v != 0; }, no_deadline, &abort),
             WaitResult::aborted);
   ender.join();
 }
@@ -46,11 +44,10 @@ TEST(WaitUntil, PassesDataFromWakerToWaiter) {
     std::thread waker([&] {
       data = round;
       word.store(round, std::memory_order_release);
-      futex_wake(&word, 1, Sharing::process);
+      futex_wake(&word, 1);
     });
     ASSERT_EQ(wait_until(
-                  &word, [round](uint32_t v) { return v == round; }, no_deadline, nullptr,
-                  Sharing::process),
+                  &word, [round](uint32_t v) { return v == round; }, no_deadline, nullptr),
               WaitResult::reached);
     ASSERT_EQ(data, round);
     waker.join();
@@ -74,14 +71,13 @@ TEST(WaitUntil, CountsWhatItsLookFoundAndNoWakeUpTold) {
     std::atomic<pid_t> sleeper_id{0};
     std::thread sleeper([&] {
       sleeper_id = gettid();
-      EXPECT_EQ(
-          wait_until(
-              &word, [](uint32_t v) { return v != 0; }, no_deadline, nullptr, Sharing::process),
-          WaitResult::reached);
+      EXPECT_EQ(wait_until(
+                    &word, [](uint32_t v) { return v != 0; }, no_deadline, nullptr),
+                WaitResult::reached);
     });
     while (sleeper_id == 0 || state_of(sleeper_id) != 'S') std::this_thread::yield();
     word.store(1, std::memory_order_release);
-    if (wakes) futex_wake(&word, 1, Sharing::process);
+    if (wakes) futex_wake(&word, 1);
     sleeper.join();
     EXPECT_EQ(waits_found_late() - before, wakes ? 0u : 1u);
   }

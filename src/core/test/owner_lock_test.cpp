@@ -15,9 +15,9 @@ TEST(OwnerLock, ExcludesAndCounts) {
   for (uint32_t owner = 0; owner < 4; ++owner) {
     threads.emplace_back([&, owner] {
       for (int i = 0; i < 20'000; ++i) {
-        ASSERT_EQ(lock_word(word, owner, {}, Sharing::process), LockResult::locked);
+        ASSERT_EQ(lock_word(word, owner, {}), LockResult::locked);
         ++counter;
-        unlock_word(word, Sharing::process);
+        unlock_word(word);
       }
     });
   }
@@ -31,7 +31,7 @@ TEST(OwnerLock, NamesItsOwnerAndRefusesTheImpatient) {
   ASSERT_TRUE(word.try_lock(41));
   EXPECT_EQ(OwnerWord::owner_of(word.value.load()), 41u);
   EXPECT_EQ(try_lock_word(word, 1, {}), LockResult::busy);
-  unlock_word(word, Sharing::process);
+  unlock_word(word);
   EXPECT_EQ(try_lock_word(word, 1, {}), LockResult::locked);
 }
 
@@ -46,7 +46,7 @@ TEST(OwnerLock, FindsADeadOwner) {
   ASSERT_TRUE(word.try_lock(3));
   std::thread undertaker([&] { dead = true; });
   // Expect: the sleeper finds out by itself, without a wake.
-  EXPECT_EQ(lock_word(word, 1, watch, Sharing::process), LockResult::owner_dead);
+  EXPECT_EQ(lock_word(word, 1, watch), LockResult::owner_dead);
   EXPECT_EQ(try_lock_word(word, 1, watch), LockResult::owner_dead);
   undertaker.join();
 }
@@ -58,7 +58,7 @@ TEST(OwnerLock, GivesUpWhenTheJobEnds) {
   watch.abort = &abort;
   ASSERT_TRUE(word.try_lock(0));
   std::thread ender([&] { abort = 1; });
-  EXPECT_EQ(lock_word(word, 1, watch, Sharing::process), LockResult::aborted);
+  EXPECT_EQ(lock_word(word, 1, watch), LockResult::aborted);
   ender.join();
 }
 

@@ -33,11 +33,11 @@ Status damaged_lock(Rank rank, uint64_t index) {
 bool LockCaller::acquire(OwnerWord& guard) {
   const OwnerWatch watch = control_.watch();
   return (patience_ == Patience::sleeps
-              ? lock_word(guard, member_index_, watch, Sharing::node)
+              ? lock_word(guard, member_index_, watch)
               : try_lock_word(guard, member_index_, watch)) == LockResult::locked;
 }
 
-void LockCaller::release(OwnerWord& guard) { unlock_word(guard, Sharing::node); }
+void LockCaller::release(OwnerWord& guard) { unlock_word(guard); }
 
 bool LockCaller::reaches(const Waiter& waiter) const {
   return tell_others_ != nullptr || map_.node_of(rank_of(waiter.holder)) == node_;
@@ -64,8 +64,7 @@ bool LockCaller::invites(const Waiter& waiter) const {
 
 void LockCaller::record_freed() {
   WaiterPool pool = waiter_pool(control_);
-  if (pool.starving().load(std::memory_order_seq_cst) != 0)
-    futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
+  if (pool.starving().load(std::memory_order_seq_cst) != 0) futex_wake(&pool.freed(), INT32_MAX);
 }
 
 // ---- requests of other nodes ------------------------------------------------------------------

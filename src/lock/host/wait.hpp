@@ -77,8 +77,7 @@ LockWait wait_for_lock(Mutex& mutex, Holder holder, Rank rank, uint32_t slot_ind
     const uint32_t done = memory::CompletionSlot::make_word(tag_of(now), memory::SlotState::done);
     return sleep(no_deadline, [&](int64_t until_ns) {
       return wait_until(
-          &slot.word, [&](uint32_t word) { return word == done; }, until_ns, control.abort_flag(),
-          Sharing::node);
+          &slot.word, [&](uint32_t word) { return word == done; }, until_ns, control.abort_flag());
     });
   };
   for (;;) {
@@ -101,7 +100,7 @@ LockWait wait_for_lock(Mutex& mutex, Holder holder, Rank rank, uint32_t slot_ind
           const auto for_record = [&](int64_t until_ns) {
             return wait_until(
                 &pool.freed(), [&](uint32_t freed) { return freed != given_back; }, until_ns,
-                control.abort_flag(), Sharing::node);
+                control.abort_flag());
           };
           (void)sleep(deadline_after(wait_slice_ns), for_record);
         }

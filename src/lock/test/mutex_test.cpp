@@ -17,16 +17,14 @@ namespace {
 // Takes the guard in the way of a local process: sleeping.
 struct SleepingGuard {
   uint32_t owner = 0;
-  bool acquire(OwnerWord& word) const {
-    return lock_word(word, owner, {}, Sharing::process) == LockResult::locked;
-  }
-  void release(OwnerWord& word) const { unlock_word(word, Sharing::process); }
+  bool acquire(OwnerWord& word) const { return lock_word(word, owner, {}) == LockResult::locked; }
+  void release(OwnerWord& word) const { unlock_word(word); }
 };
 
 // In the way of a data server: one attempt.
 struct TryingGuard {
   bool acquire(OwnerWord& word) const { return word.try_lock(99); }
-  void release(OwnerWord& word) const { unlock_word(word, Sharing::process); }
+  void release(OwnerWord& word) const { unlock_word(word); }
 };
 
 class Host {
@@ -276,15 +274,12 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
           host.pool.starving().fetch_add(1);
           const uint32_t freed = host.pool.freed().load();
           const LockAnswer answer = lock_request(host.mutex, me, host.pool, guard);
-          if (answer == LockAnswer::no_record)
-            futex_wait(&host.pool.freed(), freed, wait_slice_ns, Sharing::process);
+          if (answer == LockAnswer::no_record) futex_wait(&host.pool.freed(), freed, wait_slice_ns);
           host.pool.starving().fetch_sub(1);
           if (answer == LockAnswer::granted) break;
           if (answer == LockAnswer::no_record) continue;
           ASSERT_EQ(answer, LockAnswer::queued);
-          (void)wait_until(
-              &granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr,
-              Sharing::process);
+          (void)wait_until(&granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr);
           granted[t].store(0, std::memory_order_relaxed);
           break;
         }
@@ -294,9 +289,8 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
         if (answer == UnlockAnswer::handed_over) {
           std::atomic<uint32_t>& word = granted[next.reply[0]];
           word.store(1, std::memory_order_release);
-          futex_wake(&word, 1, Sharing::process);
-          if (host.pool.starving().load() != 0)
-            futex_wake(&host.pool.freed(), 1 << 30, Sharing::process);
+          futex_wake(&word, 1);
+          if (host.pool.starving().load() != 0) futex_wake(&host.pool.freed(), 1 << 30);
         } else {
           ASSERT_EQ(answer, UnlockAnswer::released);
         }
@@ -453,9 +447,7 @@ TEST(Mutex, ThreadsThatShareAndThreadsThatDoNotAreAllServed) {
         const Waiter me{make_holder(static_cast<Rank>(t), 0) | (alone ? 0 : shared_bit), {t, 0}};
         const LockAnswer asked = lock_request(host.mutex, me, host.pool, guard);
         if (asked == LockAnswer::queued) {
-          (void)wait_until(
-              &granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr,
-              Sharing::process);
+          (void)wait_until(&granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr);
           granted[t].store(0, std::memory_order_relaxed);
         } else {
           ASSERT_EQ(asked, LockAnswer::granted);
@@ -475,7 +467,7 @@ TEST(Mutex, ThreadsThatShareAndThreadsThatDoNotAreAllServed) {
         for (Waiter next; handed.next(host.pool, &next);) {
           std::atomic<uint32_t>& word = granted[next.reply[0]];
           word.store(1, std::memory_order_release);
-          futex_wake(&word, 1, Sharing::process);
+          futex_wake(&word, 1);
         }
       }
     });

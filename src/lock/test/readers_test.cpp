@@ -34,15 +34,15 @@ class RankCaller final : public Caller {
  public:
   RankCaller(Node& node, uint32_t me) : node_(node), me_(me) {}
   bool acquire(OwnerWord& guard) override {
-    return lock_word(guard, me_, {}, Sharing::process) == LockResult::locked;
+    return lock_word(guard, me_, {}) == LockResult::locked;
   }
-  void release(OwnerWord& guard) override { unlock_word(guard, Sharing::process); }
+  void release(OwnerWord& guard) override { unlock_word(guard); }
   bool reaches(const Waiter&) const override { return true; }
   bool invites(const Waiter&) const override { return true; }
   void tell(const Waiter& waiter) override {
     std::atomic<uint32_t>& word = node_.told[rank_of(waiter.holder)];
     word.store(tag_of(waiter), std::memory_order_release);
-    futex_wake(&word, 1, Sharing::process);
+    futex_wake(&word, 1);
   }
   void record_freed() override {}
 
@@ -155,8 +155,7 @@ TEST(Readers, ShareByCountWhenTheirFlagIsTaken) {
 void wait_for_turn(Node& node, uint32_t me, Holder holder, uint32_t* tag, RankCaller& caller) {
   for (int rests = 0;; ++rests) {
     (void)wait_until(
-        &node.told[me], [&](uint32_t told) { return told == *tag; }, no_deadline, nullptr,
-        Sharing::process);
+        &node.told[me], [&](uint32_t told) { return told == *tag; }, no_deadline, nullptr);
     if (shares(holder)) return;
     for (int look = 0; look < 20; ++look)
       if (fair_queue().try_turn(node.mutex, holder, node.pool, caller) == Turn::granted) return;

@@ -23,7 +23,7 @@ class Node {
     region.bytes = bytes;
     region.seed = stripe_seed(SegmentId{3, 7}, 5);
   }
-  Stripes stripes(uint32_t owner) { return Stripes(table_.get(), owner, {}, Sharing::process); }
+  Stripes stripes(uint32_t owner) { return Stripes(table_.get(), owner, {}); }
   Stripe* table() { return table_.get(); }
 
   Region region;

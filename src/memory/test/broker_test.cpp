@@ -407,13 +407,13 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
       auto& arrived = *reinterpret_cast<std::atomic<uint32_t>*>(control.node_table());
       const auto barrier = [&](uint32_t round) {
         arrived.fetch_add(1);
-        futex_wake(&arrived, 1 << 30, Sharing::node);
+        futex_wake(&arrived, 1 << 30);
         return wait_until(
                    &arrived, [round](uint32_t v) { return v >= round * 4; },
-                   deadline_after(patience_ns), nullptr, Sharing::node) == WaitResult::reached;
+                   deadline_after(patience_ns), nullptr) == WaitResult::reached;
       };
       if (!barrier(1) || !control.matches()) return 3;
-      const Stripes stripes(control.stripes(), i, control.watch(), Sharing::node);
+      const Stripes stripes(control.stripes(), i, control.watch());
       Region target;
       if (!segment.find(3, &target) || target.bytes != 8) return 4;
       for (int round = 0; round < 1000; ++round) {
@@ -486,7 +486,7 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
   const uint32_t index = stripe_index(region.seed, 0);
 
   const pid_t victim = run_child([&]() -> int {
-    const Stripes stripes(control.stripes(), 1, control.watch(), Sharing::node);
+    const Stripes stripes(control.stripes(), 1, control.watch());
     if (stripes.lock(index, Patience::wait) != LockResult::locked) return 1;
     raise(SIGKILL);
     return 0;
@@ -495,7 +495,7 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
   // Expect: while no process has noticed the death, the server sees a busy stripe and the patient
   // keep waiting, ...
   const OwnerWatch watch = control.watch();
-  const Stripes stripes(control.stripes(), 0, watch, Sharing::node);
+  const Stripes stripes(control.stripes(), 0, watch);
   EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::busy);
   // ... and once the launcher has told, a sleeper finds it without being woken.
   std::thread undertaker([&] {

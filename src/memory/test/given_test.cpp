@@ -32,12 +32,11 @@ class GivenTest : public testing::Test {
   void TearDown() override { munmap(shared_, sizeof(Shared)); }
   void await(uint32_t turn) {
     (void)wait_until(
-        &shared_->turn, [turn](uint32_t now) { return now >= turn; }, no_deadline, nullptr,
-        Sharing::node);
+        &shared_->turn, [turn](uint32_t now) { return now >= turn; }, no_deadline, nullptr);
   }
   void next_turn() {
     shared_->turn.fetch_add(1);
-    futex_wake(&shared_->turn, INT32_MAX, Sharing::node);
+    futex_wake(&shared_->turn, INT32_MAX);
   }
 
   Shared* shared_ = nullptr;

@@ -101,7 +101,7 @@ TEST_F(ServerNotes, AGuardThatIsTakenParksTheNoteAndNothingIsLost) {
   a.settle();
   EXPECT_EQ(a.answer_to(1), nullptr);
   EXPECT_EQ(world.word(8), 0) << "what comes behind waits";
-  unlock_word(guard, Sharing::process);
+  unlock_word(guard);
   a.run([&] { return a.answer_to(1) != nullptr; });
   EXPECT_EQ(answer_of(a.answer_to(1)).tells, 1);
   a.run([&] { return world.word(8) == 5; });

@@ -514,8 +514,7 @@ TEST_F(ServerProtocol, AnAccessThatComesAgainTakesItsOwnLock) {
   b.run([&] { return b.answer_to(1) != nullptr; });
   EXPECT_EQ(world.mutex(0).word.load(), 0u);
   world.mutex(0).word = lock::shared_bit | 1;  // rank 0 shares it
-  const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch(),
-                                Sharing::node);
+  const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch());
   ASSERT_EQ(stripes.lock(memory::stripe_index(7, 0), memory::Patience::try_once),
             LockResult::locked);
   a.reads = false;
@@ -543,8 +542,7 @@ TEST_F(ServerProtocol, AReleaseThatIsOwedKeepsItsHolderFromNothing) {
   Origin b(world, 2);
   b.open();
   const lock::Holder holder = lock::make_holder(1, 1);
-  const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch(),
-                                Sharing::node);
+  const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch());
   ASSERT_EQ(stripes.lock(memory::stripe_index(7, 0), memory::Patience::try_once),
             LockResult::locked);
   a.locked(wire::Kind::accumulate, 1, 0, holder, 0);
