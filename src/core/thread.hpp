@@ -111,13 +111,9 @@ class Condition {
   struct Unowned {
     Lock& lock;
     std::unique_lock<std::mutex> guard;
-    explicit Unowned(Lock& l) : lock(l), guard(l.mutex()->mutex_, std::adopt_lock) {
-#ifndef NDEBUG
-      lock.mutex()->owner_.store({}, std::memory_order_relaxed);
-#endif
-    }
+    explicit Unowned(Lock& l) : lock(l), guard(l.mutex()->mutex_, std::adopt_lock) {}
     ~Unowned() {
-#ifndef NDEBUG
+#ifndef NDEBUG  // others held it meanwhile
       lock.mutex()->owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 #endif
       (void)guard.release();
