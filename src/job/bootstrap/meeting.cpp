@@ -81,11 +81,6 @@ std::string shortage_text(int error_number) {
                 " files: raise `ulimit -n` or close some before the job ends");
 }
 
-template <size_t count>
-void copy(std::span<const std::byte> from, std::array<std::byte, count>* to) {
-  if (from.size() == count) std::memcpy(to->data(), from.data(), count);
-}
-
 }  // namespace
 
 Meeting::~Meeting() {
@@ -111,15 +106,12 @@ Status Meeting::open(int rank, int size, std::vector<std::byte>* invitation) {
       bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener_, 4096) != 0 ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-      getrandom(child_token_.data(), child_token_.size(), 0) !=
-          static_cast<ssize_t>(child_token_.size()) ||
-      getrandom(parent_token_.data(), parent_token_.size(), 0) !=
-          static_cast<ssize_t>(parent_token_.size())) {
+      getrandom(&secrets_, sizeof secrets_, 0) != static_cast<ssize_t>(sizeof secrets_)) {
     return error(Code::network, "rank ", rank_, " cannot listen for the job's end: ",
                  is_shortage(errno) ? shortage_text(errno) : std::strerror(errno));
   }
   FrameWriter writer(FrameType::invitation);
-  writer.bytes(child_token_).bytes(parent_token_).u32(ntohs(address.sin_port));
+  writer.bytes(std::as_bytes(std::span(&secrets_, 1))).u32(ntohs(address.sin_port));
   const auto addresses = own_addresses();
   writer.u32(static_cast<uint32_t>(addresses.size()));
   for (const auto& one : addresses) writer.string(one);
@@ -135,8 +127,8 @@ Status Meeting::accept_invitation(std::span<const std::byte> invitation) {
   SKERRY_TRY(buffer.next(&frame));
   if (!frame) return error(Code::network, "rank ", parent, "'s invitation is cut");
   FrameReader reader(*frame);
-  copy(reader.bytes(token_to_show_.size()), &token_to_show_);
-  copy(reader.bytes(token_to_see_.size()), &token_to_see_);
+  if (const auto secrets = reader.bytes(sizeof parents_secrets_); reader.ok())
+    std::memcpy(&parents_secrets_, secrets.data(), secrets.size());
   port_ = static_cast<uint16_t>(reader.u32());
   const uint32_t count = reader.u32();
   for (uint32_t i = 0; i < count && reader.ok(); ++i) addresses_.emplace_back(reader.string());
@@ -146,14 +138,14 @@ Status Meeting::accept_invitation(std::span<const std::byte> invitation) {
 }
 
 Status Meeting::meet() {
-  const uint32_t number = met_++;
-  const auto deadline = Clock::now() + limit_;
-  Status status = gather(number, deadline);
-  if (status.ok() && rank_ > 0) status = go_to_parent(number, deadline);
+  deadline_ = Clock::now() + limit_;
+  Status status = gather();
+  if (status.ok() && rank_ > 0) status = go_to_parent();
   if (status.ok())
     for (const int socket : present_)
       if (socket >= 0) (void)send(socket, "!", 1, MSG_NOSIGNAL);
   drop_children();  // after an error they find that this rank has left
+  ++met_;
   return status;
 }
 
@@ -166,28 +158,28 @@ void Meeting::drop_children() {
 
 // --- as a parent -----------------------------------------------------------------------------
 
-Status Meeting::gather(uint32_t number, Clock::time_point deadline) {
+Status Meeting::gather() {
   const auto missing = [this] {
     return children() -
            static_cast<int>(std::ranges::count_if(present_, [](int s) { return s >= 0; }));
   };
   bool short_of_descriptors = false;
-  while (missing() > 0 && left_ms(deadline) > 0) {
+  while (missing() > 0 && left_ms(deadline_) > 0) {
     std::vector<pollfd> ready;
     for (const int socket : unauthenticated_) ready.push_back({socket, POLLIN, 0});
     // A full listener stays readable: while there is no descriptor for what it holds, this sleeps
     // instead of asking again at once.
     if (!short_of_descriptors) ready.push_back({listener_, POLLIN, 0});
     const int pause_ms = static_cast<int>(descriptor_pause.count());
-    const int wait_ms = short_of_descriptors ? std::min(pause_ms, left_ms(deadline))
-                                             : left_ms(deadline);
+    const int wait_ms = short_of_descriptors ? std::min(pause_ms, left_ms(deadline_))
+                                             : left_ms(deadline_);
     (void)poll(ready.data(), ready.size(), wait_ms);
     for (const pollfd& one : ready) {
       if (one.fd == listener_ || one.revents == 0) continue;
       std::erase(unauthenticated_, one.fd);
-      if (!recognise(one.fd, number)) close(one.fd);
+      if (!recognise(one.fd)) close(one.fd);
     }
-    short_of_descriptors = !accept_all(number);
+    short_of_descriptors = !accept_all();
   }
   if (missing() == 0) return {};
   if (short_of_descriptors)
@@ -199,7 +191,7 @@ Status Meeting::gather(uint32_t number, Clock::time_point deadline) {
 }
 
 // Takes what waits at the listener. False: no descriptor is left for it.
-bool Meeting::accept_all(uint32_t number) {
+bool Meeting::accept_all() {
   while (true) {
     // The kernel reports a shortage before it looks whether anybody waits.
     pollfd waiting{listener_, POLLIN, 0};
@@ -218,7 +210,7 @@ bool Meeting::accept_all(uint32_t number) {
     const ssize_t seen = recv(socket, &first, 1, MSG_PEEK);
     if (seen < 0 && errno == EAGAIN) {
       unauthenticated_.push_back(socket);
-    } else if (!recognise(socket, number)) {
+    } else if (!recognise(socket)) {
       close(socket);
     }
   }
@@ -226,15 +218,15 @@ bool Meeting::accept_all(uint32_t number) {
 
 // False: not a child in this meeting. A greeting fits into one segment: what comes in pieces is not
 // ours.
-bool Meeting::recognise(int socket, uint32_t number) {
+bool Meeting::recognise(int socket) {
   Greeting greeting{};
   if (recv(socket, &greeting, sizeof greeting, MSG_DONTWAIT) !=
           static_cast<ssize_t>(sizeof greeting) ||
-      greeting.token != child_token_ || greeting.number != number)
+      greeting.token != secrets_.child || greeting.number != met_)
     return false;
   const int64_t child = int64_t{greeting.rank} - int64_t{rank_} * fan_in - 1;
   if (child < 0 || child >= children()) return false;
-  if (send(socket, parent_token_.data(), parent_token_.size(), MSG_NOSIGNAL) <= 0) return false;
+  if (send(socket, secrets_.parent.data(), secrets_.parent.size(), MSG_NOSIGNAL) <= 0) return false;
   int& place = present_[static_cast<size_t>(child)];
   if (place >= 0) close(place);  // it has come again: its first connection broke
   place = socket;
@@ -243,13 +235,13 @@ bool Meeting::recognise(int socket, uint32_t number) {
 
 // --- as a child ------------------------------------------------------------------------------
 
-Status Meeting::go_to_parent(uint32_t number, Clock::time_point deadline) {
+Status Meeting::go_to_parent() {
   for (auto pause = first_retry_pause; true; pause = std::min(2 * pause, longest_retry_pause)) {
     std::string tried;
     bool busy = false;
     for (const auto& address : addresses_) {
       std::string why;
-      switch (visit(address, number, deadline, &why)) {
+      switch (visit(address, &why)) {
         case Visit::met: return {};
         case Visit::left:
           return error(Code::network, "rank ", parent_of(rank_),
@@ -258,7 +250,7 @@ Status Meeting::go_to_parent(uint32_t number, Clock::time_point deadline) {
         case Visit::not_there: tried += concat(tried.empty() ? "" : "; ", address, ": ", why);
       }
     }
-    if (!busy || Clock::now() + pause >= deadline)
+    if (!busy || Clock::now() + pause >= deadline_)
       return error(Code::network, "rank ", rank_, " cannot meet rank ", parent_of(rank_),
                    " at the end of the job (", tried, ")");
     (void)poll(nullptr, 0, static_cast<int>(pause.count()));
@@ -266,8 +258,7 @@ Status Meeting::go_to_parent(uint32_t number, Clock::time_point deadline) {
 }
 
 // `busy`: worth another try, as a descriptor was missing on this side or on the other.
-Meeting::Visit Meeting::visit(const std::string& address, uint32_t number,
-                              Clock::time_point deadline, std::string* why) const {
+Meeting::Visit Meeting::visit(const std::string& address, std::string* why) const {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) {
     *why = is_shortage(errno) ? shortage_text(errno) : std::strerror(errno);
@@ -288,7 +279,7 @@ Meeting::Visit Meeting::visit(const std::string& address, uint32_t number,
     while (polled < 0 && errno == EINTR);  // a profiler's signal is no answer
     if (polled == 1) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
   }
-  const Greeting greeting{token_to_show_, number, static_cast<uint32_t>(rank_)};
+  const Greeting greeting{parents_secrets_.child, met_, static_cast<uint32_t>(rank_)};
   if (problem != 0 ||
       send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof greeting)) {
     *why = std::strerror(problem != 0 ? problem : errno);
@@ -299,9 +290,9 @@ Meeting::Visit Meeting::visit(const std::string& address, uint32_t number,
   // long as the meeting.
   Token token{};
   std::byte done{};
-  const bool answered = receive_all(fd, token.data(), token.size(), deadline);
-  const bool known = answered && token == token_to_see_;
-  const bool met = known && receive_all(fd, &done, 1, deadline);
+  const bool answered = receive_all(fd, token.data(), token.size(), deadline_);
+  const bool known = answered && token == parents_secrets_.parent;
+  const bool met = known && receive_all(fd, &done, 1, deadline_);
   close(fd);
   if (known) return met ? Visit::met : Visit::left;
   *why = answered ? concat("is not rank ", parent_of(rank_)) : "closed the connection";

@@ -47,33 +47,34 @@ class Meeting {
  private:
   using Clock = std::chrono::steady_clock;
   using Token = std::array<std::byte, 16>;
+  struct Secrets {  // known only to the job: one proves that a child belongs to it, one its parent
+    Token child, parent;
+  };
   enum class Visit { met, not_there, busy, left };
 
   int children() const;
-  Status gather(uint32_t number, Clock::time_point deadline);
-  bool accept_all(uint32_t number);
-  bool recognise(int socket, uint32_t number);
+  Status gather();
+  bool accept_all();
+  bool recognise(int socket);
   void drop_children();
-  Status go_to_parent(uint32_t number, Clock::time_point deadline);
-  Visit visit(const std::string& address, uint32_t number, Clock::time_point deadline,
-              std::string* why) const;
+  Status go_to_parent();
+  Visit visit(const std::string& address, std::string* why) const;
 
   const std::chrono::milliseconds limit_;
   int rank_ = 0;
   int size_ = 0;      // 0: not open
-  uint32_t met_ = 0;  // meetings so far
+  uint32_t met_ = 0;  // meetings before this one
+  Clock::time_point deadline_;
 
   // This rank as a parent.
-  int listener_ = -1;     // -1: no children
-  Token child_token_{};   // known only to the job: proves that a child belongs to it...
-  Token parent_token_{};  // ...and that this rank does
+  int listener_ = -1;                                // -1: no children
+  Secrets secrets_{};                                // made by this rank
   std::array<int, fan_in> present_{-1, -1, -1, -1};  // sockets of the children that have come; -1
   std::vector<int> unauthenticated_;                 // connected, token not seen yet; oldest first
 
   // Its own parent.
   uint16_t port_ = 0;
-  Token token_to_show_{};
-  Token token_to_see_{};
+  Secrets parents_secrets_{};
   std::vector<std::string> addresses_;  // numeric, loopback last
 };
 
