@@ -17,16 +17,11 @@ Group::Group(Job& job, placement::Members members)
 
 Group::OnNode Group::on_node(NodeId node, Rank rank) const {
   const placement::NodeMap& map = job_->map();
-  const int32_t ranks = map.node_size(node);
-  if (is_world_) return {ranks, map.node_of(rank) == node ? map.index_in_node(rank) : 0};
-  OnNode found;
-  for (int32_t k = 0; k < ranks; ++k) {
-    const Rank other = map.node_rank(node, k);
-    if (index_of(other) < 0) continue;
-    ++found.count;
-    if (other < rank) ++found.before;
-  }
-  return found;
+  if (is_world_)
+    return {map.node_size(node), map.node_of(rank) == node ? map.index_in_node(rank) : 0};
+  const std::vector<Rank> there = members_on(node);
+  return {static_cast<int32_t>(there.size()),
+          static_cast<int32_t>(std::ranges::lower_bound(there, rank) - there.begin())};
 }
 
 std::vector<Rank> Group::members_on(NodeId node) const {

@@ -11,12 +11,11 @@
 namespace skerry::job {
 namespace {
 
-Status hash(std::string_view text, HostIdentity* identity) {
-  if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(),
-                         reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr,
-                         0) != 0)
-    return error(Code::internal, "hashing the host's identity failed");
-  return {};
+HostIdentity hash(std::string_view text) {
+  HostIdentity identity{};
+  crypto_generichash(reinterpret_cast<unsigned char*>(identity.data()), identity.size(),
+                     reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
+  return identity;
 }
 
 }  // namespace
@@ -25,8 +24,7 @@ Status find_host(std::optional<int> node_hint, HostIdentity* identity, uint64_t*
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   const std::string boot = boot_id();
-  HostIdentity whole{};
-  SKERRY_TRY(hash(boot.empty() ? name : boot, &whole));
+  const HostIdentity whole = hash(boot.empty() ? name : boot);
   std::memcpy(machine, whole.data(), sizeof *machine);
   std::string text = concat(boot, "|", static_cast<const char*>(name), "|",
                             static_cast<int64_t>(getuid()));
@@ -40,7 +38,8 @@ Status find_host(std::optional<int> node_hint, HostIdentity* identity, uint64_t*
     text += concat("|", inode);
   }
   text += concat("|", node_hint.value_or(-1));
-  return hash(text, identity);
+  *identity = hash(text);
+  return {};
 }
 
 }  // namespace skerry::job

@@ -363,10 +363,8 @@ uint64_t Segment::offset_of(Rank rank, int32_t member) const {
   const auto before = static_cast<uint64_t>(there.before);
   if (sizes_.are_equal()) return first + before * whole_pages(sizes_.at(member));
   uint64_t offset = first;
-  const placement::NodeMap& map = job_->map();
-  for (int32_t k = 0; map.node_rank(node, k) != rank; ++k)
-    if (const int32_t index = group_->index_of(map.node_rank(node, k)); index >= 0)
-      offset += whole_pages(sizes_.at(index));
+  for (const Rank other : group_->members_on(node))
+    if (other < rank) offset += whole_pages(sizes_.at(group_->index_of(other)));
   return offset;
 }
 
