@@ -223,6 +223,7 @@ Status Job::find_leader(NodeLayout* layout) {
     SKERRY_TRY(check_settings(zero, 0, theirs, first));
     const auto [node, is_new] = nodes.try_emplace(
         theirs.identity, Node{static_cast<NodeId>(nodes.size()), first, theirs});
+    if (is_new) layout->leaders.push_back(first);
     SKERRY_TRY(check_settings(node->second.card, node->second.first, theirs, first));
     node->second.ranks += static_cast<uint32_t>(count);
     layout->rank_node.insert(layout->rank_node.end(), static_cast<size_t>(count),
@@ -368,10 +369,9 @@ void Job::show_panel() {
 Status Job::start_leader(const FabricMaker& make_fabric, const fabric::Options& fabric_options,
                          const NodeLayout& layout) {
   node_ = layout.rank_node[static_cast<size_t>(rank_)];
-  SKERRY_TRY(NodeServers::start({options_.config, key_, node_, map_, make_fabric, fabric_options},
-                                broker_options(), layout, *bootstrap_, &node_servers_));
   std::vector<std::byte> map_block;
-  SKERRY_TRY(find_servers(*bootstrap_, layout.rank_node, &map_block));
+  SKERRY_TRY(NodeServers::start({options_.config, key_, node_, map_, make_fabric, fabric_options},
+                                broker_options(), layout, *bootstrap_, &node_servers_, &map_block));
   SKERRY_TRY(placement::NodeMap::view(map_block, &map_));
   SKERRY_INVARIANT(layout.shape.all_servers == placement::server_counts(map_),
                    "each node has as many data servers as its host card said");

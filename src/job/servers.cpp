@@ -85,11 +85,17 @@ Status NodeServers::forward(share::Guide way, const placement::Budget& budget, u
 
 Status NodeServers::start(Context context, const memory::Broker::Options& broker,
                           const NodeLayout& layout, Bootstrap& bootstrap,
-                          std::unique_ptr<NodeServers>* made) {
+                          std::unique_ptr<NodeServers>* made, std::vector<std::byte>* map_block) {
   std::unique_ptr<NodeServers> servers(new NodeServers(std::move(context)));
   SKERRY_TRY(memory::Broker::create(broker, &servers->broker_));
   SKERRY_TRY(servers->start_all(layout, bootstrap));
   *made = std::move(servers);
+  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
+  SKERRY_TRY(bootstrap.get_runs(layout.leaders, "address",
+                                [&](Rank leader, int, std::span<const std::byte> value) {
+                                  return read_addresses(value, leader, &addresses.emplace_back());
+                                }));
+  *map_block = placement::build_node_map(layout.rank_node, addresses);
   return {};
 }
 
@@ -132,22 +138,6 @@ void NodeServers::stop() {
   for (const auto& server : servers_) server->stop();  // the first one first: it calls the others
   servers_.clear();
   directories_.clear();
-}
-
-Status find_servers(Bootstrap& bootstrap, const std::vector<NodeId>& rank_node,
-                    std::vector<std::byte>* map_block) {
-  // Nodes are numbered by their leaders, which are their lowest ranks.
-  std::vector<Rank> leaders;
-  for (size_t r = 0; r < rank_node.size(); ++r)
-    if (rank_node[r] == static_cast<NodeId>(leaders.size()))
-      leaders.push_back(static_cast<Rank>(r));
-  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
-  SKERRY_TRY(bootstrap.get_runs(leaders, "address",
-                                [&](Rank leader, int, std::span<const std::byte> value) {
-                                  return read_addresses(value, leader, &addresses.emplace_back());
-                                }));
-  *map_block = placement::build_node_map(rank_node, addresses);
-  return {};
 }
 
 }  // namespace skerry::job

@@ -24,6 +24,7 @@ using FabricMaker = std::function<Status(const fabric::Options&, std::unique_ptr
 // What leaders know of all nodes from the host cards, before any data server runs.
 struct NodeLayout {
   std::vector<NodeId> rank_node;  // of each rank
+  std::vector<Rank> leaders;      // of each node: its lowest rank
   placement::Shape shape;         // as this node's servers see it
 };
 
@@ -37,10 +38,11 @@ class NodeServers {
     FabricMaker make_fabric;
     fabric::Options fabric;  // but for what the budget says
   };
-  // Starts the broker and the servers, and publishes their addresses. Ends with a fence.
+  // Starts the broker and the servers, publishes their addresses, and makes the node map with those
+  // of all nodes. Fences in between.
   static Status start(Context context, const memory::Broker::Options& broker,
                       const NodeLayout& layout, Bootstrap& bootstrap,
-                      std::unique_ptr<NodeServers>* made);
+                      std::unique_ptr<NodeServers>* made, std::vector<std::byte>* map_block);
   ~NodeServers() { stop(); }
 
   void open(const memory::Control& control, uint32_t member,
@@ -70,10 +72,6 @@ class NodeServers {
   std::vector<std::unique_ptr<server::Server>> servers_;
   std::vector<std::shared_ptr<share::Counters>> share_counters_;
 };
-
-// Makes the node map, with the addresses of all nodes' data servers, after they have started.
-Status find_servers(Bootstrap& bootstrap, const std::vector<NodeId>& rank_node,
-                    std::vector<std::byte>* map_block);
 
 placement::Settings settings_of(const Config& config);
 // `lane`: of the rank, or of the server, which is its index. `map` is read when routes are asked.
