@@ -44,7 +44,8 @@ void Answers::send(Client& client, const wire::ReplyHeader& header,
                             : fabric_.send_gathered(client.endpoint, bytes_of(header), parts, 0);
     switch (result) {
       case fabric::SendResult::accepted:
-        if (fabric::total_bytes(parts) > fabric::inline_payload_bytes)
+        // What is longer, as gathered answers are, the fabric does not copy.
+        if (parts.size() > 1 || parts[0].size() > fabric::inline_payload_bytes)
           client.keep().sending.push_back({header, {}, segment});
         return;
       case fabric::SendResult::closed:
