@@ -246,7 +246,7 @@ Status Segment::learn_bases(Group& group, bool are_equal, const Layout& layout) 
 
 // All members map it, or none. `most_bytes`: a node's part has no more.
 Status Segment::attach_together(Group& group, const Layout& layout, uint64_t most_bytes,
-                                uint32_t purpose, bool* equal_bases) {
+                                uint32_t purpose) {
   const uint64_t address = group.addresses_.choose(most_bytes);
   const Status status = attach(layout, address, purpose);
   const bool attached = status.ok();
@@ -264,8 +264,7 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
     if (attached) (void)job_->node_memory().detach(id_);
     return agreed;
   }
-  *equal_bases = outcome.lowest_base == outcome.highest_base;
-  return {};
+  return learn_bases(group, outcome.lowest_base == outcome.highest_base, layout);
 }
 
 Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
@@ -309,17 +308,14 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
                         layout.total_bytes - layout.plan.total_bytes + first);
   }
   SKERRY_TRY(group.agree(status));
-  bool equal_bases = false;
-  SKERRY_TRY(made->attach_together(group, layout, times_capped(members, all.most_bytes), purpose,
-                                   &equal_bases));
-  SKERRY_TRY(made->learn_bases(group, equal_bases, layout));
+  SKERRY_TRY(made->attach_together(group, layout, times_capped(members, all.most_bytes), purpose));
   std::byte* const table = made->local_.base() + layout.sizes_offset;
   if (stores) sizes.store(table);
   made->sizes_ = sizes.view(table);
   made->has_tables_ = true;
   // Before anybody reads a table that another member of the node writes. Without one, everybody's
   // word that it has mapped the segment was barrier enough.
-  if (!equal_bases || sizes.table_bytes() > 0) SKERRY_TRY(group.barrier());
+  if (made->table_bytes() > 0) SKERRY_TRY(group.barrier());
   made->index_local(layout);
   ++group.segments_;
   *segment = job.objects().keep(std::move(made));

@@ -144,8 +144,7 @@ class Segment {
   Status lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const;
   Status learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout* layout,
                      placement::MemberValues::Builder* sizes) const;
-  Status attach_together(Group& group, const Layout& layout, uint64_t most_bytes, uint32_t purpose,
-                         bool* equal_bases);
+  Status attach_together(Group& group, const Layout& layout, uint64_t most_bytes, uint32_t purpose);
   Status learn_bases(Group& group, bool are_equal, const Layout& layout);
   // `address`: where the segment should be mapped; 0: anywhere.
   Status attach(const Layout& layout, uint64_t address, uint32_t purpose);
