@@ -1,4 +1,4 @@
-/* The fair queue of src/lock (mutex.cpp, fair_queue.cpp) with all who drive it: local ranks that
+/* The fair queue of src/lock (mutex.cpp) with all who drive it: local ranks that
  * sleep for it (src/lock/host/wait.hpp, src/job/mutexes.cpp), the data server that acts for
  * ranks of other nodes (src/lock/host/locks.cpp), and one such rank, whose threads ask over one
  * connection (wait_granted in src/operation/transfers.cpp). The connection breaks, is given up
@@ -246,7 +246,7 @@ inline next_batch(batch) {
   one = 0; ends = false
 }
 
-/* unlock_guarded, when somebody waits. `batch`: who has it now. */
+/* hand_over, when somebody waits. `batch`: who has it now. */
 inline hand_over(batch) {
   byte left, next_one;
   assert(len(queue) > 0);  /* a word with the bit has a queue */
@@ -336,7 +336,7 @@ proctype Local(byte me) {
        fi;
 again: atomic { freed[me] = false; handed_on[me] = false;
          if
-         /* The first look of lock_request */
+         /* The first look of request */
          :: obtainable(me) -> take_it(me); enter(me); goto held
          :: else
          fi };
@@ -375,22 +375,25 @@ held:  atomic { leave(me); try_unlock(me, contended) };
        :: contended ->
             atomic { !guard -> guard = true; contended = false };
             atomic {
-#ifndef RANK_HANDS_OVER_UNSEEN
-              /* Out of reach: among the next is one of another node. */
-              next_batch(batch);
-              if
-              :: (batch >> LOCALS) != 0 ->
-                   batch = 0;
-                   guard = false;
-                   from_locals!me;
-                   printf("%d leaves the unlock to the server\n", me);
-                   goto fence
-              :: else
-              fi;
-#endif
               try_unlock(me, contended);
               if
-              :: contended -> hand_over(batch); printf("%d hands over\n", me)
+              :: contended ->
+#ifndef RANK_HANDS_OVER_UNSEEN
+                   /* Out of reach: among the next is one of another node. */
+                   next_batch(batch);
+                   if
+                   :: (batch >> LOCALS) != 0 ->
+                        batch = 0;
+                        contended = false;
+                        guard = false;
+                        from_locals!me;
+                        printf("%d leaves the unlock to the server\n", me);
+                        goto fence
+                   :: else
+                   fi;
+#endif
+                   hand_over(batch);
+                   printf("%d hands over\n", me)
               :: else
               fi;
               contended = false; guard = false };

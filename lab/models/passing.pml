@@ -167,7 +167,7 @@ held:  skip;
                  printf("%d leaves it open for %d\n", me, first)
             :: queued && invited && !must_hand_over ->      /* try_unlock once more */
                  owner = free; guard = false; use = 0
-            :: queued && must_hand_over ->                  /* unlock_guarded */
+            :: queued && must_hand_over ->                  /* hand_over */
                  queue?first;
                  use = slot_of_record[first];
                  owner = first + 1; invited = false; queued = len(queue) > 0;

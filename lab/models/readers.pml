@@ -30,7 +30,7 @@ inline enter() {
   assert(!writing)
 }
 
-/* try_share; shared_by_count biases as it likes */
+/* try_share; met_others biases as it likes */
 inline by_count(granted) {
   atomic {
     if

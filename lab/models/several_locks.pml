@@ -27,7 +27,7 @@ Lock locks[LOCKS];
 bool granted[ALL];
 byte through = 0;
 
-/* lock_request */
+/* request */
 inline ask(l, who, wants_share, holds) {
   granted[who] = false;
   if

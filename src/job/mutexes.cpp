@@ -17,11 +17,15 @@ lock::Holder holder_of(const Job& job) {
   return lock::make_holder(job.rank(), thread);
 }
 
-// A rank asks for itself: it may sleep, and tells ranks of its own node only.
 lock::LockCaller caller_of(const Job& job) {
-  return {
-      job.control(), job.member_index(), job.map(), job.node(), lock::LockCaller::Patience::sleeps,
-      nullptr};
+  return {job.control(), job.member_index(), job.map(), job.node()};
+}
+
+// What the answer of a lock of this node means to the caller: the job may be ending.
+template <class Answer>
+Status refusal(const Job& job, Answer answer, lock::Holder holder, Rank rank, uint32_t index) {
+  if (answer == Answer::no_guard) SKERRY_TRY(job.check_abort());
+  return lock::refusal(answer, holder, rank, index);
 }
 
 }  // namespace
@@ -75,15 +79,9 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   lock::Mutex* mutex = here(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
-  switch (lock::try_lock(*mutex, holder)) {
-    case lock::LockAnswer::granted: return {};
-    case lock::LockAnswer::recursive: return recursive(rank, index);
-    case lock::LockAnswer::contended:
-    case lock::LockAnswer::queued:
-    case lock::LockAnswer::no_record:
-    case lock::LockAnswer::guard_failed:
-    case lock::LockAnswer::damaged: break;
-  }
+  const lock::LockAnswer quick = lock::try_lock(*mutex, holder);
+  if (quick == lock::LockAnswer::granted) return {};
+  if (quick == lock::LockAnswer::recursive) return refusal(*job_, quick, holder, rank, index);
   // Contended: queue up with a completion slot, then sleep on it until somebody hands the mutex
   // over.
   const memory::Control& control = job_->control();
@@ -97,25 +95,13 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   const memory::LockName name{segment_->id(), rank, index};
   note.tell(monotonic_ns(), name);
   const memory::WaitSpan span(&job_->spans(), [&] { return memory::text_of(name); }, name);
-  const lock::LockWait answer = lock::wait_for_lock(
-      *mutex, holder, job_->rank(), slot, mine, control, caller,
+  const lock::LockAnswer answer = lock::wait_for_lock(
+      *mutex, holder, slot, mine, caller,
       [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });
   memory::free_slot(mine);
   job_->engine().return_slot(slot);
-  switch (answer) {
-    case lock::LockWait::granted: return {};
-    case lock::LockWait::recursive: return recursive(rank, index);
-    case lock::LockWait::ended: return job_->check_abort();
-    case lock::LockWait::damaged: return lock::damaged_lock(rank, index);
-    case lock::LockWait::owner_died: break;
-  }
-  return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
-               ": a rank died while changing its queue");
-}
-
-Status Mutexes::recursive(Rank rank, uint32_t index) const {
-  return error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ", rank,
-               " again, which it holds");
+  if (answer == lock::LockAnswer::granted) return {};
+  return refusal(*job_, answer, holder, rank, index);
 }
 
 Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
@@ -126,20 +112,11 @@ Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
   // and no operation of ours on our own node is ever outstanding.
   if (lock::try_unlock(*mutex, holder) == lock::UnlockAnswer::released) [[likely]]
     return {};
-  lock::WaiterPool pool = lock::waiter_pool(job_->control());
   lock::LockCaller caller = caller_of(*job_);
-  switch (lock::fair_queue().release(*mutex, holder, pool, caller)) {
-    case lock::Release::released: return {};
-    case lock::Release::not_holder:
-      return error(Code::invalid, "rank ", job_->rank(), " unlocks mutex ", index, " of rank ",
-                   rank, ", which it does not hold");
-    case lock::Release::no_guard:
-      SKERRY_TRY(job_->check_abort());
-      return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
-                   ": a rank died while changing its queue");
-    case lock::Release::damaged: return lock::damaged_lock(rank, index);
-    case lock::Release::out_of_reach: break;
-  }
+  const lock::UnlockAnswer answer = lock::release(*mutex, holder, caller);
+  if (answer == lock::UnlockAnswer::released) return {};
+  if (answer != lock::UnlockAnswer::out_of_reach)
+    return refusal(*job_, answer, holder, rank, index);
   // The next waiter is on another node: our data server tells it, and hands over in our name.
   SKERRY_TRY(job_->engine().unlock({rank, segment_->id()}, index, holder));
   // Our next lock of it goes straight to the word: the server must have given it away by then.

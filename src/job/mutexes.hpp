@@ -5,7 +5,7 @@
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
-#include "lock/protocol.hpp"
+#include "lock/mutex.hpp"
 
 namespace skerry::job {
 
@@ -27,11 +27,7 @@ class Mutexes {
   Status unlock_as(Rank rank, uint32_t index, lock::Holder holder);
   // A mutex of this node, without waiting. False: the long way, by lock_as and unlock_as.
   bool share_here(lock::Mutex& mutex, lock::Holder holder) const {
-    if (lock::share_by_flag(mutex, readers_, member_)) return true;
-    bool others = false;
-    if (lock::try_share(mutex, holder, &others) != lock::LockAnswer::granted) return false;
-    lock::shared_by_count(mutex, readers_, others);
-    return true;
+    return lock::share(mutex, readers_, member_, holder);
   }
   bool unshare_here(lock::Mutex& mutex) const {
     return lock::unshare_by_flag(mutex, readers_, member_);
@@ -41,7 +37,6 @@ class Mutexes {
 
  private:
   Status find(Rank rank, uint32_t index, lock::Mutex** mutex) const;
-  Status recursive(Rank rank, uint32_t index) const;
   // The fast path: a mutex on this node; null: the long way.
   lock::Mutex* here(Rank rank, uint32_t index) const {
     const memory::Region* region = segment_->usable(rank);

@@ -1,6 +1,5 @@
 #include "lock/mutex.hpp"
 
-#include "core/pure/assert.hpp"
 #include "core/pure/rule.hpp"
 
 namespace skerry::lock {
@@ -131,7 +130,17 @@ bool join_guarded(Mutex& mutex) {
   return false;
 }
 
-}  // namespace
+// The guard of a mutex, taken in the caller's way. `ok`: it is held, until this goes.
+struct Guarded {
+  Guarded(Mutex& mutex, Caller& by) : guard(mutex.guard), caller(by), ok(by.acquire(guard)) {}
+  Guarded(const Guarded&) = delete;
+  ~Guarded() {
+    if (ok) caller.release(guard);
+  }
+  OwnerWord& guard;
+  Caller& caller;
+  const bool ok;
+};
 
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   uint32_t record = 0;
@@ -164,118 +173,209 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   WaiterRecord& mine = pool.at(record);
   mine.waiter = waiter;
   set_next(mine, 0);
-  if (mutex.first == 0) {
-    set_first(mutex, record);
-  } else {
-    set_next(pool.at(mutex.last), record);
-  }
+  if (mutex.first == 0) set_first(mutex, record);
+  else set_next(pool.at(mutex.last), record);
   mutex.last = record;
   return LockAnswer::queued;
 }
 
-uint32_t next_batch(const Mutex& mutex, WaiterPool& pool) {
-  uint32_t count = 0;
-  for (uint32_t record = mutex.first; record != 0; record = pool.next_of(record)) {
-    if (!pool.has(record) || count == pool.size()) [[unlikely]]
-      return damaged_batch;
-    if (count > 0 && !shares(pool.at(record).waiter.holder)) break;
-    ++count;
-    if (!shares(pool.at(record).waiter.holder)) break;
-  }
-  return count;
-}
-
-UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed) {
-  // Other sharers may have come or gone meanwhile.
-  const UnlockAnswer quick = try_unlock(mutex, holder);
-  if (quick != UnlockAnswer::contended) return quick;
-  // Acquire: what the sharers before us did, which counted themselves out, goes along with our
-  // store.
-  (void)mutex.word.load(std::memory_order_acquire);
-  const uint32_t batch = next_batch(mutex, pool);
-  // A mutex with the queued bit has a queue.
-  if (batch == 0 || batch == damaged_batch) [[unlikely]]
-    return UnlockAnswer::damaged;
-  const Holder first = pool.at(mutex.first).waiter.holder;
-  uint32_t rest = mutex.first;
-  for (uint32_t i = 0; i < batch; ++i) rest = pool.next_of(rest);
-  if (rest != 0 && !pool.has(rest)) [[unlikely]]
-    return UnlockAnswer::damaged;
-  handed->record_ = mutex.first;
-  handed->left_ = batch;
-  if (SKERRY_RULE(hand_over)) set_first(mutex, rest);
-  // Release: what the old holder did is visible to the new ones, however they learn of the grant.
-  // A store is enough: with the bit set nobody but the holders and we may change the word, and the
-  // last holder is the caller.
-  mutex.word.store(
-      (shares(first) ? shared_bit | handed->left_ : first) | (mutex.first != 0 ? queued_bit : 0),
-      std::memory_order_release);
-  return UnlockAnswer::handed_over;
-}
-
-bool Handed::next(WaiterPool& pool, Waiter* waiter) {
-  if (left_ == 0 || !pool.has(record_)) return false;
-  const uint32_t record = record_;
-  *waiter = pool.at(record).waiter;
-  record_ = pool.next_of(record);
-  --left_;
-  pool.give_back(record);
+// The first waiter wants it for itself, and all that wait can be invited: an acquisition of
+// another node takes so long that newcomers would get thousands meanwhile.
+bool may_open(const Mutex& mutex, const Caller& caller) {
+  const WaiterPool& pool = caller.pool;
+  if (!pool.has(mutex.first) || shares(pool.at(mutex.first).waiter.holder)) return false;
+  uint32_t steps = 0;
+  for (uint32_t record = mutex.first; record != 0; record = pool.next_of(record))
+    if (!pool.has(record) || ++steps > pool.size() || !caller.invites(pool.at(record).waiter))
+      return false;
   return true;
 }
 
-bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited) {
-  const uint64_t value = mutex.word.load(std::memory_order_relaxed);
+// Instead of a hand-over, by an exclusive holder: leaves the mutex open. The first waiter is
+// *invited, and must be told. False: it must be handed over, or nobody waits.
+bool invite_guarded(Mutex& mutex, Holder holder, const Caller& caller, Waiter* invited) {
+  if (shares(holder) || !may_open(mutex, caller)) return false;
   // With the bit it is awake, and the mutex can be left open without the guard.
-  if (value != (holder | queued_bit) || must_hand_over(mutex) || !pool.has(mutex.first))
+  if (mutex.word.load(std::memory_order_relaxed) != (holder | queued_bit) || must_hand_over(mutex))
     return false;
-  *invited = pool.at(mutex.first).waiter;
+  *invited = caller.pool.at(mutex.first).waiter;
   // A store is enough: with queued_bit alone nobody but the holder, and that is the caller, changes
   // the word without the guard.
   mutex.word.store(open_word, std::memory_order_release);
   return true;
 }
 
-Take take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
+// The waiters that the next hand-over takes: the first, or all sharers at the queue's head. Behind
+// them is record `rest`.
+struct Batch {
+  uint32_t count = 0;  // 0: the queue is damaged; a mutex with the queued bit has one
+  uint32_t rest = 0;
+  bool in_reach = true;  // of the caller, all of them
+};
+Batch next_batch(const Mutex& mutex, const Caller& caller) {
+  const WaiterPool& pool = caller.pool;
+  Batch batch;
+  for (batch.rest = mutex.first; batch.rest != 0; batch.rest = pool.next_of(batch.rest)) {
+    if (!pool.has(batch.rest) || batch.count == pool.size()) [[unlikely]]
+      return {};
+    const Waiter& waiter = pool.at(batch.rest).waiter;
+    const bool alone = !shares(waiter.holder);
+    if (batch.count > 0 && (alone || !shares(pool.at(mutex.first).waiter.holder))) break;
+    ++batch.count;
+    batch.in_reach = batch.in_reach && caller.reaches(waiter);
+  }
+  return batch;
+}
+
+// With the queued bit in the word, by its last holder.
+void hand_over(Mutex& mutex, const Batch& batch, const WaiterPool& pool) {
+  // Acquire: what the sharers before us did, which counted themselves out, goes along with our
+  // store.
+  (void)mutex.word.load(std::memory_order_acquire);
+  const Holder first = pool.at(mutex.first).waiter.holder;
+  if (SKERRY_RULE(hand_over)) set_first(mutex, batch.rest);
+  // Release: what the old holder did is visible to the new ones, however they learn of the grant.
+  // A store is enough: with the bit set nobody but the holders and we may change the word, and the
+  // last holder is the caller.
+  mutex.word.store(
+      (shares(first) ? shared_bit | batch.count : first) | (mutex.first != 0 ? queued_bit : 0),
+      std::memory_order_release);
+}
+
+// An invited waiter tries. granted: it has the mutex now, or was handed it meanwhile.
+LockAnswer take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
   uint64_t value = mutex.word.load(std::memory_order_acquire);
-  if ((value & ~open_word) == holder) return Take::yes;
-  if (value != open_word) return Take::no;
+  if ((value & ~open_word) == holder) return LockAnswer::granted;
+  if (value != open_word) return LockAnswer::queued;
   const uint32_t record = mutex.first;
   // The first waiter is the invited one.
   if (!pool.has(record) || pool.at(record).waiter.holder != holder) [[unlikely]]
-    return Take::damaged;
+    return LockAnswer::damaged;
   const uint32_t rest = pool.next_of(record);
   if (rest != 0 && !pool.has(rest)) [[unlikely]]
-    return Take::damaged;
+    return LockAnswer::damaged;
   if (!mutex.word.compare_exchange_strong(value, holder | (rest != 0 ? queued_bit : 0),
                                           std::memory_order_acquire, std::memory_order_relaxed))
-    return Take::no;  // a newcomer was faster
+    return LockAnswer::queued;  // a newcomer was faster
   set_first(mutex, rest);
   pool.give_back(record);
-  return Take::yes;
+  return LockAnswer::granted;
 }
 
-Take rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool) {
+// It gives up for now, as `waiter`.
+LockAnswer rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool) {
   for (;;) {
-    if (const Take taken = take_guarded(mutex, waiter.holder, pool); taken != Take::no)
-      return taken;
+    const LockAnswer taken = take_guarded(mutex, waiter.holder, pool);
+    if (taken != LockAnswer::queued) return taken;
     if (!pool.has(mutex.first)) [[unlikely]]
-      return Take::damaged;
+      return LockAnswer::damaged;
     uint64_t value = mutex.word.load(std::memory_order_relaxed);
     if ((value & ~open_word) == 0) continue;
     // Before the bit is gone: the unlocker that finds none reads both.
     pool.at(mutex.first).waiter = waiter;
     if (impatient) mutex.impatient.store(1, std::memory_order_relaxed);
     if (mutex.word.compare_exchange_strong(value, value & ~invited_bit, std::memory_order_relaxed))
-      return Take::no;
+      return LockAnswer::queued;
   }
 }
 
-bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
+bool waits_guarded(const Mutex& mutex, Holder holder, const WaiterPool& pool) {
   uint32_t steps = 0;
   for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
        record = pool.next_of(record), ++steps)
     if (pool.at(record).waiter.holder == holder) return true;
   return false;
+}
+
+template <class Take>
+LockAnswer take_turn(Mutex& mutex, Caller& caller, Take&& take) {
+  LockAnswer taken = LockAnswer::no_guard;
+  if (const Guarded guarded(mutex, caller); guarded.ok) taken = take();
+  if (taken == LockAnswer::granted) caller.record_freed();
+  return taken;
+}
+
+}  // namespace
+
+// ---- with a guard that the caller takes --------------------------------------------------------
+
+LockAnswer request(Mutex& mutex, const Waiter& waiter, Caller& caller) {
+  const LockAnswer quick = try_lock(mutex, waiter.holder);
+  if (quick != LockAnswer::contended) return quick;
+  const uint32_t given_back = caller.pool.freed().load(std::memory_order_relaxed);
+  LockAnswer answer = LockAnswer::no_guard;
+  if (const Guarded guarded(mutex, caller); guarded.ok)
+    answer = lock_guarded(mutex, waiter, caller.pool);
+  // It may have taken a record, and needed none after all.
+  if (answer == LockAnswer::granted &&
+      caller.pool.freed().load(std::memory_order_relaxed) != given_back)
+    caller.record_freed();
+  return answer;
+}
+
+UnlockAnswer release(Mutex& mutex, Holder holder, Caller& caller) {
+  UnlockAnswer quick = try_unlock(mutex, holder);
+  if (quick != UnlockAnswer::contended) return quick;
+  WaiterPool& pool = caller.pool;
+  Waiter next;
+  Batch batch;
+  uint32_t record = 0;
+  {
+    const Guarded guarded(mutex, caller);
+    if (!guarded.ok) return UnlockAnswer::no_guard;
+    // Other sharers may have come or gone meanwhile.
+    quick = try_unlock(mutex, holder);
+    if (quick != UnlockAnswer::contended) return quick;
+    if (!invite_guarded(mutex, holder, caller, &next)) {
+      // Under the guard the queue stays as it is: those that are first now get the mutex.
+      batch = next_batch(mutex, caller);
+      if (batch.count == 0) [[unlikely]]
+        return UnlockAnswer::damaged;
+      if (!batch.in_reach) return UnlockAnswer::out_of_reach;
+      record = mutex.first;
+      hand_over(mutex, batch, pool);
+    }
+  }
+  if (batch.count == 0) {
+    caller.tell(next);
+    return UnlockAnswer::released;
+  }
+  // Their records left the queue and are ours. Each is given back before its waiter is told, which
+  // may ask again at once.
+  while (batch.count-- > 0 && pool.has(record)) {
+    next = pool.at(record).waiter;
+    const uint32_t behind = pool.next_of(record);
+    pool.give_back(record);
+    caller.tell(next);
+    if (!SKERRY_RULE(tell_the_batch)) break;
+    record = behind;
+  }
+  caller.record_freed();
+  return UnlockAnswer::released;
+}
+
+LockAnswer try_turn(Mutex& mutex, Holder holder, Caller& caller) {
+  const uint64_t owner = mutex.word.load(std::memory_order_acquire) & ~open_word;
+  if (owner == holder) return LockAnswer::granted;  // handed over
+  if (owner != 0) return LockAnswer::queued;
+  return take_turn(mutex, caller, [&] { return take_guarded(mutex, holder, caller.pool); });
+}
+
+LockAnswer rest(Mutex& mutex, const Waiter& waiter, bool impatient, Caller& caller) {
+  return take_turn(mutex, caller,
+                   [&] { return rest_guarded(mutex, waiter, impatient, caller.pool); });
+}
+
+LockAnswer holds(Mutex& mutex, Holder holder, Caller& caller) {
+  if (!shares(holder))
+    return (mutex.word.load(std::memory_order_acquire) & ~open_word) == holder ? LockAnswer::granted
+                                                                               : LockAnswer::queued;
+  // The word does not name its sharers. One that asked, and does not wait, has it.
+  const Guarded guarded(mutex, caller);
+  if (!guarded.ok) return LockAnswer::no_guard;
+  return SKERRY_RULE(sharers_may_wait) && waits_guarded(mutex, holder, caller.pool)
+             ? LockAnswer::queued
+             : LockAnswer::granted;
 }
 
 }  // namespace skerry::lock

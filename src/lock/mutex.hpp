@@ -1,7 +1,31 @@
 // Mutexes with a fair queue and direct hand-over, as events on shared memory: (state, request) to
 // (state, answer). One holder may have it for itself, or several may share it. Nothing here waits,
-// wakes or sends; callers act on the answers. All memory is zeroed to begin with, and zero means
-// free.
+// wakes or sends. A rank that asks for a lock of its own node, and the data server that asks for a
+// rank of another node, call the same functions; what differs between them is the Caller that they
+// bring. The journey of a lock:
+//
+//   asked        a rank of the lock's node tries the word itself (job/mutexes.cpp); one of another
+//     |          node sends a request, and its data server asks in its name (host/locks.cpp)
+//     |-> taken  the word was free: one compare-and-swap (try_lock)
+//   queued       a record stands in the mutex's queue, the word has its queued bit (request);
+//     |          without a record or the guard a server keeps the request and tries again
+//     |          (Locks::retry), a rank sleeps until a record is free (host/wait.hpp)
+//   granted      release() picks the next holder under the guard and writes it into the word; or
+//     |          leaves the mutex open and invites the first waiter
+//   told         Caller::tell, without the guard: fills the waiter's completion slot if it is of
+//     |          this node (memory/slots.hpp); Server::grant answers one of another node
+//   taken        the waiter wakes and has it; an invited one tries for it (try_turn) or sleeps
+//     |          again (rest)
+//   passed on    its unlock is release() again. If the next waiter is out of a rank's reach, the
+//                node's data server releases in the rank's name (UnlockAnswer::out_of_reach)
+//
+//   lost connection   a request or its grant was lost: after the break the origin asks again, and
+//                     holds() says whether it was granted meanwhile. A grant to a rank without a
+//                     connection goes through its own node's server (server/relay.cpp)
+//   dead holder       nobody hands over any more, and the job ends (job/deaths.cpp), or its
+//                     survivors are told; every wait here ends with it. A death under the guard is
+//                     found by the next that wants the guard (no_guard): it names its owner
+//                     (core/owner_lock.hpp)
 //
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
 // contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
@@ -30,9 +54,6 @@
 // Whoever may write to the mutex's memory can write nonsense. A record number that the pool does
 // not have, or a queue without an end, is answered `damaged`: an error of the request, not a crash
 // of the process that serves others.
-//
-// The guard is held for a few dozen instructions; it names its owner, so that a death inside is
-// found (core/owner_lock.hpp).
 #pragma once
 
 #include <atomic>
@@ -143,7 +164,7 @@ class WaiterPool {
   void give_back(uint32_t record);
   bool has(uint32_t record) const { return record - 1 < count_; }  // 0: no
   uint32_t size() const { return count_; }
-  WaiterRecord& at(uint32_t record) { return records_[record]; }
+  WaiterRecord& at(uint32_t record) const { return records_[record]; }
   // Of a record in a mutex's queue: the one behind it, 0 at the end. With that mutex's guard.
   uint32_t next_of(uint32_t record) const {
     return __atomic_load_n(&records_[record].next, __ATOMIC_RELAXED);
@@ -172,37 +193,64 @@ class WaiterPool {
   ReaderLines lines_;
 };
 
+// `no_guard`, `no_record` and the errors: nothing was changed.
 enum class LockAnswer : uint8_t {
   granted,
-  queued,        // the grant comes to Waiter::reply
-  recursive,     // error: this holder has it already
-  no_record,     // the pool is exhausted: try again later
-  contended,     // try_lock only: it is held; nothing was changed
-  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy and the caller
-                 // must not wait): nothing was changed
-  damaged,       // error: its queue names no record, see above; nothing was changed
+  queued,     // Caller::tell will say when to look, whichever process unlocks. Requesters that
+              // Caller::invites allows, and do not share, then call try_turn; others have it
+  contended,  // without the guard alone: it is held
+  recursive,  // error: this holder has it already
+  no_record,  // there is no record for one more waiter. Ask again
+  no_guard,   // Caller::acquire said no
+  damaged,    // error: somebody wrote over the lock's memory, see above
 };
 
 enum class UnlockAnswer : uint8_t {
-  released,
-  handed_over,  // the waiters in *handed hold it now: tell them
-  not_holder,   // error: the caller does not hold it
-  contended,    // try_unlock only: somebody waits; nothing was changed
-  guard_failed,
+  released,      // free, still shared by others, or handed to the next waiters, which were told,
+                 // or open for the next waiter, which was told, and for newcomers
+  contended,     // without the guard alone: somebody waits; nothing was changed
+  out_of_reach,  // nothing was changed: among the next waiters is one that only the lock's data
+                 // server can tell. It must release the lock in this holder's name
+  not_holder,    // error: this holder does not have it
+  no_guard,
   damaged,
 };
 
-// Waiters that were handed the mutex. Their records left the queue and are the caller's, which
-// takes one after the other; each is given back as it is taken.
-class Handed {
+// Who asks: a rank or a data server.
+class Caller {
  public:
-  bool next(WaiterPool& pool, Waiter* waiter);
+  explicit Caller(const WaiterPool& records) : pool(records) {}
+  virtual ~Caller() = default;
+  // Takes the guard in the caller's way: a rank sleeps for it, a data server tries once. False: not
+  // now (busy, its owner died, or the job is ending).
+  virtual bool acquire(OwnerWord& guard) = 0;
+  virtual void release(OwnerWord& guard) = 0;
+  // Can this caller tell `waiter` that the lock is its own now? A data server reaches everybody, a
+  // rank those of its own node.
+  virtual bool reaches(const Waiter& waiter) const = 0;
+  // Tells it. Called without the guard.
+  virtual void tell(const Waiter& waiter) = 0;
+  // Can it invite `waiter`: is that one of the lock's node, that calls try_turn when it is told?
+  virtual bool invites(const Waiter& waiter) const = 0;
+  // A waiter's record was given back: requesters that sleep for one may look again. Called
+  // without the guard.
+  virtual void record_freed() = 0;
 
- private:
-  friend UnlockAnswer unlock_guarded(Mutex&, Holder, WaiterPool&, Handed*);
-  uint32_t record_ = 0;  // of the next one
-  uint32_t left_ = 0;
+  WaiterPool pool;  // of the lock's node
 };
+
+// ---- with a guard that the caller takes ----
+LockAnswer request(Mutex& mutex, const Waiter& waiter, Caller& caller);  // never contended
+UnlockAnswer release(Mutex& mutex, Holder holder, Caller& caller);       // never contended
+// A waiter of the lock's node that was told tries to get it, as often as it likes: granted, queued
+// (others were faster), no_guard, damaged.
+LockAnswer try_turn(Mutex& mutex, Holder holder, Caller& caller);
+// It did not get it, and sleeps again: `waiter` names the new use of its slot. queued: the next
+// unlock invites it again, or hands over if it is `impatient`. Otherwise as try_turn.
+LockAnswer rest(Mutex& mutex, const Waiter& waiter, bool impatient, Caller& caller);
+// Has a request that was queued been granted meanwhile? Asked of one that was not released since:
+// granted, queued, no_guard.
+LockAnswer holds(Mutex& mutex, Holder holder, Caller& caller);
 
 // ---- without the guard: any thread, one compare-and-swap (sharers: one that succeeds) ----
 // A word with sharers does not say who they are: it cannot tell that one of them asks again, or
@@ -240,39 +288,6 @@ inline bool lock_free(Mutex& mutex, Holder holder) {
 inline bool unlock_unasked(Mutex& mutex, Holder holder) {
   return mutex.word.compare_exchange_strong(holder, 0, std::memory_order_release,
                                             std::memory_order_relaxed);
-}
-
-// ---- with the guard held ----
-LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter,
-                        WaiterPool& pool);  // granted, queued, recursive, no_record, damaged
-// How many waiters the next hand-over takes: 1, or all sharers at the queue's head. 0: nobody
-// waits.
-constexpr uint32_t damaged_batch = UINT32_MAX;  // the queue is damaged
-uint32_t next_batch(const Mutex& mutex, WaiterPool& pool);
-UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool,
-                            Handed* handed);  // released, handed_over, not_holder, damaged
-// Instead of a hand-over, by an exclusive holder: leaves the mutex open. The first waiter is
-// *invited, and must be told. False: it must be handed over, or nobody waits.
-bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited);
-// An invited waiter tries. Yes: it has the mutex now, or was handed it meanwhile.
-enum class Take : uint8_t { no, yes, damaged };
-Take take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
-// It gives up for now, as `waiter` (a new use of its slot); the next unlock invites it again, or
-// hands over if it is `impatient`. Yes: it has the mutex after all.
-Take rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool);
-// Does it wait in the queue?
-bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool);
-// ---- both in one ----
-// guard.acquire(OwnerWord&) -> bool takes the guard in the caller's way (sleeping, or one attempt);
-// guard.release(OwnerWord&) gives it back.
-template <class Guard>
-LockAnswer lock_request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool, Guard&& guard) {
-  const LockAnswer quick = try_lock(mutex, waiter.holder);
-  if (quick != LockAnswer::contended) return quick;
-  if (!guard.acquire(mutex.guard)) return LockAnswer::guard_failed;
-  const LockAnswer answer = lock_guarded(mutex, waiter, pool);
-  guard.release(mutex.guard);
-  return answer;
 }
 
 }  // namespace skerry::lock

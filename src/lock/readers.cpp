@@ -5,6 +5,14 @@
 
 namespace skerry::lock {
 
+bool share(Mutex& mutex, const ReaderLines& lines, uint32_t member, Holder holder) {
+  if (share_by_flag(mutex, lines, member)) return true;
+  bool others = false;
+  if (try_share(mutex, holder, &others) != LockAnswer::granted) return false;
+  if (others) met_others(mutex, lines);
+  return true;
+}
+
 bool share_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
   if (!is_biased(mutex.word.load(std::memory_order_acquire))) return false;
   const uint64_t name = mutex.name.load(std::memory_order_relaxed);
@@ -30,8 +38,8 @@ bool unshare_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
                                       std::memory_order_relaxed);
 }
 
-void shared_by_count(Mutex& mutex, const ReaderLines& lines, bool others) {
-  if (!others || lines.count() == 0) return;
+void met_others(Mutex& mutex, const ReaderLines& lines) {
+  if (lines.count() == 0) return;
   // A hint that several may overwrite.
   const uint32_t met = mutex.met_sharers.load(std::memory_order_relaxed) + 1;
   mutex.met_sharers.store(met, std::memory_order_relaxed);

@@ -53,13 +53,15 @@ class ReaderLines {
 
 struct Mutex;
 
-// A rank of the lock's node asks to share it, without the guard. False: ask as others do.
+// A rank of the lock's node asks to share it, without the guard, by its flag or by a count, as
+// `holder` (mutex.hpp). False: ask as others do.
+bool share(Mutex& mutex, const ReaderLines& lines, uint32_t member, uint64_t holder);
+// By its flag alone. False: by a count.
 bool share_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member);
 // It gives back a share, however it got it. False: not by a flag: count it out.
 bool unshare_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member);
-// It got its share by a count. `others`: beside other sharers. Biases the lock if that was so
-// often.
-void shared_by_count(Mutex& mutex, const ReaderLines& lines, bool others);
+// It got its share by a count, beside other sharers. Biases the lock if that was so often.
+void met_others(Mutex& mutex, const ReaderLines& lines);
 // With the guard, before the lock is asked for exclusive use: afterwards it is not biased.
 void revoke_bias(Mutex& mutex, const ReaderLines& lines);
 

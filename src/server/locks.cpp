@@ -1,5 +1,5 @@
 // What this server does for locks of its node, for ranks of other nodes. Who gets a lock is decided
-// in src/lock; the way of a grant: lock/protocol.hpp.
+// in src/lock; the way of a grant: lock/mutex.hpp.
 #include "core/owner_lock.hpp"
 #include "core/pure/rule.hpp"
 #include "lock/home.hpp"
@@ -13,28 +13,24 @@ namespace skerry::server {
 // wait may be the next of the session.
 Status Applier::lock_or_unlock(const Incoming& in, Outcome* outcome) {
   const wire::RequestHeader& h = in.request.header;
-  const SegmentId segment = in.request.segment();
-  const Rank rank = in.request.target();
   const lock::Holder holder = in.request.operands.first;
   SKERRY_TRY(in.check_holder(holder));
+  const lock::Waiter waiter = lock::make_waiter(holder, in.client.rank, h.reply_slot, h.reply_tag);
+  const lock::Asked asked{in.request.segment(), in.request.target(), h.offset, waiter, h.number};
   if (in.request.kind() == wire::Kind::unlock) {
     bool busy = false;
-    SKERRY_TRY(locks_.release(segment, rank, h.offset, holder, &busy));
+    SKERRY_TRY(locks_.release(asked, &busy));
     if (busy) *outcome = Outcome::park;  // the guard is held for a few instructions
     return {};
   }
-  Status refusal;
-  switch (locks_.request(
-      {segment, rank, h.offset,
-       lock::make_waiter(holder, in.client.rank, h.reply_slot, h.reply_tag), h.number},
-      &refusal)) {
-    case lock::Locks::Answer::refused: return refusal;
-    case lock::Locks::Answer::granted: *outcome = answer(in, {}); break;
-    case lock::Locks::Answer::waits:
-      in.session().applied_next();
-      answers_.acknowledge_soon(in.client);
-      *outcome = Outcome::answered;
-      break;
+  bool granted = false;
+  SKERRY_TRY(locks_.request(asked, &granted));
+  *outcome = Outcome::answered;
+  if (granted) {
+    *outcome = answer(in, {});
+  } else {
+    in.session().applied_next();
+    answers_.acknowledge_soon(in.client);
   }
   return {};
 }
@@ -44,25 +40,24 @@ Status Applier::lock_or_unlock(const Incoming& in, Outcome* outcome) {
 Status Applier::locked(Incoming& in, Outcome* outcome) {
   const uint64_t number = in.request.header.number;
   const wire::Guard& g = in.request.guard;
-  const SegmentId locks{g.segment_owner, g.segment_generation};
   const Rank rank = in.request.target();
+  const lock::Asked asked{
+      {g.segment_owner, g.segment_generation}, rank, g.index, {g.holder, {}}, 0};
   session::TargetSession& session = in.session();
   SKERRY_TRY(in.check_holder(g.holder));
   // That a lock is taken is said of the session's next request, not of one that comes again.
   if (in.again || !session.lock_taken()) {
     constexpr int contended = static_cast<int>(Code::contended);
-    Status refusal;
-    switch (locks_.try_request(locks, rank, g.index, g.holder, &refusal)) {
-      case lock::Locks::Answer::granted: break;
-      case lock::Locks::Answer::refused: return refusal;
-      case lock::Locks::Answer::waits:
-        if (!in.again) {
-          session.applied_next();
-          session.keep_failure(number, contended, false, {});
-        }
-        answers_.reply(in.client, in.request, {}, contended);
-        *outcome = Outcome::answered;
-        return {};
+    bool granted = false;
+    SKERRY_TRY(locks_.try_request(asked, &granted));
+    if (!granted) {
+      if (!in.again) {
+        session.applied_next();
+        session.keep_failure(number, contended, false, {});
+      }
+      answers_.reply(in.client, in.request, {}, contended);
+      *outcome = Outcome::answered;
+      return {};
     }
   }
   Status status = access(in, outcome);
@@ -71,7 +66,7 @@ Status Applier::locked(Incoming& in, Outcome* outcome) {
     if (SKERRY_RULE(keep_lock)) session.set_lock_taken();
     return {};
   }
-  locks_.release_soon(locks, rank, g.index, g.holder);
+  locks_.release_soon(asked);
   if (!status.ok() || *outcome != Outcome::done) return status;
   session.keep_result(number, 0);
   *outcome = answer(in, {});
@@ -155,7 +150,7 @@ void Server::grant(const lock::Waiter& waiter) {
 
 // A lock request that was kept for a while cannot be served. A rank that asks for it again is told
 // as well.
-void Server::refuse(const lock::Locks::Asked& request, const Status& why) {
+void Server::refuse(const lock::Asked& request, const Status& why) {
   assert_server_thread();
   const Rank origin = lock::rank_of(request.waiter.holder);
   const int code = static_cast<int>(why.code());

@@ -120,8 +120,9 @@ void Applier::answer_again(Incoming& in) {
     case wire::Kind::lock: {  // it may be queued still: then its grant follows
       bool granted = false;
       ++in.client.asked_again;
-      status = locks_.holds(in.request.segment(), in.request.target(), h.offset,
-                            in.request.operands.first, &granted);
+      const lock::Asked asked{
+          in.request.segment(), in.request.target(), h.offset, {in.request.operands.first, {}}, 0};
+      status = locks_.holds(asked, &granted);
       if (granted) answer(in, {});
       break;
     }

@@ -30,7 +30,7 @@
 
 namespace skerry::server {
 
-class Server final : private fabric::Sink, private lock::Locks::Outlet {
+class Server final : private fabric::Sink, private lock::Outlet {
  public:
   Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory);
   ~Server() override;
@@ -81,9 +81,9 @@ class Server final : private fabric::Sink, private lock::Locks::Outlet {
   Status check_addressee(const Client& client) const;
   Status check_direct(const Client& client, uint64_t payload_bytes) const;
 
-  // lock::Locks::Outlet
+  // lock::Outlet
   void grant(const lock::Waiter& waiter) override;
-  void refuse(const lock::Locks::Asked& request, const Status& why) override;
+  void refuse(const lock::Asked& request, const Status& why) override;
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId request, fabric::Bytes hello,

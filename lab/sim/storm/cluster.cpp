@@ -298,18 +298,10 @@ Status RankProcess::wait_counter(uint64_t counter_offset, uint64_t count) {
 Status RankProcess::lock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->lock({target, mutex_segment}, index, holder);
   lock::Mutex& mutex = node_.mutex(target, index);
-  if (lock::shares(holder)) {
-    const lock::ReaderLines lines = lock::reader_lines(node_.control());
-    if (lock::share_by_flag(mutex, lines, member_)) return {};
-    bool others = false;
-    if (lock::try_share(mutex, holder, &others) == lock::LockAnswer::granted) {
-      lock::shared_by_count(mutex, lines, others);
-      return {};
-    }
-  } else if (lock::try_lock(mutex, holder) == lock::LockAnswer::granted) {
-    return {};
-  }
-  return lock_here(mutex, holder);
+  const bool taken = lock::shares(holder)
+                         ? lock::share(mutex, lock::reader_lines(node_.control()), member_, holder)
+                         : lock::try_lock(mutex, holder) == lock::LockAnswer::granted;
+  return taken ? Status() : lock_here(mutex, holder);
 }
 
 Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
@@ -319,10 +311,10 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   const memory::Control& control = node_.control();
   memory::CompletionSlot& mine = control.slot(member_ * control.layout().slots_per_member + slot);
   lock::LockCaller caller = node_.caller_of(member_);
-  const lock::LockWait answer = lock::wait_for_lock(
-      mutex, holder, rank_, slot, mine, control, caller,
+  const lock::LockAnswer answer = lock::wait_for_lock(
+      mutex, holder, slot, mine, caller,
       [](int64_t until_ns, auto&& wait) { return wait(until_ns); });
-  const Status status = answer == lock::LockWait::granted ? Status() : ended();
+  const Status status = answer == lock::LockAnswer::granted ? Status() : ended();
   memory::free_slot(mine);
   engine_->return_slot(slot);
   return status;
@@ -336,16 +328,12 @@ Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
       lock::unshare_by_flag(mutex, lock::reader_lines(node_.control()), member_))
     return {};
   if (lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released) return {};
-  lock::WaiterPool pool = lock::waiter_pool(node_.control());
   lock::LockCaller caller = node_.caller_of(member_);
-  switch (lock::fair_queue().release(mutex, holder, pool, caller)) {
-    case lock::Release::released: return {};
-    case lock::Release::not_holder:
-      return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");
-    case lock::Release::no_guard:
-    case lock::Release::damaged: return ended();
-    case lock::Release::out_of_reach: break;
-  }
+  const lock::UnlockAnswer answer = lock::release(mutex, holder, caller);
+  if (answer == lock::UnlockAnswer::released) return {};
+  if (answer == lock::UnlockAnswer::not_holder)
+    return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");
+  if (answer != lock::UnlockAnswer::out_of_reach) return ended();
   SKERRY_TRY(engine_->unlock({target, mutex_segment}, index, holder));
   return engine_->fence_node(node_.id());
 }

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "lock/protocol.hpp"
 #include "memory/control.hpp"
 #include "memory/stripes.hpp"
 #include "operation/engine.hpp"
@@ -50,9 +49,7 @@ class Node final : public server::Directory {
   lock::Mutex& mutex(Rank rank, uint64_t index) const;
   uint32_t member_of(Rank rank) const { return static_cast<uint32_t>(rank) % members_; }
   // As a rank of this node asks for locks.
-  lock::LockCaller caller_of(uint32_t member) const {
-    return {control_, member, map_, id_, lock::LockCaller::Patience::sleeps, nullptr};
-  }
+  lock::LockCaller caller_of(uint32_t member) const { return {control_, member, map_, id_}; }
 
   // server::Directory
   Status find(SegmentId segment, Rank rank, memory::Region* region) override;

@@ -1,5 +1,5 @@
 // What a lock request of another node goes through at this server. Who gets a lock is decided in
-// src/lock (fair_queue.cpp).
+// src/lock (mutex.cpp).
 #include "lock/host/locks.hpp"
 
 #include <algorithm>
@@ -23,201 +23,182 @@ WaiterPool waiter_pool(const memory::Control& control) {
   return WaiterPool(control.waiters(), control.layout().waiters - 1, reader_lines(control));
 }
 
-Status damaged_lock(Rank rank, uint64_t index) {
-  return error(Code::internal, "mutex ", index, " of rank ", rank,
-               " is damaged: the program wrote over memory that is not its own");
+namespace {
+
+Status broken(bool damaged, Rank rank, uint64_t index) {
+  if (damaged)
+    return error(Code::internal, "mutex ", index, " of rank ", rank,
+                 " is damaged: the program wrote over memory that is not its own");
+  return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
+               ": a rank died while changing its queue");
+}
+
+}  // namespace
+
+Status refusal(LockAnswer answer, Holder by, Rank rank, uint64_t index) {
+  if (answer != LockAnswer::recursive) return broken(answer == LockAnswer::damaged, rank, index);
+  return error(Code::invalid, "rank ", rank_of(by), " locks mutex ", index, " of rank ", rank,
+               " again, which it holds");
+}
+
+Status refusal(UnlockAnswer answer, Holder by, Rank rank, uint64_t index) {
+  if (answer != UnlockAnswer::not_holder)
+    return broken(answer == UnlockAnswer::damaged, rank, index);
+  return error(Code::invalid, "rank ", rank_of(by), " unlocks mutex ", index, " of rank ", rank,
+               ", which it does not hold");
 }
 
 // ---- the caller -------------------------------------------------------------------------------
 
 bool LockCaller::acquire(OwnerWord& guard) {
   const OwnerWatch watch = control_.watch();
-  return (patience_ == Patience::sleeps
-              ? lock_word(guard, member_index_, watch)
-              : try_lock_word(guard, member_index_, watch)) == LockResult::locked;
+  return (sleeps_ ? lock_word(guard, member_index_, watch)
+                  : try_lock_word(guard, member_index_, watch)) == LockResult::locked;
 }
 
 void LockCaller::release(OwnerWord& guard) { unlock_word(guard); }
 
 bool LockCaller::reaches(const Waiter& waiter) const {
-  return tell_others_ != nullptr || map_.node_of(rank_of(waiter.holder)) == node_;
+  return outlet_ != nullptr || is_of_this_node(waiter);
 }
 
 void LockCaller::tell(const Waiter& waiter) {
-  const Rank rank = rank_of(waiter.holder);
-  if (map_.node_of(rank) != node_) {
-    SKERRY_ASSERT(tell_others_ != nullptr, "the protocol asked whether this waiter is in reach");
-    (*tell_others_)(waiter);
+  if (!is_of_this_node(waiter)) {
+    SKERRY_ASSERT(outlet_ != nullptr, "the queue asked whether this waiter is in reach");
+    outlet_->grant(waiter);
     return;
   }
   const uint32_t slots = control_.layout().slots_per_member;
   const uint32_t slot = slot_of(waiter) - 1;
   if (slot >= slots) return;  // a peer broke the protocol: no slot to fill
-  const uint32_t member = static_cast<uint32_t>(map_.index_in_node(rank));
+  const uint32_t member = static_cast<uint32_t>(map_.index_in_node(rank_of(waiter.holder)));
   memory::fill_slot(control_.slot(member * slots + slot), tag_of(waiter), 0, 0);
 }
 
-// Ranks of this node wait by wait_for_lock, which looks for itself.
-bool LockCaller::invites(const Waiter& waiter) const {
-  return map_.node_of(rank_of(waiter.holder)) == node_;
-}
-
 void LockCaller::record_freed() {
-  WaiterPool pool = waiter_pool(control_);
-  if (pool.starving().load(std::memory_order_seq_cst) != 0) futex_wake(&pool.freed(), INT32_MAX);
+  if (pool.starving().load(std::memory_order_seq_cst) != 0)
+    futex_wake(&pool.freed(), INT32_MAX);
 }
 
 // ---- requests of other nodes ------------------------------------------------------------------
 
-Locks::Locks(LockMemory& memory, Outlet& outlet)
-    : memory_(memory),
-      tell_others_([&outlet](const Waiter& waiter) { outlet.grant(waiter); }),
-      outlet_(outlet) {}
+namespace {
+
+bool any_for_lock_of(const Asked& request, const std::vector<Asked>& among) {
+  return std::ranges::any_of(among, [&](const Asked& r) { return r.is_for_lock_of(request); });
+}
+
+}  // namespace
 
 void Locks::open(const memory::Control& control, uint32_t member_index,
                  const placement::NodeMap& map, NodeId node) {
   control_ = control;
-  member_index_ = member_index;
-  map_ = &map;
-  node_ = node;
+  caller_.emplace(control_, member_index, map, node, &outlet_);
 }
 
-LockCaller Locks::caller() const {
-  SKERRY_ASSERT(map_ != nullptr, "a lock request came before the node's memory was there");
-  return {control_, member_index_, *map_, node_, LockCaller::Patience::tries_once, &tell_others_};
+LockCaller& Locks::caller() {
+  SKERRY_ASSERT(caller_.has_value(), "a lock request came before the node's memory was there");
+  return *caller_;
 }
 
-Locks::Answer Locks::attempt(const Asked& request, bool* again, Status* failure) {
-  // Its last use of the lock is over, and not released yet.
-  *again = is_owed(request);
-  if (*again) return Answer::waits;
+// Nobody overtakes those that are kept `before` it for the same lock, but one that may join
+// sharers: those kept may wait for what it holds.
+Status Locks::attempt(const Asked& request, const std::vector<Asked>& before, bool* granted,
+                      bool* again) {
+  *granted = false;
+  // Owed: its last use of the lock is over, and not released yet.
+  *again = (!joins(request.waiter.holder) && any_for_lock_of(request, before)) || is_owed(request);
+  if (*again) return {};
   Mutex* mutex = nullptr;
-  if (*failure = memory_.find_lock(request.segment, request.rank, request.index, &mutex);
-      !failure->ok())
-    return Answer::refused;
-  WaiterPool pool = waiter_pool(control_);
-  LockCaller us = caller();
-  switch (fair_queue().request(*mutex, request.waiter, pool, us)) {
-    case Request::granted: return Answer::granted;
-    case Request::queued: return Answer::waits;
-    case Request::no_record:
-    case Request::no_guard: *again = true; return Answer::waits;
-    case Request::damaged:
-      *failure = damaged_lock(request.rank, request.index);
-      return Answer::refused;
-    case Request::recursive: break;
+  SKERRY_TRY(memory_.find_lock(request.segment, request.rank, request.index, &mutex));
+  const LockAnswer answer = lock::request(*mutex, request.waiter, caller());
+  switch (answer) {
+    case LockAnswer::granted: *granted = true; return {};
+    case LockAnswer::queued: return {};
+    case LockAnswer::no_record:
+    case LockAnswer::no_guard: *again = true; return {};
+    case LockAnswer::contended:
+    case LockAnswer::recursive:
+    case LockAnswer::damaged: break;
   }
-  *failure = error(Code::invalid, "rank ", rank_of(request.waiter.holder), " locks mutex ",
-                   request.index, " of rank ", request.rank, " again, which it holds");
-  return Answer::refused;
+  return refusal(answer, request.waiter.holder, request.rank, request.index);
 }
 
 // The same requester's, to share or not.
 bool Locks::is_owed(const Asked& request) const {
-  return std::any_of(owed_.begin(), owed_.end(), [&](const Asked& r) {
-    return same_lock(r, request) && same_requester(r.waiter.holder, request.waiter.holder);
+  return std::ranges::any_of(owed_, [&](const Asked& r) {
+    return r.is_for_lock_of(request) && same_requester(r.waiter.holder, request.waiter.holder);
   });
 }
 
-Locks::Answer Locks::try_request(SegmentId segment, Rank rank, uint64_t index, Holder holder,
-                                 Status* failure) {
-  const Asked asked{segment, rank, index, {holder, {}}, 0};
-  const bool others_first = std::any_of(kept_.begin(), kept_.end(),
-                                        [&](const Asked& r) { return same_lock(r, asked); });
+Status Locks::try_request(const Asked& request, bool* granted) {
+  *granted = false;
   Mutex* mutex = nullptr;
-  if (*failure = memory_.find_lock(segment, rank, index, &mutex); !failure->ok())
-    return Answer::refused;
-  if (others_first || is_owed(asked)) return Answer::waits;
-  switch (try_lock(*mutex, holder)) {
-    case LockAnswer::granted: return Answer::granted;
-    case LockAnswer::contended: return Answer::waits;
-    case LockAnswer::recursive:
-    case LockAnswer::queued:
-    case LockAnswer::no_record:
-    case LockAnswer::guard_failed:
-    case LockAnswer::damaged: break;
-  }
-  *failure = error(Code::invalid, "rank ", rank_of(holder), " locks mutex ", index, " of rank ",
-                   rank, " again, which it holds");
-  return Answer::refused;
+  SKERRY_TRY(memory_.find_lock(request.segment, request.rank, request.index, &mutex));
+  if (any_for_lock_of(request, kept_) || is_owed(request)) return {};
+  const LockAnswer answer = try_lock(*mutex, request.waiter.holder);
+  *granted = answer == LockAnswer::granted;
+  if (answer != LockAnswer::recursive) return {};
+  return refusal(answer, request.waiter.holder, request.rank, request.index);
 }
 
-void Locks::release_soon(SegmentId segment, Rank rank, uint64_t index, Holder holder) {
+void Locks::release_soon(const Asked& held) {
   bool busy = false;
   // An error: the segment was freed meanwhile, and the lock with it.
-  (void)release(segment, rank, index, holder, &busy);
-  if (busy) owed_.push_back({segment, rank, index, {holder, {}}, 0});
+  (void)release(held, &busy);
+  if (busy) owed_.push_back(held);
 }
 
-Locks::Answer Locks::request(const Asked& request, Status* failure) {
+Status Locks::request(const Asked& request, bool* granted) {
   // An earlier use of the same slot is over, or its rank would not have asked again.
   std::erase_if(kept_,
                 [&](const Asked& r) { return r.waiter.reply[0] == request.waiter.reply[0]; });
-  // Nobody overtakes those that are kept for the same lock, but one that may join sharers: those
-  // kept may wait for what it holds.
-  bool again = !joins(request.waiter.holder) &&
-               std::any_of(kept_.begin(), kept_.end(),
-                           [&](const Asked& r) { return same_lock(r, request); });
-  const Answer answer = again ? Answer::waits : attempt(request, &again, failure);
+  bool again = false;
+  SKERRY_TRY(attempt(request, kept_, granted, &again));
   if (again) kept_.push_back(request);
-  return answer;
+  return {};
 }
 
 void Locks::retry() {
-  for (const Asked& request : std::exchange(owed_, {}))
-    release_soon(request.segment, request.rank, request.index, request.waiter.holder);
+  for (const Asked& held : std::exchange(owed_, {})) release_soon(held);
   std::vector<Asked> still;
   for (size_t i = 0; i < kept_.size(); ++i) {
-    const Asked& request = kept_[i];
-    bool again = !joins(request.waiter.holder) &&
-                 std::any_of(still.begin(), still.end(),
-                             [&](const Asked& r) { return same_lock(r, request); });
-    if (!again) {
-      Status failure;
-      const Answer answer = attempt(request, &again, &failure);
-      if (answer == Answer::granted) outlet_.grant(request.waiter);
-      if (answer == Answer::refused) outlet_.refuse(request, failure);
-    }
-    if (again) still.push_back(request);
+    bool granted = false, again = false;
+    const Status status = attempt(kept_[i], still, &granted, &again);
+    if (granted) outlet_.grant(kept_[i].waiter);
+    if (!status.ok()) outlet_.refuse(kept_[i], status);
+    if (again) still.push_back(kept_[i]);
   }
   kept_ = std::move(still);
 }
 
-Status Locks::release(SegmentId segment, Rank rank, uint64_t index, Holder holder, bool* busy) {
+Status Locks::release(const Asked& held, bool* busy) {
   *busy = false;
   Mutex* mutex = nullptr;
-  SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
-  WaiterPool pool = waiter_pool(control_);
-  LockCaller us = caller();
-  switch (fair_queue().release(*mutex, holder, pool, us)) {
-    case Release::released: return {};
-    case Release::no_guard: *busy = true; return {};
-    case Release::damaged: return damaged_lock(rank, index);
-    case Release::not_holder: break;
-    case Release::out_of_reach: SKERRY_ASSERT(false, "a data server reaches everybody");
-  }
-  return error(Code::invalid, "rank ", rank_of(holder), " unlocks mutex ", index, " of rank ", rank,
-               ", which it does not hold");
+  SKERRY_TRY(memory_.find_lock(held.segment, held.rank, held.index, &mutex));
+  const UnlockAnswer answer = lock::release(*mutex, held.waiter.holder, caller());
+  SKERRY_ASSERT(answer != UnlockAnswer::out_of_reach, "a data server reaches everybody");
+  *busy = answer == UnlockAnswer::no_guard;
+  if (answer == UnlockAnswer::released || *busy) return {};
+  return refusal(answer, held.waiter.holder, held.rank, held.index);
 }
 
-Status Locks::holds(SegmentId segment, Rank rank, uint64_t index, Holder holder, bool* granted) {
+Status Locks::holds(const Asked& request, bool* granted) {
   Mutex* mutex = nullptr;
-  SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
-  const Asked asked{segment, rank, index, {holder, {}}, 0};
-  *granted = std::none_of(kept_.begin(), kept_.end(), [&](const Asked& r) {
-    return same_lock(r, asked) && r.waiter.holder == holder;
+  SKERRY_TRY(memory_.find_lock(request.segment, request.rank, request.index, &mutex));
+  *granted = std::ranges::none_of(kept_, [&](const Asked& r) {
+    return r.is_for_lock_of(request) && r.waiter.holder == request.waiter.holder;
   });
   if (!*granted) return {};
-  WaiterPool pool = waiter_pool(control_);
   // It sleeps for the guard, which is held for a few dozen instructions: only after a break, and
   // the origin could not be told to ask again.
-  LockCaller us(control_, member_index_, *map_, node_, LockCaller::Patience::sleeps, &tell_others_);
-  const Holds answer = fair_queue().holds(*mutex, holder, pool, us);
-  if (answer == Holds::no_guard)
-    return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
-                 ": a rank died while changing its queue");
-  *granted = answer == Holds::yes;
-  return {};
+  LockCaller us = caller();
+  us.be_patient();
+  const LockAnswer answer = lock::holds(*mutex, request.waiter.holder, us);
+  *granted = answer == LockAnswer::granted;
+  return answer == LockAnswer::no_guard
+             ? refusal(answer, request.waiter.holder, request.rank, request.index)
+             : Status();
 }
 
 }  // namespace skerry::lock

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
-#include "lock/protocol.hpp"
+#include "lock/mutex.hpp"
 #include "memory/control.hpp"
 #include "placement/node_map.hpp"
 
@@ -19,38 +19,68 @@ WaiterPool waiter_pool(const memory::Control& control);
 // The lines by which its ranks share locks without a trace in their words.
 ReaderLines reader_lines(const memory::Control& control);
 
-// Of a lock whose memory somebody wrote over.
-Status damaged_lock(Rank rank, uint64_t index);
+// Why mutex `index` of `rank` was not taken, or not given back, in the name of `by`.
+Status refusal(LockAnswer answer, Holder by, Rank rank, uint64_t index);
+Status refusal(UnlockAnswer answer, Holder by, Rank rank, uint64_t index);
 
-// What drives src/lock from a process of the node: a rank that may sleep for the guard, or its data
-// server, which tries once and tells ranks of other nodes as well. Copies nothing: lives on the
-// stack of one call.
+// A request of another node, for a lock of this one.
+struct Asked {
+  SegmentId segment;
+  Rank rank = no_rank;  // whose lock: it hosts it
+  uint64_t index = 0;
+  Waiter waiter;
+  uint64_t number = 0;  // of the request in its origin's session
+  bool is_for_lock_of(const Asked& other) const {
+    return segment == other.segment && rank == other.rank && index == other.index;
+  }
+};
+
+// What comes of such a request later. Implemented by the data server.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  virtual void grant(const Waiter& waiter) = 0;
+  // A request that was kept cannot be served any more: its segment is gone, or its holder has the
+  // lock already.
+  virtual void refuse(const Asked& request, const Status& why) = 0;
+};
+
+// Who asks src/lock in a process of the node: a rank, which sleeps for the guard and tells ranks of
+// its node alone, or its data server, which tries once and tells others through `outlet`.
 class LockCaller final : public Caller {
  public:
-  enum class Patience : uint8_t { sleeps, tries_once };
-  // `tell_others`: null if this process cannot tell ranks of other nodes.
+  // `control` and `map` must outlive it. `outlet`: null for a rank.
   LockCaller(const memory::Control& control, uint32_t member_index, const placement::NodeMap& map,
-             NodeId node, Patience patience, const std::function<void(const Waiter&)>* tell_others)
-      : control_(control),
+             NodeId node, Outlet* outlet = nullptr)
+      : Caller(waiter_pool(control)),
+        control_(control),
         member_index_(member_index),
         map_(map),
         node_(node),
-        patience_(patience),
-        tell_others_(tell_others) {}
+        outlet_(outlet),
+        sleeps_(outlet == nullptr) {}
   bool acquire(OwnerWord& guard) override;
   void release(OwnerWord& guard) override;
   bool reaches(const Waiter& waiter) const override;
   void tell(const Waiter& waiter) override;
-  bool invites(const Waiter& waiter) const override;
+  bool invites(const Waiter& waiter) const override { return is_of_this_node(waiter); }
   void record_freed() override;
 
+  // From now on it sleeps for the guard, whoever it is.
+  void be_patient() { sleeps_ = true; }
+  const memory::Control& control() const { return control_; }
+
  private:
+  bool is_of_this_node(const Waiter& waiter) const {
+    return map_.node_of(rank_of(waiter.holder)) == node_;
+  }
+
   const memory::Control& control_;
   uint32_t member_index_;  // as which it signs guards
   const placement::NodeMap& map_;
   NodeId node_;
-  Patience patience_;
-  const std::function<void(const Waiter&)>* tell_others_;
+  Outlet* outlet_;
+  bool sleeps_;
 };
 
 // Where the locks of this node lie. Implemented by the job room, which maps memory.
@@ -68,63 +98,38 @@ class LockMemory {
 // be next in line.
 class Locks {
  public:
-  struct Asked {
-    SegmentId segment;
-    Rank rank = no_rank;  // whose lock: it hosts it
-    uint64_t index = 0;
-    Waiter waiter;
-    uint64_t number = 0;  // of the request in its origin's session
-  };
-  enum class Answer : uint8_t {
-    granted,
-    waits,    // the grant follows, through Outlet::grant
-    refused,  // *failure says why
-  };
-  // What comes of it later.
-  class Outlet {
-   public:
-    virtual ~Outlet() = default;
-    virtual void grant(const Waiter& waiter) = 0;
-    // A request that was kept cannot be served any more: its segment is gone, or its holder has the
-    // lock already.
-    virtual void refuse(const Asked& request, const Status& why) = 0;
-  };
-
-  Locks(LockMemory& memory, Outlet& outlet);
+  Locks(LockMemory& memory, Outlet& outlet) : memory_(memory), outlet_(outlet) {}
   // Before the first request.
   void open(const memory::Control& control, uint32_t member_index, const placement::NodeMap& map,
             NodeId node);
 
-  Answer request(const Asked& request, Status* failure);
-  // Only if it is free now: granted, waits (it is not; nothing was changed), or refused.
-  Answer try_request(SegmentId segment, Rank rank, uint64_t index, Holder holder, Status* failure);
+  // *granted: it has the lock; otherwise the grant follows, through Outlet::grant.
+  Status request(const Asked& request, bool* granted);
+  // Only if it is free now; otherwise nothing was changed.
+  Status try_request(const Asked& request, bool* granted);
   // Releases what try_request granted: now, or as soon as the guard can be had.
-  void release_soon(SegmentId segment, Rank rank, uint64_t index, Holder holder);
+  void release_soon(const Asked& held);
   // Released and handed on; `busy`: not now, the guard is taken.
-  Status release(SegmentId segment, Rank rank, uint64_t index, Holder holder, bool* busy);
+  Status release(const Asked& held, bool* busy);
   // Has a lock request been granted meanwhile? (Its origin lost its connection, and with it perhaps
   // the grant.)
-  Status holds(SegmentId segment, Rank rank, uint64_t index, Holder holder, bool* granted);
+  Status holds(const Asked& request, bool* granted);
   // Tries those that are kept again, in their order.
   void retry();
   bool keeps_any() const { return !kept_.empty() || !owed_.empty(); }
   uint64_t memory_bytes() const { return (kept_.capacity() + owed_.capacity()) * sizeof(Asked); }
 
  private:
-  Answer attempt(const Asked& request, bool* again, Status* failure);
-  LockCaller caller() const;
-  static bool same_lock(const Asked& a, const Asked& b) {
-    return a.segment == b.segment && a.rank == b.rank && a.index == b.index;
-  }
+  // *again: it must be kept, and asked again.
+  Status attempt(const Asked& request, const std::vector<Asked>& before, bool* granted,
+                 bool* again);
+  bool is_owed(const Asked& request) const;
+  LockCaller& caller();
 
   LockMemory& memory_;
-  const std::function<void(const Waiter&)> tell_others_;
   Outlet& outlet_;
   memory::Control control_;
-  uint32_t member_index_ = 0;
-  const placement::NodeMap* map_ = nullptr;
-  NodeId node_ = no_node;
-  bool is_owed(const Asked& request) const;
+  std::optional<LockCaller> caller_;
   std::vector<Asked> kept_;  // longest kept first; at most one for a completion slot of the job
   std::vector<Asked> owed_;  // releases that found the guard taken
 };

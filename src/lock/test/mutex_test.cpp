@@ -14,17 +14,26 @@
 namespace skerry::lock {
 namespace {
 
-// Takes the guard in the way of a local process: sleeping.
-struct SleepingGuard {
-  uint32_t owner = 0;
-  bool acquire(OwnerWord& word) const { return lock_word(word, owner, {}) == LockResult::locked; }
-  void release(OwnerWord& word) const { unlock_word(word); }
-};
+// A local process, which sleeps for the guard, or a data server, which tries once.
+class TestCaller final : public Caller {
+ public:
+  TestCaller(const WaiterPool& records, uint32_t owner, bool sleeps)
+      : Caller(records), owner_(owner), sleeps_(sleeps) {}
+  bool acquire(OwnerWord& guard) override {
+    return sleeps_ ? lock_word(guard, owner_, {}) == LockResult::locked
+                   : guard.try_lock(owner_);
+  }
+  void release(OwnerWord& guard) override { unlock_word(guard); }
+  bool reaches(const Waiter&) const override { return true; }
+  void tell(const Waiter& waiter) override { told.push_back(waiter); }
+  bool invites(const Waiter&) const override { return false; }
+  void record_freed() override {}
 
-// In the way of a data server: one attempt.
-struct TryingGuard {
-  bool acquire(OwnerWord& word) const { return word.try_lock(99); }
-  void release(OwnerWord& word) const { unlock_word(word); }
+  std::vector<Waiter> told;  // by the last unlock
+
+ private:
+  const uint32_t owner_;
+  const bool sleeps_;
 };
 
 class Host {
@@ -42,32 +51,35 @@ class Host {
  public:
   WaiterPool pool;
   Mutex mutex{};
+  TestCaller sleeping{pool, 0, true}, trying{pool, 99, false};
 };
 
 Waiter waiter_of(Rank rank, uint32_t thread = 0) {
   return Waiter{make_holder(rank, thread), {static_cast<uint64_t>(rank), 7}};
 }
 
-template <class Guard>
-UnlockAnswer unlock(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed, Guard&& guard) {
-  const UnlockAnswer quick = try_unlock(mutex, holder);
-  if (quick != UnlockAnswer::contended) return quick;
-  if (!guard.acquire(mutex.guard)) return UnlockAnswer::guard_failed;
-  const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, handed);
-  guard.release(mutex.guard);
-  return answer;
+enum class Unlocked : uint8_t { released, handed_over, not_holder, no_guard, damaged };
+
+// Those that were handed the mutex: caller.told.
+Unlocked unlock(Mutex& mutex, Holder holder, TestCaller& caller) {
+  caller.told.clear();
+  switch (release(mutex, holder, caller)) {
+    case UnlockAnswer::released:
+      return caller.told.empty() ? Unlocked::released : Unlocked::handed_over;
+    case UnlockAnswer::not_holder: return Unlocked::not_holder;
+    case UnlockAnswer::no_guard: return Unlocked::no_guard;
+    case UnlockAnswer::contended:
+    case UnlockAnswer::out_of_reach: ADD_FAILURE() << "no answer here"; break;
+    case UnlockAnswer::damaged: break;
+  }
+  return Unlocked::damaged;
 }
 
 // Unlocks a mutex whose next batch is one waiter.
-template <class Guard>
-UnlockAnswer unlock_to(Host& host, Holder holder, Waiter* next, Guard&& guard) {
-  Handed handed;
-  const UnlockAnswer answer = unlock(host.mutex, holder, host.pool, &handed, guard);
-  if (answer == UnlockAnswer::handed_over) {
-    EXPECT_TRUE(handed.next(host.pool, next));
-    Waiter more;
-    EXPECT_FALSE(handed.next(host.pool, &more));
-  }
+Unlocked unlock_to(Host& host, Holder holder, Waiter* next, TestCaller& caller) {
+  const Unlocked answer = unlock(host.mutex, holder, caller);
+  EXPECT_EQ(caller.told.size(), answer == Unlocked::handed_over ? 1u : 0u);
+  if (!caller.told.empty()) *next = caller.told[0];
   return answer;
 }
 
@@ -87,12 +99,11 @@ TEST(Mutex, ADamagedQueueIsAnErrorOfTheRequest) {
   for (int kind = 0; kind < kinds; ++kind) {
     Host host(8);
     const Holder holder = make_holder(0, 0);
-    ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
-              LockAnswer::granted);
+    ASSERT_EQ(request(host.mutex, waiter_of(0), host.sleeping), LockAnswer::granted);
     for (const Rank rank : {1, 2}) {
       Waiter waiter = waiter_of(rank);
       waiter.holder |= shared_bit;
-      ASSERT_EQ(lock_request(host.mutex, waiter, host.pool, SleepingGuard{}), LockAnswer::queued);
+      ASSERT_EQ(request(host.mutex, waiter, host.sleeping), LockAnswer::queued);
     }
     switch (kind) {
       case first: host.mutex.first = 9; break;
@@ -103,22 +114,19 @@ TEST(Mutex, ADamagedQueueIsAnErrorOfTheRequest) {
     }
     const uint64_t word = host.mutex.word;
     if (kind == first || kind == last) {
-      EXPECT_EQ(lock_request(host.mutex, waiter_of(3), host.pool, SleepingGuard{}),
-                LockAnswer::damaged);
+      EXPECT_EQ(request(host.mutex, waiter_of(3), host.sleeping), LockAnswer::damaged);
     }
-    EXPECT_FALSE(waits_guarded(host.mutex, make_holder(7, 0), host.pool));
+    EXPECT_EQ(holds(host.mutex, make_holder(7, 0) | shared_bit, host.sleeping),
+              LockAnswer::granted);  // it does not wait
     if (kind != last) {
-      Handed handed;
-      EXPECT_EQ(unlock(host.mutex, holder, host.pool, &handed, SleepingGuard{}),
-                UnlockAnswer::damaged)
-          << kind;
+      EXPECT_EQ(unlock(host.mutex, holder, host.sleeping), Unlocked::damaged) << kind;
       EXPECT_EQ(host.mutex.word, word);
     }
     // An invited waiter whose record is gone.
     host.mutex.word = open_word;
     host.mutex.first = 9;
-    EXPECT_EQ(take_guarded(host.mutex, make_holder(1, 0), host.pool), Take::damaged);
-    EXPECT_EQ(rest_guarded(host.mutex, waiter_of(1), false, host.pool), Take::damaged);
+    EXPECT_EQ(try_turn(host.mutex, make_holder(1, 0), host.sleeping), LockAnswer::damaged);
+    EXPECT_EQ(rest(host.mutex, waiter_of(1), false, host.sleeping), LockAnswer::damaged);
   }
 }
 
@@ -129,41 +137,36 @@ TEST(Mutex, ADamagedListOfFreeRecordsIsAnErrorOfTheRequest) {
   host.pool.at(free).next = 1'000'000;
   host.pool.give_back(free);
   host.pool.at(free).next = 1'000'000;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}),
-            LockAnswer::damaged);
+  ASSERT_EQ(request(host.mutex, waiter_of(0), host.sleeping), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.sleeping), LockAnswer::queued);
+  EXPECT_EQ(request(host.mutex, waiter_of(2), host.sleeping), LockAnswer::damaged);
 }
 
 TEST(Mutex, GrantsInTheOrderOfRequests) {
   Host host(8);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(0), host.sleeping), LockAnswer::granted);
   for (Rank rank = 1; rank <= 3; ++rank) {
     EXPECT_EQ(try_lock(host.mutex, make_holder(rank, 0)), LockAnswer::contended);
-    EXPECT_EQ(lock_request(host.mutex, waiter_of(rank), host.pool, SleepingGuard{}),
-              LockAnswer::queued);
+    EXPECT_EQ(request(host.mutex, waiter_of(rank), host.sleeping), LockAnswer::queued);
   }
   for (Rank rank = 1; rank <= 3; ++rank) {
-    ASSERT_EQ(unlock_to(host, make_holder(rank - 1, 0), &next, SleepingGuard{}),
-              UnlockAnswer::handed_over);
+    ASSERT_EQ(unlock_to(host, make_holder(rank - 1, 0), &next, host.sleeping),
+              Unlocked::handed_over);
     EXPECT_EQ(next.holder, make_holder(rank, 0));
     EXPECT_EQ(next.reply[0], static_cast<uint64_t>(rank));
     EXPECT_EQ(next.reply[1], 7u);
   }
-  EXPECT_EQ(unlock_to(host, make_holder(3, 0), &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(unlock_to(host, make_holder(3, 0), &next, host.sleeping), Unlocked::released);
   EXPECT_EQ(host.mutex.word.load(), 0u);
 }
 
 TEST(Mutex, NobodyOvertakesTheQueue) {
   Host host(8);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
-  ASSERT_EQ(unlock_to(host, make_holder(0, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  ASSERT_EQ(request(host.mutex, waiter_of(0), host.sleeping), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.sleeping), LockAnswer::queued);
+  ASSERT_EQ(unlock_to(host, make_holder(0, 0), &next, host.sleeping), Unlocked::handed_over);
   // Expect: handed over, never free, though rank 1 has not woken yet.
   EXPECT_EQ(try_lock(host.mutex, make_holder(0, 0)), LockAnswer::contended);
 }
@@ -171,50 +174,40 @@ TEST(Mutex, NobodyOvertakesTheQueue) {
 TEST(Mutex, MisuseIsAnError) {
   Host host(8);
   Waiter next;
-  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, SleepingGuard{}), UnlockAnswer::not_holder);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
-            LockAnswer::recursive);
-  EXPECT_EQ(unlock_to(host, make_holder(0, 2), &next, SleepingGuard{}),
-            UnlockAnswer::not_holder);  // another thread's
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, host.sleeping), Unlocked::not_holder);
+  ASSERT_EQ(request(host.mutex, waiter_of(0, 1), host.sleeping), LockAnswer::granted);
+  EXPECT_EQ(request(host.mutex, waiter_of(0, 1), host.sleeping), LockAnswer::recursive);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 2), &next, host.sleeping),
+            Unlocked::not_holder);  // another thread's
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.sleeping), LockAnswer::queued);
   // Expect: the same answers with somebody in the queue; and a waiter is no holder.
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
-            LockAnswer::recursive);
-  EXPECT_EQ(lock_guarded(host.mutex, waiter_of(0, 1), host.pool), LockAnswer::recursive);
-  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, SleepingGuard{}), UnlockAnswer::not_holder);
-  Handed handed;
-  EXPECT_EQ(unlock_guarded(host.mutex, make_holder(1, 0), host.pool, &handed),
-            UnlockAnswer::not_holder);
+  EXPECT_EQ(request(host.mutex, waiter_of(0, 1), host.sleeping), LockAnswer::recursive);
+  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, host.sleeping), Unlocked::not_holder);
 }
 
 TEST(Mutex, AnExhaustedPoolChangesNothing) {
   Host host(1);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  ASSERT_EQ(request(host.mutex, waiter_of(0), host.sleeping), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.sleeping), LockAnswer::queued);
   const uint32_t freed = host.pool.freed().load();
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}),
-            LockAnswer::no_record);
-  ASSERT_EQ(unlock_to(host, make_holder(0, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(request(host.mutex, waiter_of(2), host.sleeping), LockAnswer::no_record);
+  ASSERT_EQ(unlock_to(host, make_holder(0, 0), &next, host.sleeping), Unlocked::handed_over);
   EXPECT_NE(host.pool.freed().load(), freed)
       << "who waits for a record must be able to see that one is free";
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(request(host.mutex, waiter_of(2), host.sleeping), LockAnswer::queued);
 }
 
 TEST(Mutex, TheImpatientChangeNothingWhenTheGuardIsHeld) {
   Host host(4);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, TryingGuard{}), LockAnswer::granted);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, TryingGuard{}), LockAnswer::queued);
+  ASSERT_EQ(request(host.mutex, waiter_of(0), host.trying), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.trying), LockAnswer::queued);
   ASSERT_TRUE(host.mutex.guard.try_lock(5));
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, TryingGuard{}),
-            LockAnswer::guard_failed);
-  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, TryingGuard{}), UnlockAnswer::guard_failed);
+  EXPECT_EQ(request(host.mutex, waiter_of(2), host.trying), LockAnswer::no_guard);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, host.trying), Unlocked::no_guard);
   (void)host.mutex.guard.release();
-  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, TryingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, host.trying), Unlocked::handed_over);
 }
 
 TEST(Mutex, RandomRequestsAreServedInOrder) {
@@ -230,8 +223,7 @@ TEST(Mutex, RandomRequestsAreServedInOrder) {
         case 0: {
           if (found != model.end() && found != model.begin())
             break;  // it waits: its thread cannot ask again
-          const LockAnswer answer = lock_request(host.mutex, waiter_of(rank), host.pool,
-                                                 SleepingGuard{});
+          const LockAnswer answer = request(host.mutex, waiter_of(rank), host.sleeping);
           ASSERT_EQ(answer, found != model.end() ? LockAnswer::recursive
                             : model.empty()      ? LockAnswer::granted
                                                  : LockAnswer::queued);
@@ -240,13 +232,13 @@ TEST(Mutex, RandomRequestsAreServedInOrder) {
         }
         case 1: {
           Waiter next;
-          const UnlockAnswer answer = unlock_to(host, make_holder(rank, 0), &next, SleepingGuard{});
+          const Unlocked answer = unlock_to(host, make_holder(rank, 0), &next, host.sleeping);
           if (model.empty() || model.front() != rank) {
-            ASSERT_EQ(answer, UnlockAnswer::not_holder);
+            ASSERT_EQ(answer, Unlocked::not_holder);
             break;
           }
           model.pop_front();
-          ASSERT_EQ(answer, model.empty() ? UnlockAnswer::released : UnlockAnswer::handed_over);
+          ASSERT_EQ(answer, model.empty() ? Unlocked::released : Unlocked::handed_over);
           if (!model.empty()) {
             ASSERT_EQ(next.holder, make_holder(model.front(), 0));
           }
@@ -267,14 +259,15 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
   std::vector<std::thread> threads;
   for (uint32_t t = 0; t < thread_count; ++t) {
     threads.emplace_back([&, t] {
-      const SleepingGuard guard{t};
+      TestCaller caller(host.pool, t, true);
       const Waiter me{make_holder(static_cast<Rank>(t), 0), {t, 0}};
       for (int i = 0; i < rounds; ++i) {
         for (;;) {
           host.pool.starving().fetch_add(1);
           const uint32_t freed = host.pool.freed().load();
-          const LockAnswer answer = lock_request(host.mutex, me, host.pool, guard);
-          if (answer == LockAnswer::no_record) futex_wait(&host.pool.freed(), freed, wait_slice_ns);
+          const LockAnswer answer = request(host.mutex, me, caller);
+          if (answer == LockAnswer::no_record)
+            futex_wait(&host.pool.freed(), freed, wait_slice_ns);
           host.pool.starving().fetch_sub(1);
           if (answer == LockAnswer::granted) break;
           if (answer == LockAnswer::no_record) continue;
@@ -285,14 +278,14 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
         }
         ++counter;
         Waiter next;
-        const UnlockAnswer answer = unlock_to(host, me.holder, &next, guard);
-        if (answer == UnlockAnswer::handed_over) {
+        const Unlocked answer = unlock_to(host, me.holder, &next, caller);
+        if (answer == Unlocked::handed_over) {
           std::atomic<uint32_t>& word = granted[next.reply[0]];
           word.store(1, std::memory_order_release);
           futex_wake(&word, 1);
           if (host.pool.starving().load() != 0) futex_wake(&host.pool.freed(), 1 << 30);
         } else {
-          ASSERT_EQ(answer, UnlockAnswer::released);
+          ASSERT_EQ(answer, Unlocked::released);
         }
       }
     });
@@ -312,32 +305,27 @@ TEST(Mutex, SharersHoldItTogetherAndKeepOthersOut) {
   Host host(8);
   Waiter next;
   for (Rank rank = 0; rank < 3; ++rank)
-    EXPECT_EQ(lock_request(host.mutex, sharer_of(rank), host.pool, SleepingGuard{}),
-              LockAnswer::granted);
+    EXPECT_EQ(request(host.mutex, sharer_of(rank), host.sleeping), LockAnswer::granted);
   EXPECT_EQ(try_lock(host.mutex, make_holder(5, 0)), LockAnswer::contended);
-  EXPECT_EQ(unlock_to(host, make_holder(5, 0), &next, SleepingGuard{}), UnlockAnswer::not_holder);
+  EXPECT_EQ(unlock_to(host, make_holder(5, 0), &next, host.sleeping), Unlocked::not_holder);
   for (Rank rank = 0; rank < 3; ++rank)
-    EXPECT_EQ(unlock_to(host, sharer_of(rank).holder, &next, SleepingGuard{}),
-              UnlockAnswer::released);
+    EXPECT_EQ(unlock_to(host, sharer_of(rank).holder, &next, host.sleeping), Unlocked::released);
   EXPECT_EQ(host.mutex.word.load(), 0u);
-  EXPECT_EQ(unlock_to(host, sharer_of(1).holder, &next, SleepingGuard{}), UnlockAnswer::not_holder);
+  EXPECT_EQ(unlock_to(host, sharer_of(1).holder, &next, host.sleeping), Unlocked::not_holder);
 }
 
 TEST(Mutex, ASharerOvertakesNobody) {
   Host host(8);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, sharer_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
-  EXPECT_EQ(lock_request(host.mutex, sharer_of(2), host.pool, SleepingGuard{}), LockAnswer::queued);
-  EXPECT_EQ(unlock_to(host, sharer_of(0).holder, &next, SleepingGuard{}),
-            UnlockAnswer::handed_over);
+  ASSERT_EQ(request(host.mutex, sharer_of(0), host.sleeping), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.sleeping), LockAnswer::queued);
+  EXPECT_EQ(request(host.mutex, sharer_of(2), host.sleeping), LockAnswer::queued);
+  EXPECT_EQ(unlock_to(host, sharer_of(0).holder, &next, host.sleeping), Unlocked::handed_over);
   EXPECT_EQ(rank_of(next.holder), 1);
-  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, host.sleeping), Unlocked::handed_over);
   EXPECT_EQ(rank_of(next.holder), 2);
   // Expect: nobody is queued now, so another sharer joins.
-  EXPECT_EQ(lock_request(host.mutex, sharer_of(3), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
+  EXPECT_EQ(request(host.mutex, sharer_of(3), host.sleeping), LockAnswer::granted);
 }
 
 // Two requesters that share two locks each in opposite order, with a waiter for exclusive use at
@@ -346,42 +334,37 @@ TEST(Mutex, ASharerThatHoldsOthersJoinsPresentSharers) {
   Host host(8);
   Waiter next, joiner = sharer_of(2);
   joiner.holder |= joins_bit;
-  ASSERT_EQ(lock_request(host.mutex, sharer_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
-  EXPECT_EQ(lock_request(host.mutex, joiner, host.pool, TryingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, sharer_of(0), host.sleeping), LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(1), host.sleeping), LockAnswer::queued);
+  EXPECT_EQ(request(host.mutex, joiner, host.trying), LockAnswer::granted);
   // Expect: the one that waits gets it from the last of them, whichever that is.
-  EXPECT_EQ(unlock_to(host, sharer_of(0).holder, &next, SleepingGuard{}), UnlockAnswer::released);
-  EXPECT_EQ(unlock_to(host, joiner.holder, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock_to(host, sharer_of(0).holder, &next, host.sleeping), Unlocked::released);
+  EXPECT_EQ(unlock_to(host, joiner.holder, &next, host.sleeping), Unlocked::handed_over);
   EXPECT_EQ(next.holder, make_holder(1, 0));
   // Expect: beside an exclusive holder it queues up like others.
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(3), host.pool, SleepingGuard{}), LockAnswer::queued);
-  EXPECT_EQ(lock_request(host.mutex, joiner, host.pool, SleepingGuard{}), LockAnswer::queued);
-  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  ASSERT_EQ(request(host.mutex, waiter_of(3), host.sleeping), LockAnswer::queued);
+  EXPECT_EQ(request(host.mutex, joiner, host.sleeping), LockAnswer::queued);
+  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, host.sleeping), Unlocked::handed_over);
   EXPECT_EQ(next.holder, make_holder(3, 0));
-  EXPECT_EQ(unlock_to(host, make_holder(3, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock_to(host, make_holder(3, 0), &next, host.sleeping), Unlocked::handed_over);
   EXPECT_EQ(next.holder, joiner.holder);
-  EXPECT_EQ(unlock_to(host, joiner.holder, &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(unlock_to(host, joiner.holder, &next, host.sleeping), Unlocked::released);
   EXPECT_EQ(host.mutex.word.load(), 0u);
 }
 
 TEST(Mutex, AHandOverTakesAllSharersAtTheHead) {
   Host host(8);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
-            LockAnswer::granted);
+  ASSERT_EQ(request(host.mutex, waiter_of(0), host.sleeping), LockAnswer::granted);
   for (const Waiter& waiter : {sharer_of(1), sharer_of(2), waiter_of(3), sharer_of(4)})
-    ASSERT_EQ(lock_request(host.mutex, waiter, host.pool, SleepingGuard{}), LockAnswer::queued);
-  Handed handed;
-  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &handed, SleepingGuard{}),
-            UnlockAnswer::handed_over);
+    ASSERT_EQ(request(host.mutex, waiter, host.sleeping), LockAnswer::queued);
+  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.sleeping), Unlocked::handed_over);
   Waiter next;
   std::vector<Rank> told;
-  while (handed.next(host.pool, &next)) told.push_back(rank_of(next.holder));
+  for (const Waiter& one : host.sleeping.told) told.push_back(rank_of(one.holder));
   EXPECT_EQ(told, (std::vector<Rank>{1, 2}));
   // Expect: the first of them to go counts itself out, and the last one hands over to rank 3.
-  EXPECT_EQ(unlock_to(host, sharer_of(2).holder, &next, SleepingGuard{}), UnlockAnswer::released);
-  EXPECT_EQ(unlock_to(host, sharer_of(1).holder, &next, SleepingGuard{}),
-            UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock_to(host, sharer_of(2).holder, &next, host.sleeping), Unlocked::released);
+  EXPECT_EQ(unlock_to(host, sharer_of(1).holder, &next, host.sleeping), Unlocked::handed_over);
   EXPECT_EQ(next.holder, make_holder(3, 0));
 }
 
@@ -405,17 +388,16 @@ TEST(Mutex, BothKindsAgreeWithAPlainQueue) {
       const auto held = std::find_if(holders.begin(), holders.end(), mine);
       const auto queued = std::find_if(queue.begin(), queue.end(), mine);
       if (held != holders.end()) {
-        Handed handed;
         const Holder holder = *held;
-        const UnlockAnswer answer = unlock(host.mutex, holder, host.pool, &handed, SleepingGuard{});
+        const Unlocked answer = unlock(host.mutex, holder, host.sleeping);
         holders.erase(held);
         std::vector<Holder> told, expected;
-        for (Waiter next; handed.next(host.pool, &next);) told.push_back(next.holder);
+        for (const Waiter& next : host.sleeping.told) told.push_back(next.holder);
         const size_t before = holders.size();
         if (before == 0) admit();
         expected.assign(holders.begin() + static_cast<std::ptrdiff_t>(before), holders.end());
         ASSERT_EQ(told, expected) << "seed " << seed << " step " << step;
-        ASSERT_EQ(answer, told.empty() ? UnlockAnswer::released : UnlockAnswer::handed_over);
+        ASSERT_EQ(answer, told.empty() ? Unlocked::released : Unlocked::handed_over);
       } else if (queued != queue.end()) {
         continue;  // it waits: its thread cannot ask again
       } else {
@@ -423,7 +405,7 @@ TEST(Mutex, BothKindsAgreeWithAPlainQueue) {
         queue.push_back(waiter.holder);
         const bool first = queue.size() == 1;
         if (first) admit();
-        ASSERT_EQ(lock_request(host.mutex, waiter, host.pool, SleepingGuard{}),
+        ASSERT_EQ(request(host.mutex, waiter, host.sleeping),
                   queue.empty() ? LockAnswer::granted : LockAnswer::queued);
       }
     }
@@ -440,12 +422,12 @@ TEST(Mutex, ThreadsThatShareAndThreadsThatDoNotAreAllServed) {
   std::vector<std::thread> threads;
   for (uint32_t t = 0; t < thread_count; ++t) {
     threads.emplace_back([&, t] {
-      const SleepingGuard guard{t};
+      TestCaller caller(host.pool, t, true);
       std::mt19937 random(t);
       for (int i = 0; i < rounds; ++i) {
         const bool alone = random() % 3 == 0;
         const Waiter me{make_holder(static_cast<Rank>(t), 0) | (alone ? 0 : shared_bit), {t, 0}};
-        const LockAnswer asked = lock_request(host.mutex, me, host.pool, guard);
+        const LockAnswer asked = request(host.mutex, me, caller);
         if (asked == LockAnswer::queued) {
           (void)wait_until(&granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr);
           granted[t].store(0, std::memory_order_relaxed);
@@ -462,9 +444,8 @@ TEST(Mutex, ThreadsThatShareAndThreadsThatDoNotAreAllServed) {
           EXPECT_EQ(inside_alone.load(), 0);
           inside_shared.fetch_sub(1);
         }
-        Handed handed;
-        (void)unlock(host.mutex, me.holder, host.pool, &handed, guard);
-        for (Waiter next; handed.next(host.pool, &next);) {
+        (void)unlock(host.mutex, me.holder, caller);
+        for (const Waiter& next : caller.told) {
           std::atomic<uint32_t>& word = granted[next.reply[0]];
           word.store(1, std::memory_order_release);
           futex_wake(&word, 1);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/owner_lock.hpp"
-#include "lock/protocol.hpp"
+#include "lock/mutex.hpp"
 
 namespace skerry::lock {
 namespace {
@@ -32,7 +32,7 @@ struct Node {
 
 class RankCaller final : public Caller {
  public:
-  RankCaller(Node& node, uint32_t me) : node_(node), me_(me) {}
+  RankCaller(Node& node, uint32_t me) : Caller(node.pool), node_(node), me_(me) {}
   bool acquire(OwnerWord& guard) override {
     return lock_word(guard, me_, {}) == LockResult::locked;
   }
@@ -54,12 +54,7 @@ class RankCaller final : public Caller {
 Holder holder_of(uint32_t rank) { return make_holder(static_cast<Rank>(rank), 1); }
 
 bool share(Node& node, uint32_t me) {
-  if (share_by_flag(node.mutex, node.lines, me)) return true;
-  bool others = false;
-  if (try_share(node.mutex, holder_of(me) | shared_bit, &others) != LockAnswer::granted)
-    return false;
-  shared_by_count(node.mutex, node.lines, others);
-  return true;
+  return share(node.mutex, node.lines, me, holder_of(me) | shared_bit);
 }
 
 void bias(Node& node) {
@@ -99,17 +94,15 @@ TEST(Readers, AreCountedByOneThatWantsTheLockForItself) {
   EXPECT_EQ(try_lock(node.mutex, holder_of(2)), LockAnswer::contended);
   RankCaller two(node, 2), one(node, 1);
   const Waiter waiter = make_waiter(holder_of(2), 2, 1, 5);
-  EXPECT_EQ(fair_queue().request(node.mutex, waiter, node.pool, two), Request::queued);
+  EXPECT_EQ(request(node.mutex, waiter, two), LockAnswer::queued);
   EXPECT_EQ(node.mutex.word.load(), shared_bit | queued_bit | 2);
   // Expect: no flag is taken behind it, and those that were are counts now.
   EXPECT_FALSE(share(node, 3));
   EXPECT_FALSE(unshare_by_flag(node.mutex, node.lines, 1));
-  EXPECT_EQ(fair_queue().release(node.mutex, holder_of(1) | shared_bit, node.pool, one),
-            Release::released);
-  EXPECT_EQ(fair_queue().release(node.mutex, holder_of(0) | shared_bit, node.pool, one),
-            Release::released);
+  EXPECT_EQ(release(node.mutex, holder_of(1) | shared_bit, one), UnlockAnswer::released);
+  EXPECT_EQ(release(node.mutex, holder_of(0) | shared_bit, one), UnlockAnswer::released);
   EXPECT_EQ(node.told[2].load(), 5u);
-  EXPECT_EQ(fair_queue().holds(node.mutex, holder_of(2), node.pool, two), Holds::yes);
+  EXPECT_EQ(holds(node.mutex, holder_of(2), two), LockAnswer::granted);
 }
 
 TEST(Readers, ABiasedLockWithoutReadersIsTakenAtOnce) {
@@ -119,7 +112,7 @@ TEST(Readers, ABiasedLockWithoutReadersIsTakenAtOnce) {
   ASSERT_EQ(node.mutex.word.load(), shared_bit | biased_bit);
   RankCaller two(node, 2);
   const Waiter waiter = make_waiter(holder_of(2), 2, 1, 5);
-  EXPECT_EQ(fair_queue().request(node.mutex, waiter, node.pool, two), Request::granted);
+  EXPECT_EQ(request(node.mutex, waiter, two), LockAnswer::granted);
   EXPECT_EQ(node.mutex.word.load(), holder_of(2));
 }
 
@@ -135,8 +128,8 @@ TEST(Readers, NoRankThatHoldsTheLockLooksLikeABias) {
     ASSERT_EQ(node.mutex.word.load(), holder) << rank;
     RankCaller two(node, 2);
     const Waiter waiter = make_waiter(holder_of(2), 2, 1, 5);
-    EXPECT_EQ(fair_queue().request(node.mutex, waiter, node.pool, two), Request::queued);
-    EXPECT_EQ(fair_queue().release(node.mutex, holder, node.pool, two), Release::released);
+    EXPECT_EQ(request(node.mutex, waiter, two), LockAnswer::queued);
+    EXPECT_EQ(release(node.mutex, holder, two), UnlockAnswer::released);
   }
 }
 
@@ -158,10 +151,10 @@ void wait_for_turn(Node& node, uint32_t me, Holder holder, uint32_t* tag, RankCa
         &node.told[me], [&](uint32_t told) { return told == *tag; }, no_deadline, nullptr);
     if (shares(holder)) return;
     for (int look = 0; look < 20; ++look)
-      if (fair_queue().try_turn(node.mutex, holder, node.pool, caller) == Turn::granted) return;
+      if (try_turn(node.mutex, holder, caller) == LockAnswer::granted) return;
     ++*tag;
     const Waiter again = make_waiter(holder, static_cast<Rank>(me), 1, *tag);
-    if (fair_queue().rest(node.mutex, again, rests > 3, node.pool, caller) == Turn::granted) return;
+    if (rest(node.mutex, again, rests > 3, caller) == LockAnswer::granted) return;
   }
 }
 
@@ -182,22 +175,21 @@ TEST(Readers, AndWritersInThreadsAreAllServed) {
         if (!reads || !share(node, t)) {
           ++tag;
           const Waiter me = make_waiter(holder, static_cast<Rank>(t), 1, tag);
-          const Request asked = fair_queue().request(node.mutex, me, node.pool, caller);
-          if (asked == Request::queued) wait_for_turn(node, t, holder, &tag, caller);
-          else ASSERT_EQ(asked, Request::granted);
+          const LockAnswer asked = request(node.mutex, me, caller);
+          if (asked == LockAnswer::queued) wait_for_turn(node, t, holder, &tag, caller);
+          else ASSERT_EQ(asked, LockAnswer::granted);
         }
         if (reads) {
           EXPECT_EQ(pair[0], pair[1]);
           // Threads meet by chance; here the lock is biased now and then in any case.
           if (random() % 8 == 0)
-            for (uint32_t met = 0; met < bias_after; ++met)
-              shared_by_count(node.mutex, node.lines, true);
+            for (uint32_t met = 0; met < bias_after; ++met) met_others(node.mutex, node.lines);
         } else {
           ++pair[0];
           ++pair[1];
         }
         if (reads && unshare_by_flag(node.mutex, node.lines, t)) continue;
-        ASSERT_EQ(fair_queue().release(node.mutex, holder, node.pool, caller), Release::released);
+        ASSERT_EQ(release(node.mutex, holder, caller), UnlockAnswer::released);
       }
     });
   }
