@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "connection/core/victim.hpp"
-#include "lock/choice.hpp"
+#include "lock/machines.hpp"
 
 namespace skerry::launcher {
 

@@ -38,7 +38,7 @@ Action AsymmetricClient::try_later(const Config& config) {
   state_ = State::pausing;
   const Unit unit = local_ ? Unit::cpu : Unit::network;
   attempt_ = next_attempt(config, unit, attempt_);
-  return pause(unit, attempt_);
+  return pause(config, unit, attempt_);
 }
 
 Action AsymmetricClient::step(const Event& event, const Config& config) {

@@ -1,10 +1,11 @@
 #include "locks/machine.hpp"
 
+#include <algorithm>
+
 namespace skerry::lock::machine {
 
 std::string_view to_string(Domain domain) {
   switch (domain) {
-    case Domain::cpu: return "cpu";
     case Domain::server: return "server";
     case Domain::nic: return "nic";
   }
@@ -55,6 +56,11 @@ bool may_touch(const Config& config, Label label, const Action& action) {
 
 Action swap(Unit unit, Place place, uint8_t word, uint64_t value) {
   return {.kind = Action::Kind::swap, .unit = unit, .place = place, .word = word, .value = value};
+}
+
+Action pause_for_turns(const Config& config, Unit unit, uint32_t ahead) {
+  const int64_t longest_ns = std::min<int64_t>(longest_pause_ns, config.turn_ns * ahead);
+  return {.kind = Action::Kind::pause, .unit = unit, .value = static_cast<uint64_t>(longest_ns)};
 }
 
 }  // namespace skerry::lock::machine

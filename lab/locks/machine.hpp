@@ -1,5 +1,5 @@
 // What only the laboratory needs of machines (lock/machine.hpp): names to print, the check that an
-// action keeps to its word's label, and one atomic more.
+// action keeps to its word's label, one atomic and one pause more.
 #pragma once
 
 #include "lock/machine.hpp"
@@ -18,5 +18,10 @@ constexpr bool has_swap(const Config& config, Unit unit) {
   return unit == Unit::cpu || config.domain != Domain::nic || config.network_swap;
 }
 Action swap(Unit unit, Place place, uint8_t word, uint64_t value);
+
+// A pause of one that knows how many stand before it: `ahead` times Config::turn_ns (DSLR, section
+// 4.3). It may be long: the line before it takes its time anyway.
+constexpr int64_t longest_pause_ns = 1'000'000'000;
+Action pause_for_turns(const Config& config, Unit unit, uint32_t ahead);
 
 }  // namespace skerry::lock::machine

@@ -33,7 +33,7 @@ Action OneSidedClient::step(const Event& event, const Config& config) {
       }
       state_ = State::pausing;
       attempt_ = next_attempt(config, unit(config, local_), attempt_);
-      return pause(unit(config, local_), attempt_);
+      return pause(config, unit(config, local_), attempt_);
     case State::pausing: return attempt(config);
     case State::held:
       if (event.kind != Event::Kind::unlock) return refused();

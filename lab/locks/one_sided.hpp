@@ -13,7 +13,6 @@ class OneSidedClient {
  public:
   explicit OneSidedClient(const Self& self) : me_(self.me), local_(self.local) {}
   Action step(const Event& event, const Config& config);
-  bool in_line() const { return false; }
 
  private:
   enum class State : uint8_t { idle, trying, pausing, held, releasing };

@@ -39,21 +39,17 @@ uint64_t zero(uint8_t, const Config&) { return 0; }
 uint64_t nobody(uint8_t, const Config& config) { return config.requesters; }
 
 constexpr Machines two_sided = machines_of<TwoSidedClient, TwoSidedManager>(
-    {.name = "two_sided", .id = 1, .has_readers = true, .initial_value = zero});
+    {.id = 1, .has_readers = true, .initial_value = zero});
 constexpr Machines one_sided = machines_of<OneSidedClient, NoManager>(
-    {.name = "one_sided", .id = 2, .words = holder, .initial_value = nobody});
+    {.id = 2, .words = holder, .initial_value = nobody});
 constexpr Machines queue = machines_of<QueueClient, NoManager>(
-    {.name = "queue", .id = 3, .tells_directly = true, .words = tail, .initial_value = zero});
+    {.id = 3, .tells_directly = true, .words = tail, .initial_value = zero});
 constexpr Machines cohort = machines_of<CohortClient, CohortManager>(
-    {.name = "cohort", .id = 4, .tells_directly = true, .words = node_tail, .initial_value = zero});
+    {.id = 4, .tells_directly = true, .words = node_tail, .initial_value = zero});
 constexpr Machines asymmetric = machines_of<AsymmetricClient, NoManager>(
-    {.name = "asymmetric", .id = 5, .tells_directly = true, .words = tails, .initial_value = zero});
+    {.id = 5, .tells_directly = true, .words = tails, .initial_value = zero});
 constexpr Machines reader_writer = machines_of<ReaderWriterClient, NoManager>(
-    {.name = "reader_writer",
-     .id = 6,
-     .has_readers = true,
-     .words = tickets,
-     .initial_value = zero});
+    {.id = 6, .has_readers = true, .words = tickets, .initial_value = zero});
 
 }  // namespace
 }  // namespace machine
@@ -71,12 +67,45 @@ const machine::Machines& machines_of(ProtocolKind kind) {
   return machine::migrating();
 }
 
-std::string_view to_string(ProtocolKind kind) { return machines_of(kind).name; }
+std::string_view to_string(ProtocolKind kind) {
+  switch (kind) {
+    case ProtocolKind::two_sided: return "two_sided";
+    case ProtocolKind::one_sided: return "one_sided";
+    case ProtocolKind::migrating: return "migrating";
+    case ProtocolKind::queue: return "queue";
+    case ProtocolKind::cohort: return "cohort";
+    case ProtocolKind::asymmetric: return "asymmetric";
+    case ProtocolKind::reader_writer: return "reader_writer";
+  }
+  return "unknown";
+}
 
 bool from_string(std::string_view name, ProtocolKind* kind) {
   for (uint8_t i = 0; i < protocol_kinds; ++i)
     if (const auto one = static_cast<ProtocolKind>(i); name == to_string(one))
       return *kind = one, true;
+  return false;
+}
+
+namespace {
+
+template <class Client>
+bool stands_in_line(const machine::MachineBytes& client) {
+  return std::launder(reinterpret_cast<const Client*>(client.bytes.data()))->in_line();
+}
+
+}  // namespace
+
+bool in_line(ProtocolKind kind, const machine::MachineBytes& client) {
+  switch (kind) {
+    case ProtocolKind::two_sided: return stands_in_line<machine::TwoSidedClient>(client);
+    case ProtocolKind::one_sided:
+    case ProtocolKind::migrating: break;
+    case ProtocolKind::queue: return stands_in_line<machine::QueueClient>(client);
+    case ProtocolKind::cohort: return stands_in_line<machine::CohortClient>(client);
+    case ProtocolKind::asymmetric: return stands_in_line<machine::AsymmetricClient>(client);
+    case ProtocolKind::reader_writer: return stands_in_line<machine::ReaderWriterClient>(client);
+  }
   return false;
 }
 

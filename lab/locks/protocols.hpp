@@ -27,4 +27,7 @@ bool is_fair(ProtocolKind kind);
 
 const machine::Machines& machines_of(ProtocolKind kind);
 
+// Does this client of the protocol stand in a line that bounds how many requesters overtake it?
+bool in_line(ProtocolKind kind, const machine::MachineBytes& client);
+
 }  // namespace skerry::lock

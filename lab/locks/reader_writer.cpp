@@ -1,6 +1,7 @@
 #include "locks/reader_writer.hpp"
 
 #include "locks/lab_rule.hpp"
+#include "locks/machine.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -41,7 +42,7 @@ Action ReaderWriterClient::on_served(uint64_t served, const Config& config) {
     return granted();
   }
   state_ = State::pausing;
-  return pause(network_unit(config, local_), 0, ahead);
+  return pause_for_turns(config, network_unit(config, local_), ahead);
 }
 
 Action ReaderWriterClient::step(const Event& event, const Config& config) {

@@ -15,7 +15,7 @@
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
-#include "lock/choice.hpp"
+#include "lock/machines.hpp"
 
 namespace skerry::job {
 namespace {

@@ -1,9 +1,9 @@
 #include "lock/home.hpp"
 
+#include <algorithm>
 #include <new>
 
 #include "core/pure/assert.hpp"
-#include "lock/choice.hpp"
 
 namespace skerry::lock::machine {
 
@@ -16,7 +16,12 @@ const Machines& protocol(const Record& record) {
   return *machines;
 }
 
-uint64_t mail_words(const Machines& machines) { return has_node_word(machines) ? 2 : 1; }
+// 2: beside mail, the tails of a protocol with a word on each node.
+uint64_t mail_words(const Machines& machines) {
+  const bool has_tails = std::ranges::any_of(
+      machines.words, [](const Word& word) { return word.place == Place::node; });
+  return has_tails ? 2 : 1;
+}
 
 }  // namespace
 
@@ -96,13 +101,19 @@ uint64_t mail_of(const Tell& tell, Requester from) {
   return uint64_t{tell.value} << 8 | static_cast<uint8_t>(tell.note);
 }
 
-Mail read_mail(uint64_t word) {
-  Mail mail;
-  mail.is_followed = word >> 32 != 0;
-  if (mail.is_followed) mail.follower = static_cast<Requester>((word >> 32) - 1);
-  mail.answer = static_cast<Note>(word & 0xff);
-  mail.value = static_cast<uint32_t>(word >> 8) & 0xff'ffff;
-  return mail;
+bool take_note(uint64_t* mail, Event* told) {
+  if (*mail == 0) return false;
+  *told = Event{.kind = Event::Kind::told};
+  if (*mail >> 32 != 0) {
+    told->note = Note::linked;
+    told->from = static_cast<Requester>((*mail >> 32) - 1);
+    *mail &= 0xffff'ffff;
+  } else {
+    told->note = static_cast<Note>(*mail & 0xff);
+    told->value = *mail >> 8;
+    *mail = 0;
+  }
+  return true;
 }
 
 // ---- the manager ------------------------------------------------------------------------------
@@ -126,7 +137,8 @@ bool is_sound(const Home& home, const Event& event) {
 namespace {
 
 // From one event until the manager rests or there is no room for one more message.
-Rest follow(const Home& home, Event event, Links links, std::span<Tell> tells, size_t* told) {
+Rest::State follow(const Home& home, Event event, Links links, std::span<Tell> tells,
+                   size_t* told) {
   Record& r = home.record();
   const Machines& machines = protocol(r);
   for (;;) {
@@ -140,10 +152,10 @@ Rest follow(const Home& home, Event event, Links links, std::span<Tell> tells, s
       case Action::Kind::swap: event.value = perform(home.word(action.word), action); break;
       case Action::Kind::tell:
         tells[(*told)++] = {action.to, action.note, static_cast<uint32_t>(action.value)};
-        if (*told == tells.size()) return {Rest::State::not_yet, {}, false};
+        if (*told == tells.size()) return Rest::State::not_yet;
         break;
-      case Action::Kind::pause: return {Rest::State::pauses, action, false};
-      case Action::Kind::wait: return {Rest::State::waits, {}, false};
+      case Action::Kind::pause: return Rest::State::pauses;
+      case Action::Kind::wait: return Rest::State::waits;
       case Action::Kind::ask:
       case Action::Kind::granted:
       case Action::Kind::released:
@@ -154,20 +166,19 @@ Rest follow(const Home& home, Event event, Links links, std::span<Tell> tells, s
 
 }  // namespace
 
-Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, size_t* told) {
+Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells) {
   Record& r = home.record();
   const Links links = home.links(protocol(r));
   const bool has_news = event.note != Note::none;
-  *told = 0;
   Rest rest;
   const auto go_on = [&](const Event& with) {
-    rest = follow(home, with, links, tells, told);
-    r.rest = rest.state;
+    r.rest = follow(home, with, links, tells, &rest.told);
   };
   if (r.rest == Rest::State::not_yet) go_on({});  // its last message was sent
   else if (r.rest == Rest::State::pauses && !has_news) go_on({.kind = Event::Kind::elapsed});
   const bool has_room = r.rest != Rest::State::not_yet;
   if (has_news && has_room) go_on(event);
+  rest.state = r.rest;
   rest.taken = !has_news || has_room;
   return rest;
 }

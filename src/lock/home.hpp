@@ -30,11 +30,13 @@
 #include "core/pure/owner_word.hpp"
 #include "core/pure/status.hpp"
 #include "lock/machines.hpp"
-#include "lock/sharing.hpp"
 
 namespace skerry::lock::machine {
 
 constexpr uint32_t home_words = 4;
+// How many hold the lock shared, where the protocol grants one requester at a time; behind the
+// protocol's words. Label::network.
+constexpr uint8_t sharers_word = 3;
 
 // A message to a requester of a lock.
 struct Tell {
@@ -47,12 +49,12 @@ struct Tell {
 struct Rest {
   enum class State : uint8_t {
     waits,    // for messages
-    pauses,   // `pause` says how long; then somebody lets it go on, by Note::none
+    pauses,   // somebody lets it go on later, by Note::none
     not_yet,  // there is no room for one more message to a requester: the caller lets it go on
   };
   State state = State::waits;
-  Action pause;
   bool taken = true;  // false: there was not even room to begin with the message; send it again
+  size_t told = 0;    // messages
 };
 
 struct Record {
@@ -94,7 +96,7 @@ class Home {
   explicit operator bool() const { return base_ != nullptr; }
 
  private:
-  friend Rest run_manager(const Home&, const Event&, std::span<Tell>, size_t*);
+  friend Rest run_manager(const Home&, const Event&, std::span<Tell>);
   static constexpr uint64_t line = 64, record_begin = home_words * line, mail_begin = 512;
   static_assert(record_begin + sizeof(Record) <= mail_begin);
   std::atomic<uint64_t>& at(uint64_t offset) const {
@@ -108,20 +110,16 @@ class Home {
 // Performs a load, store, compare-and-swap, fetch-and-add or swap. Returns what was there before.
 uint64_t perform(std::atomic<uint64_t>& word, const Action& action);
 
-// What adding to a word of mail says; and what a word that was taken out (and is 0 again) says.
+// What is added to a word of mail.
 uint64_t mail_of(const Tell& tell, Requester from);
-struct Mail {
-  bool is_followed = false;  // Note::linked, of `follower`
-  Requester follower = 0;
-  Note answer = Note::none;  // none: there is no answer
-  uint32_t value = 0;
-};
-Mail read_mail(uint64_t word);
+// Takes the next message out of what a word of mail held. False: none is left. The note of the one
+// behind comes first: it may have been sent before an answer, and never after one that it caused.
+bool take_note(uint64_t* mail, Event* told);
 
 // The manager's steps for one message (Event::note; none: it goes on after a pause) until it rests,
-// with the guard of the lock's record held. *told of `tells` are to be sent now, by the caller. As
-// no requester is told twice before it asks again, tells of two runs may be sent in any order.
-Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, size_t* told);
+// with the guard of the lock's record held. The caller sends the first Rest::told of `tells` now.
+// As no requester is told twice before it asks again, tells of two runs may be sent in any order.
+Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells);
 
 // May a requester send this to the manager? Asked of what came from another process.
 bool is_sound(const Home& home, const Event& event);

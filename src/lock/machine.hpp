@@ -17,6 +17,7 @@
 // other. Machines ask for the unit that the label allows; a driver may check it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -28,7 +29,6 @@ using Requester = uint32_t;
 
 // How atomics of the processor and of the network see each other.
 enum class Domain : uint8_t {
-  cpu,     // one node: there is no network
   server,  // the data server performs the network's atomics with its processor: all are coherent
   nic,     // the network adapter performs them: not coherent with the processor's
 };
@@ -79,11 +79,11 @@ struct Action {
     swap,              // value -> result: what was there before
     ask,               // note, mode, value: a message to the manager -> result
     tell,              // note, value, to: a message to a requester -> result
-    pause,     // unit, attempt, ahead (pause_ns) -> elapsed; for a manager a message ends it too
-    wait,      // rests until a message comes -> told
-    granted,   // client: the lock is held. The next event is unlock, or a message
-    released,  // client: it is given back, the client is idle again
-    refused,   // client: lock while it holds or unlock while it does not; nothing was changed
+    pause,             // unit, value (pause_ns) -> elapsed; for a manager a message ends it too
+    wait,              // rests until a message comes -> told
+    granted,           // client: the lock is held. The next event is unlock, or a message
+    released,          // client: it is given back, the client is idle again
+    refused,  // client: lock while it holds or unlock while it does not; nothing was changed
   };
   Kind kind = Kind::wait;
   Unit unit = Unit::cpu;
@@ -91,11 +91,9 @@ struct Action {
   uint8_t word = 0;  // of the protocol's words
   Note note = Note::none;
   Mode mode = Mode::exclusive;
-  uint8_t attempt = 0;  // pause: how many came before it, up to Pauses::doublings
   Requester to = 0;
   uint64_t expected = 0;
   uint64_t value = 0;
-  uint32_t ahead = 0;  // pause: so many stand before it, as far as known; 0: not known
 };
 
 struct Event {
@@ -142,12 +140,9 @@ constexpr const Pauses& pauses_of(const Config& config, Unit unit) {
   return unit == Unit::cpu ? config.cpu_pauses : config.network_pauses;
 }
 
-// The length of a pause. `random`: 64 fresh random bits. Between half of and the whole bound, so
-// that two requesters that failed together do not fail together again. A pause that knows how many
-// stand before it is `ahead` times Config::turn_ns (DSLR, section 4.3), and may be long: the line
-// before it takes its time anyway.
-constexpr int64_t longest_pause_ns = 1'000'000'000;
-int64_t pause_ns(const Config& config, const Action& pause, uint64_t random);
+// The length of a pause: between half of and the whole of Action::value, so that two requesters
+// that failed together do not fail together again. `random`: 64 fresh random bits.
+int64_t pause_ns(const Action& pause, uint64_t random);
 
 // One requester as its machine sees it.
 struct Self {
@@ -186,17 +181,40 @@ class RequesterQueue {
 };
 
 // ---- what machines answer with ----
-Action load(Unit unit, Place place, uint8_t word);
-Action store(Unit unit, Place place, uint8_t word, uint64_t value);
-Action compare_and_swap(Unit unit, Place place, uint8_t word, uint64_t expected, uint64_t value);
-Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value);
-Action ask(Note note, Mode mode = Mode::exclusive, uint64_t value = 0);
-Action tell(Requester to, Note note, uint64_t value = 0);
-Action pause(Unit unit, uint8_t attempt, uint32_t ahead = 0);  // before `unit` is asked again
-Action wait();
-Action granted();
-Action released();
-Action refused();
+constexpr Action load(Unit unit, Place place, uint8_t word) {
+  return {.kind = Action::Kind::load, .unit = unit, .place = place, .word = word};
+}
+constexpr Action store(Unit unit, Place place, uint8_t word, uint64_t value) {
+  return {.kind = Action::Kind::store, .unit = unit, .place = place, .word = word, .value = value};
+}
+constexpr Action compare_and_swap(Unit unit, Place place, uint8_t word, uint64_t expected,
+                                  uint64_t value) {
+  Action action = store(unit, place, word, value);
+  action.kind = Action::Kind::compare_and_swap;
+  action.expected = expected;
+  return action;
+}
+constexpr Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value) {
+  Action action = store(unit, place, word, value);
+  action.kind = Action::Kind::fetch_and_add;
+  return action;
+}
+constexpr Action ask(Note note, Mode mode = Mode::exclusive, uint64_t value = 0) {
+  return {.kind = Action::Kind::ask, .note = note, .mode = mode, .value = value};
+}
+constexpr Action tell(Requester to, Note note, uint64_t value = 0) {
+  return {.kind = Action::Kind::tell, .note = note, .to = to, .value = value};
+}
+// Before `unit` is asked again, for the `attempt`-th time.
+constexpr Action pause(const Config& config, Unit unit, uint8_t attempt) {
+  const Pauses& pauses = pauses_of(config, unit);
+  const int64_t longest_ns = pauses.first_ns << std::min(attempt, pauses.doublings);
+  return {.kind = Action::Kind::pause, .unit = unit, .value = static_cast<uint64_t>(longest_ns)};
+}
+constexpr Action wait() { return {.kind = Action::Kind::wait}; }
+constexpr Action granted() { return {.kind = Action::Kind::granted}; }
+constexpr Action released() { return {.kind = Action::Kind::released}; }
+constexpr Action refused() { return {.kind = Action::Kind::refused}; }
 
 // The next attempt's number, bounded.
 constexpr uint8_t next_attempt(const Config& config, Unit unit, uint8_t attempt) {

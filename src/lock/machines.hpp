@@ -1,6 +1,6 @@
 // The machines of one protocol behind a table, for drivers that learn at run time which it is. The
 // product has one protocol with machines, `migrating`. A shared library may bring others: it has a
-// function `skerry_lock_machines(name)`, and SKERRY_LOCK=LIBRARY.so:NAME asks it (choice.hpp).
+// function `skerry_lock_machines(name)`, and SKERRY_LOCK=LIBRARY.so:NAME asks it.
 #pragma once
 
 #include <array>
@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <new>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
+#include "core/pure/status.hpp"
 #include "lock/machine.hpp"
 
 namespace skerry::lock::machine {
@@ -20,7 +22,6 @@ struct MachineBytes {
 };
 
 struct Machines {
-  const char* name = "";
   // What a lock's record in memory says (home.hpp): 0 `migrating`; below `most_protocols`.
   uint8_t id = 0;
   bool has_readers = false;     // shared requests are granted together; otherwise one by one
@@ -30,18 +31,13 @@ struct Machines {
   // In the order of Action::word; those of each place are counted together.
   std::span<const Word> words = {};
   uint64_t (*initial_value)(uint8_t word, const Config& config) = nullptr;
-  uint8_t client_bytes = 0, manager_bytes = 0;  // that are used of MachineBytes
   void (*make_client)(MachineBytes* client, const Self& self) = nullptr;
   Action (*step_client)(MachineBytes* client, const Event& event, const Config& config) = nullptr;
-  bool (*in_line)(const MachineBytes& client) = nullptr;
   void (*make_manager)(MachineBytes* manager) = nullptr;
   Action (*step_manager)(MachineBytes* manager, const Event& event, const Config& config,
                          Links links) = nullptr;
 };
 constexpr uint8_t most_protocols = 16;
-
-// Is there a word on each node (Place::node), beside those at the lock's home?
-bool has_node_word(const Machines& machines);
 
 class NoManager;  // of a protocol whose clients ask nobody
 
@@ -52,16 +48,11 @@ constexpr Machines machines_of(Machines table) {
   static_assert(alignof(Client) <= 8 && alignof(Manager) <= 8);
   static_assert(std::is_trivially_copyable_v<Client> && std::is_trivially_copyable_v<Manager>);
   table.has_manager = !std::is_same_v<Manager, NoManager>;
-  table.client_bytes = sizeof(Client);
-  table.manager_bytes = sizeof(Manager);
   table.make_client = [](MachineBytes* client, const Self& self) {
     new (client->bytes.data()) Client(self);
   };
   table.step_client = [](MachineBytes* client, const Event& event, const Config& config) {
     return std::launder(reinterpret_cast<Client*>(client->bytes.data()))->step(event, config);
-  };
-  table.in_line = [](const MachineBytes& client) {
-    return std::launder(reinterpret_cast<const Client*>(client.bytes.data()))->in_line();
   };
   table.make_manager = [](MachineBytes* manager) { new (manager->bytes.data()) Manager(); };
   table.step_manager = [](MachineBytes* manager, const Event& event, const Config& config,
@@ -74,24 +65,22 @@ constexpr Machines machines_of(Machines table) {
 
 const Machines& migrating();
 
-class Client {
- public:
-  Client(const Machines& machines, const Self& self) : machines_(&machines) {
-    machines.make_client(&memory_, self);
-  }
-  Action step(const Event& event, const Config& config) {
-    return machines_->step_client(&memory_, event, config);
-  }
-  // Does it stand in a line that bounds how many requesters overtake it?
-  bool in_line() const { return machines_->in_line(memory_); }
-  // All of its state: two equal machines do the same.
-  std::span<const std::byte> bytes() const {
-    return std::span(memory_.bytes).first(machines_->client_bytes);
-  }
-
- private:
-  const Machines* machines_;
-  MachineBytes memory_;
-};
+// The protocol that a lock's record names; null: this process does not know it. Any thread.
+const Machines* protocol_of(uint8_t id);
+// From now on it does. (choose does it.)
+void make_known(const Machines& machines);
 
 }  // namespace skerry::lock::machine
+
+namespace skerry::lock {
+
+// What SKERRY_LOCK says: `fair`, `migrating`, `migrating:POLICY`, or LIBRARY.so:NAME.
+struct Choice {
+  const machine::Machines* machines = nullptr;  // null: the fair queue (mutex.hpp)
+  machine::Migration migration = machine::Migration::always;
+};
+// Opens the library, which stays, so that this process's data server knows the protocol as well.
+// Errors: config, with the values that work.
+Status choose(std::string_view text, Choice* choice);
+
+}  // namespace skerry::lock

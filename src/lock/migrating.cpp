@@ -54,7 +54,7 @@ Action MigratingClient::take_network(const Config& config) {
 Action MigratingClient::try_later(Unit unit, const Config& config) {
   state_ = State::pausing;
   attempt_ = next_attempt(config, unit, attempt_);
-  return pause(unit, attempt_);
+  return pause(config, unit, attempt_);
 }
 
 // With the lock held: nobody else writes the mode's word.
@@ -165,7 +165,7 @@ Unit MigratingManager::busy_unit(const Config& config) const {
 Action MigratingManager::pause_as(State busy, const Config& config) {
   state_ = busy;
   attempt_ = next_attempt(config, busy_unit(config), attempt_);
-  return pause(busy_unit(config), attempt_);
+  return pause(config, busy_unit(config), attempt_);
 }
 
 // The request at the queue's front.
@@ -244,7 +244,7 @@ Action MigratingManager::on_told(const Event& event, const Config& config, Links
   }
   queue_.push(event.from, event.mode, event.local, links);
   if (state_ == State::idle) return next(config, links);
-  return state_ == State::holding ? wait() : pause(busy_unit(config), attempt_);
+  return state_ == State::holding ? wait() : pause(config, busy_unit(config), attempt_);
 }
 
 Action MigratingManager::step(const Event& event, const Config& config, Links links) {

@@ -58,7 +58,6 @@ class MigratingClient {
  public:
   explicit MigratingClient(const Self& self) : me_(self.me), local_(self.local) {}
   Action step(const Event& event, const Config& config);
-  bool in_line() const { return false; }
 
  private:
   enum class State : uint8_t {

@@ -109,14 +109,13 @@ Status Applier::note(Incoming& in, Outcome* outcome) {
                    ": a rank died while running its manager");
   }
   lock::machine::Tell tells[wire::most_note_tells];
-  size_t told = 0;
-  const lock::machine::Rest rest = lock::machine::run_manager(home, event, tells, &told);
+  const lock::machine::Rest rest = lock::machine::run_manager(home, event, tells);
   unlock_word(guard);
   wire::NoteAnswer said_back{};
   said_back.rest = static_cast<uint8_t>(rest.state);
   said_back.taken = rest.taken ? 1 : 0;
-  said_back.tells = static_cast<uint8_t>(told);
-  for (size_t i = 0; i < told; ++i)
+  said_back.tells = static_cast<uint8_t>(rest.told);
+  for (size_t i = 0; i < rest.told; ++i)
     said_back.tell[i] = {tells[i].to, tells[i].value, static_cast<uint32_t>(tells[i].note), 0};
   const fabric::Bytes payload = std::as_bytes(std::span(&said_back, 1));
   in.session().keep_answer(

@@ -12,14 +12,13 @@ Status Locks::open(job::Group& group, const Desk& desk, const lock::Choice& choi
 void Locks::close() {
   queue_ = nullptr;
   if (machines_ == nullptr) return;
-  job::Segment& segment = machines_->segment();
-  (void)segment.release();
-  job_.objects().discard(&segment);
+  (void)machines_->segment->release();
+  job_.objects().discard(machines_->segment);
   machines_.reset();
 }
 
 void Locks::describe(Target& target) const {
-  if (machines_ != nullptr) target.machine = machines_->requester_of(target.rank);
+  if (machines_ != nullptr) target.machine = std::make_unique<MachineLock>(*machines_, target.rank);
   else if (const memory::Region* lock = queue_->segment().local(target.rank); lock != nullptr)
     target.mutex = reinterpret_cast<lock::Mutex*>(lock->base) + index_;
 }
@@ -78,7 +77,7 @@ Status Locks::give_back(Target& target) {
 Status Locks::give_back_machine(Target& target) {
   // What goes to the lock's node behind the accesses takes effect behind them. Only a message to
   // another rank could come before.
-  const bool tells = target.machine->tells_directly();
+  const bool tells = machines_->machines->tells_directly;
   const Status waited = tells                      ? completion_.finish(target)
                         : target.region == nullptr ? completion_.wait_issued()
                                                    : Status();

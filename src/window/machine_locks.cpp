@@ -2,6 +2,9 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/owner_lock.hpp"
 #include "core/thread.hpp"
 #include "job/job.hpp"
@@ -9,10 +12,9 @@
 
 namespace skerry::window {
 
-using lock::machine::Domain;
 using lock::machine::Home;
-using lock::machine::Mail;
 using lock::machine::Note;
+using lock::machine::Place;
 using lock::machine::Rest;
 using lock::machine::Tell;
 using lock::machine::Unit;
@@ -34,32 +36,24 @@ Home home_of(const job::Segment& segment, Rank rank) {
 Status MachineLocks::create(job::Group& group, const lock::Choice& choice,
                             std::unique_ptr<MachineLocks>* locks) {
   auto made = std::make_unique<MachineLocks>();
-  made->job_ = &group.job();
-  made->group_ = &group;
-  made->machines_ = choice.machines;
-  made->config_.requesters = static_cast<uint32_t>(group.size());
-  made->config_.migration = choice.migration;
+  made->job = &group.job();
+  made->group = &group;
+  made->machines = choice.machines;
+  made->config.requesters = static_cast<uint32_t>(group.size());
+  made->config.migration = choice.migration;
+  SKERRY_TRY(job::Segment::alloc(group, Home::bytes(*choice.machines, made->config.requesters),
+                                 job::purpose_homes, &made->segment));
   const job::Job& job = group.job();
   Rank lowest = job.rank();
-  bool one_node = true;
-  for (int32_t i = 0; i < group.size(); ++i) {
-    const Rank rank = group.rank_of(i);
-    if (job.map().node_of(rank) != job.node()) one_node = false;
-    else if (rank < lowest) lowest = rank;
-  }
-  made->config_.domain = one_node ? Domain::cpu : Domain::server;
-  SKERRY_TRY(job::Segment::alloc(group, Home::bytes(*choice.machines, made->config_.requesters),
-                                 job::purpose_homes, &made->segment_));
-  made->mine_ = home_of(*made->segment_, job.rank());
-  made->on_node_ = home_of(*made->segment_, lowest);
-  made->mine_.make(*choice.machines, made->config_);
+  for (int32_t i = 0; i < group.size(); ++i)
+    if (job.map().node_of(group.rank_of(i)) == job.node())
+      lowest = std::min(lowest, group.rank_of(i));
+  made->mine = home_of(*made->segment, job.rank());
+  made->on_node = home_of(*made->segment, lowest);
+  made->mine.make(*choice.machines, made->config);
   SKERRY_TRY(group.barrier());  // servers and requesters look at it: it must be there before
   *locks = std::move(made);
   return {};
-}
-
-std::unique_ptr<MachineLock> MachineLocks::requester_of(Rank rank) const {
-  return std::make_unique<MachineLock>(*this, rank);
 }
 
 // ---- one lock ---------------------------------------------------------------------------------
@@ -67,10 +61,10 @@ std::unique_ptr<MachineLock> MachineLocks::requester_of(Rank rank) const {
 MachineLock::MachineLock(const MachineLocks& locks, Rank rank)
     : locks_(locks),
       rank_(rank),
-      index_(static_cast<uint32_t>(locks.group_->index_of(rank))),
-      me_(static_cast<uint32_t>(locks.group_->index())),
-      home_(home_of(*locks.segment_, rank)),
-      client_(*locks.machines_, {me_, static_cast<bool>(home_)}) {
+      index_(static_cast<uint32_t>(locks.group->index_of(rank))),
+      me_(static_cast<uint32_t>(locks.group->index())),
+      home_(home_of(*locks.segment, rank)) {
+  locks.machines->make_client(&client_, {me_, static_cast<bool>(home_)});
   random_bytes(&random_, sizeof random_);
 }
 
@@ -81,30 +75,49 @@ uint64_t MachineLock::random() {  // splitmix64
   return z ^ (z >> 31);
 }
 
-bool MachineLock::tells_directly() const { return locks_.machines_->tells_directly; }
-
 Status MachineLock::lock(bool shared) {
-  Event event;
-  event.kind = Event::Kind::lock;
-  event.mode = shared ? lock::machine::Mode::shared : lock::machine::Mode::exclusive;
-  return drive(event);
+  SKERRY_TRY(broken_);
+  return broken_ = take(shared);
 }
 
 Status MachineLock::unlock() {
   SKERRY_TRY(broken_);
+  return broken_ = give_back();
+}
+
+Status MachineLock::take(bool shared) {
+  const bool counts = !locks_.machines->has_readers;
+  Event lock{.kind = Event::Kind::lock};
+  if (shared && !counts) lock.mode = lock::machine::Mode::shared;
+  SKERRY_TRY(drive(lock));
+  if (!counts) return {};
+  uint64_t sharers = 0;
+  if (shared) {
+    SKERRY_TRY(count_sharers(1, &sharers));
+    counted_ = true;
+    return drive({.kind = Event::Kind::unlock});
+  }
+  for (attempt_ = 0;;) {
+    SKERRY_TRY(count_sharers(0, &sharers));
+    if (sharers == 0) return {};
+    SKERRY_TRY(pause(longer_pause()));
+  }
+}
+
+Status MachineLock::give_back() {
+  uint64_t sharers = 0;
+  if (std::exchange(counted_, false)) return count_sharers(UINT64_MAX, &sharers);
   // Who stands behind us has written by now, mostly: known before, it costs no atomic to find out.
-  for (Event note; take_mail(&note);) (void)client_.step(note, locks_.config_);
-  Event event;
-  event.kind = Event::Kind::unlock;
-  return drive(event);
+  for (Event note; take_mail(&note);)
+    (void)locks_.machines->step_client(&client_, note, locks_.config);
+  return drive({.kind = Event::Kind::unlock});
 }
 
 // Until the lock is held or given back.
 Status MachineLock::drive(Event event) {
-  SKERRY_TRY(broken_);
   attempt_ = 0;
   for (;;) {
-    const Action action = client_.step(event, locks_.config_);
+    const Action action = locks_.machines->step_client(&client_, event, locks_.config);
     event = Event{};
     Status status;
     switch (action.kind) {
@@ -128,13 +141,21 @@ Status MachineLock::drive(Event event) {
         return error(Code::internal, "the lock of rank ", rank_,
                      " is asked for while it is held, or given back while it is not");
     }
-    if (!status.ok()) return broken_ = status;
+    SKERRY_TRY(status);
   }
 }
 
+Status MachineLock::count_sharers(uint64_t change, uint64_t* before) {
+  using lock::machine::sharers_word;
+  return perform(change == 0
+                     ? lock::machine::load(Unit::cpu, Place::home, sharers_word)
+                     : lock::machine::fetch_and_add(Unit::cpu, Place::home, sharers_word, change),
+                 before);
+}
+
 Status MachineLock::perform(const Action& action, uint64_t* before) {
-  if (action.place == lock::machine::Place::node) {
-    *before = lock::machine::perform(locks_.on_node_.tail(index_), action);
+  if (action.place == Place::node) {
+    *before = lock::machine::perform(locks_.on_node.tail(index_), action);
     return {};
   }
   if (home_) [[likely]] {
@@ -146,9 +167,9 @@ Status MachineLock::perform(const Action& action, uint64_t* before) {
   if (action.kind == Action::Kind::load) operand = 0;
   else if (action.kind == Action::Kind::compare_and_swap) op = wire::Rmw::compare_swap_64;
   else if (action.kind != Action::Kind::fetch_and_add) op = wire::Rmw::swap_64;
-  return locks_.job_->engine().read_modify_write({rank_, locks_.segment_->id()},
-                                                 Home::word_at(action.word), op, operand,
-                                                 action.expected, before);
+  return locks_.job->engine().read_modify_write({rank_, locks_.segment->id()},
+                                                Home::word_at(action.word), op, operand,
+                                                action.expected, before);
 }
 
 // ---- messages to requesters -------------------------------------------------------------------
@@ -156,64 +177,35 @@ Status MachineLock::perform(const Action& action, uint64_t* before) {
 Status MachineLock::tell(const Tell& tell) {
   const uint64_t mail = lock::machine::mail_of(tell, me_);
   if (tell.to == me_) {
-    const Mail own = lock::machine::read_mail(mail);
-    mail_.answer = own.answer;
-    mail_.value = own.value;
+    mail_ += mail;
     return {};
   }
-  const Rank to = locks_.group_->rank_of(static_cast<int32_t>(tell.to));
-  if (const Home there = home_of(*locks_.segment_, to)) {
+  const Rank to = locks_.group->rank_of(static_cast<int32_t>(tell.to));
+  if (const Home there = home_of(*locks_.segment, to)) {
     there.mail(index_).fetch_add(mail);
-    const auto member = static_cast<uint32_t>(locks_.job_->member_of(to));
-    memory::ring_doorbell(locks_.job_->control().member(member));
+    const auto member = static_cast<uint32_t>(locks_.job->member_of(to));
+    memory::ring_doorbell(locks_.job->control().member(member));
     return {};
   }
   static constexpr std::byte nothing{};
-  return locks_.segment_->put_notify(to, 0, {&nothing, 0}, {Home::mail_at(index_), mail});
+  return locks_.segment->put_notify(to, 0, {&nothing, 0}, {Home::mail_at(index_), mail});
 }
 
-// The note of the one behind comes first: it may have been sent before an answer, and never after
-// one that it caused.
 bool MachineLock::take_mail(Event* event) {
-  if (!mail_.is_followed || mail_.answer == Note::none) {
-    const uint64_t word = locks_.mine_.mail(index_).load() == 0
-                              ? 0
-                              : locks_.mine_.mail(index_).exchange(0);
-    const Mail more = lock::machine::read_mail(word);
-    if (more.is_followed) {
-      mail_.is_followed = true;
-      mail_.follower = more.follower;
-    }
-    if (more.answer != Note::none) {
-      mail_.answer = more.answer;
-      mail_.value = more.value;
-    }
-  }
-  *event = Event{};
-  event->kind = Event::Kind::told;
-  if (mail_.is_followed) {
-    mail_.is_followed = false;
-    event->note = Note::linked;
-    event->from = mail_.follower;
-    return true;
-  }
-  if (mail_.answer == Note::none) return false;
-  event->note = mail_.answer;
-  event->value = mail_.value;
-  mail_.answer = Note::none;
-  return true;
+  std::atomic<uint64_t>& mail = locks_.mine.mail(index_);
+  if (mail.load() != 0) mail_ += mail.exchange(0);
+  return lock::machine::take_note(&mail_, event);
 }
 
 // ---- the manager ------------------------------------------------------------------------------
 
 Status MachineLock::ask(const Action& action) {
-  Event event;
-  event.kind = Event::Kind::told;
-  event.note = action.note;
-  event.mode = action.mode;
-  event.from = me_;
-  event.value = action.value;
-  event.local = static_cast<bool>(home_);
+  Event event{.kind = Event::Kind::told,
+              .note = action.note,
+              .mode = action.mode,
+              .local = static_cast<bool>(home_),
+              .from = me_,
+              .value = action.value};
   for (;;) {
     Rest rest;
     SKERRY_TRY(home_ ? ask_here(event, &rest) : ask_there(event, &rest));
@@ -223,22 +215,18 @@ Status MachineLock::ask(const Action& action) {
 }
 
 Status MachineLock::ask_here(const Event& event, Rest* rest) {
-  const memory::Control& control = locks_.job_->control();
+  const memory::Control& control = locks_.job->control();
   OwnerWord& guard = home_.record().guard;
-  switch (lock_word(guard, locks_.job_->member_index(), control.watch())) {
-    case LockResult::locked: break;
-    case LockResult::busy:
-    case LockResult::aborted:
-    case LockResult::owner_dead:
-      SKERRY_TRY(locks_.job_->check_abort());
-      return error(Code::peer_dead, "the lock of rank ", rank_,
-                   ": a rank died while running its manager");
+  if (lock_word(guard, locks_.job->member_index(), control.watch()) !=
+      LockResult::locked) {
+    SKERRY_TRY(locks_.job->check_abort());
+    return error(Code::peer_dead, "the lock of rank ", rank_,
+                 ": a rank died while running its manager");
   }
   Tell tells[32];
-  size_t told = 0;
-  *rest = lock::machine::run_manager(home_, event, tells, &told);
+  *rest = lock::machine::run_manager(home_, event, tells);
   unlock_word(guard);
-  for (size_t i = 0; i < told; ++i) SKERRY_TRY(tell(tells[i]));
+  for (size_t i = 0; i < rest->told; ++i) SKERRY_TRY(tell(tells[i]));
   return {};
 }
 
@@ -247,7 +235,7 @@ Status MachineLock::ask_there(const Event& event, Rest* rest) {
                             event.mode == lock::machine::Mode::shared, me_};
   wire::NoteAnswer answer{};
   SKERRY_TRY(
-      locks_.job_->engine().lock_note({rank_, locks_.segment_->id()}, note, event.value, &answer));
+      locks_.job->engine().lock_note({rank_, locks_.segment->id()}, note, event.value, &answer));
   rest->state = static_cast<Rest::State>(answer.rest);
   rest->taken = answer.taken != 0;
   for (uint32_t i = 0; i < answer.tells && i < wire::most_note_tells; ++i) {
@@ -259,24 +247,27 @@ Status MachineLock::ask_there(const Event& event, Rest* rest) {
 
 // ---- waiting ----------------------------------------------------------------------------------
 
-// Until there is mail, or so long (negative: no limit).
-Status MachineLock::sleep(int64_t longest_ns) {
-  const Status status = locks_.segment_->wait_counter(Home::mail_at(index_), 1, longest_ns,
-                                                      nullptr);
+// Until this word of mail is at least `mail`, or so long (negative: no limit).
+Status MachineLock::sleep(uint64_t mail, int64_t longest_ns) {
+  const Status status = locks_.segment->wait_counter(Home::mail_at(index_), mail, longest_ns,
+                                                     nullptr);
   return status.code() == Code::timeout ? Status() : status;
+}
+
+lock::machine::Action MachineLock::longer_pause() {
+  const Unit unit = lock::machine::network_unit(locks_.config, static_cast<bool>(home_));
+  attempt_ = lock::machine::next_attempt(locks_.config, unit, attempt_);
+  return lock::machine::pause(locks_.config, unit, attempt_);
 }
 
 Status MachineLock::await(Event* event) {
   while (!take_mail(event)) {
-    if (!locks_.machines_->manager_pauses) {
-      SKERRY_TRY(sleep(-1));
+    if (!locks_.machines->manager_pauses) {
+      SKERRY_TRY(sleep(1, -1));
       continue;
     }
     // Its manager may pause for us, or for the one before us.
-    const Unit unit = lock::machine::network_unit(locks_.config_, static_cast<bool>(home_));
-    attempt_ = lock::machine::next_attempt(locks_.config_, unit, attempt_);
-    const Action look = lock::machine::pause(unit, attempt_);
-    SKERRY_TRY(sleep(lock::machine::pause_ns(locks_.config_, look, random())));
+    SKERRY_TRY(sleep(1, lock::machine::pause_ns(longer_pause(), random())));
     if (take_mail(event)) return {};
     SKERRY_TRY(ask(lock::machine::ask(Note::none)));
   }
@@ -284,22 +275,20 @@ Status MachineLock::await(Event* event) {
 }
 
 Status MachineLock::pause(const Action& action) {
-  const int64_t ns = lock::machine::pause_ns(locks_.config_, action, random());
+  const int64_t ns = lock::machine::pause_ns(action, random());
   const int64_t end_ns = monotonic_ns() + ns;
   if (ns < shortest_sleep_ns) {
     do {
       for (int i = 0; i < 16; ++i) spin_pause();
       sched_yield();
     } while (monotonic_ns() < end_ns);
-    return locks_.job_->control().is_aborted() ? locks_.job_->check_abort() : Status();
+    return locks_.job->check_abort();
   }
   // No mail ends a pause: the machine would take it only afterwards.
   for (;;) {
     const int64_t left_ns = end_ns - monotonic_ns();
     if (left_ns <= 0) return {};
-    const Status status = locks_.segment_->wait_counter(Home::mail_at(index_), UINT64_MAX, left_ns,
-                                                        nullptr);
-    if (status.code() != Code::timeout) SKERRY_TRY(status);
+    SKERRY_TRY(sleep(UINT64_MAX, left_ns));
   }
 }
 

@@ -14,6 +14,13 @@
 //   server sends anything by itself, and the lock's owner is never needed.
 // - A manager that pauses is let go on by those that wait for it: a waiter looks again after a
 //   pause of its own. Only `migrating` has such a manager.
+// - Protocols that grant one requester at a time get shared holders by a count beside their own
+// lock.
+//   Exclusive: takes that lock, then waits until the count is 0. Shared: takes it, counts itself
+//   in, gives it back; holds by its count, and counts itself out in the end. A waiting exclusive
+//   requester has the protocol's lock, so later sharers stand behind it and it cannot starve. (The
+//   oldest readers-writers solution: Courtois, Heymans, Parnas, CACM 1971, with the writer inside
+//   the turnstile.)
 //
 // Messages are ordinary requests: each takes effect once, over breaks and closed connections.
 #pragma once
@@ -23,49 +30,42 @@
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
-#include "lock/choice.hpp"
 #include "lock/home.hpp"
 
 namespace skerry::window {
 
-class MachineLock;
-
-class MachineLocks {
- public:
+// Of all members' locks. Nothing changes after create.
+struct MachineLocks {
   // Collective over the group; all members have the same choice, of a protocol with machines.
   static Status create(job::Group& group, const lock::Choice& choice,
                        std::unique_ptr<MachineLocks>* locks);
-  // This rank's requester of a member's lock.
-  std::unique_ptr<MachineLock> requester_of(Rank rank) const;
-  job::Segment& segment() const { return *segment_; }
 
- private:
-  friend class MachineLock;
-  job::Job* job_ = nullptr;
-  job::Group* group_ = nullptr;
-  job::Segment* segment_ = nullptr;
-  const lock::machine::Machines* machines_ = nullptr;
-  lock::machine::Config config_;
-  lock::machine::Home mine_;     // this rank's slice: its mail
-  lock::machine::Home on_node_;  // of the lowest member of this node: cohorts' tails
+  job::Job* job = nullptr;
+  job::Group* group = nullptr;
+  job::Segment* segment = nullptr;
+  const lock::machine::Machines* machines = nullptr;
+  lock::machine::Config config;
+  lock::machine::Home mine;     // this rank's slice: its mail
+  lock::machine::Home on_node;  // of the lowest member of this node: cohorts' tails
 };
 
-// One at a time: a lock belongs to the rank, and a thread that finds it held is told so before.
+// This rank's requester of a member's lock. One call at a time: a lock belongs to the rank, and a
+// thread that finds it held is told so before.
 class MachineLock {
  public:
   MachineLock(const MachineLocks& locks, Rank rank);
   // Blocks until it is held. Errors: those of the job's end; it is then unusable.
   Status lock(bool shared);
   Status unlock();
-  // Does giving it back send messages to ranks of other nodes than the lock's? Then whatever was
-  // done under it must have taken effect before.
-  bool tells_directly() const;
 
  private:
   using Action = lock::machine::Action;
   using Event = lock::machine::Event;
 
+  Status take(bool shared);
+  Status give_back();
   Status drive(Event event);
+  Status count_sharers(uint64_t change, uint64_t* before);
   Status perform(const Action& action, uint64_t* before);
   Status ask(const Action& action);
   Status ask_here(const Event& event, lock::machine::Rest* rest);
@@ -73,8 +73,9 @@ class MachineLock {
   Status tell(const lock::machine::Tell& tell);
   Status pause(const Action& action);
   Status await(Event* event);
-  Status sleep(int64_t longest_ns);
+  Status sleep(uint64_t mail, int64_t longest_ns);
   bool take_mail(Event* event);
+  Action longer_pause();
   uint64_t random();
 
   const MachineLocks& locks_;
@@ -82,9 +83,10 @@ class MachineLock {
   const uint32_t index_;  // its number among the group's locks
   const lock::machine::Requester me_;
   const lock::machine::Home home_;  // of the lock; null: on another node
-  lock::machine::SharingClient client_;
-  lock::machine::Mail mail_;  // taken out of memory and not delivered yet
-  uint8_t attempt_ = 0;       // await: looks at a manager that may pause
+  lock::machine::MachineBytes client_;
+  bool counted_ = false;  // held by a count of sharers, without the protocol's own lock
+  uint64_t mail_ = 0;     // taken out of memory and not delivered yet
+  uint8_t attempt_ = 0;   // longer_pause
   uint64_t random_ = 0;
   Status broken_;  // not ok: it failed in the middle of something
 };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/pure/assert.hpp"
-#include "locks/manager.hpp"
+#include "locks/parties.hpp"
 #include "sim/event_queue.hpp"
 #include "sim/random.hpp"
 
@@ -179,7 +179,7 @@ class LockStudy {
       case Action::Kind::ask:
       case Action::Kind::tell: return post(r, action, now());
       case Action::Kind::pause:
-        at(now() + pause_ns(lock_, action, random_.next()), What::step, r, elapsed());
+        at(now() + pause_ns(action, random_.next()), What::step, r, elapsed());
         return;
       case Action::Kind::granted:
         if (rank.acts) on_granted(r);
@@ -341,8 +341,8 @@ class LockStudy {
       case Action::Kind::pause:
         // Its end comes through the inbox, as a message may be served just then.
         if (!timer_is_set_)
-          at(now() + pause_ns(lock_, manager_action_, random_.next()), What::deliver,
-             manager_number, elapsed());
+          at(now() + pause_ns(manager_action_, random_.next()), What::deliver, manager_number,
+             elapsed());
         timer_is_set_ = true;
         return serve_manager();
       case Action::Kind::wait: return serve_manager();

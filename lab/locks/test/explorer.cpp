@@ -10,7 +10,7 @@
 
 #include "core/pure/status.hpp"
 #include "locks/machine.hpp"
-#include "locks/manager.hpp"
+#include "locks/parties.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -54,13 +54,16 @@ class Key {
     const auto* bytes = reinterpret_cast<const char*>(&value);
     text_.append(bytes, sizeof value);
   }
-  void add(std::span<const std::byte> bytes) {
-    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  void add(const MachineBytes& memory) {  // most machines leave its end as it was: 0
+    size_t used = memory.bytes.size();
+    while (used > 0 && memory.bytes[used - 1] == std::byte{0}) --used;
+    add(static_cast<uint8_t>(used));
+    text_.append(reinterpret_cast<const char*>(memory.bytes.data()), used);
   }
   void add(const Action& a) {
     add(static_cast<uint8_t>(a.kind)), add(a.word), add(static_cast<uint8_t>(a.note));
-    add(static_cast<uint8_t>(a.unit)), add(static_cast<uint8_t>(a.place)), add(a.attempt);
-    add(static_cast<uint8_t>(a.mode)), add(a.to), add(a.expected), add(a.value), add(a.ahead);
+    add(static_cast<uint8_t>(a.unit)), add(static_cast<uint8_t>(a.place));
+    add(static_cast<uint8_t>(a.mode)), add(a.to), add(a.expected), add(a.value);
   }
   std::string take() { return std::move(text_); }
 
@@ -106,12 +109,12 @@ class Explorer {
       for (const uint64_t word : node) key.add(word);
     for (const Party& party : state.parties) {
       if (party.sharing) key.add(party.sharing->key());
-      key.add(party.sharing ? party.sharing->inner().bytes() : party.machine.bytes());
+      key.add(party.sharing ? party.sharing->inner().memory() : party.machine.memory());
       key.add(static_cast<uint8_t>(party.stage));
       key.add(party.unlocking), key.add(party.left), key.add(party.bypassed);
       if (party.stage == Stage::acting) key.add(party.action);
     }
-    key.add(state.manager.bytes());
+    key.add(state.manager.memory());
     key.add(state.manager_action);
     for (const Link& link : state.links) key.add(link);
     std::vector<Letter> letters = state.letters;
@@ -334,7 +337,7 @@ class Explorer {
                    (!machines_of(scenario_.kind).has_readers && !scenario_.counts_sharers);
       }
       if (o == r || scenario_.bypass_bound == 0 || other.stage != Stage::acting ||
-          other.unlocking || !other.machine.in_line())
+          other.unlocking || !in_line(scenario_.kind, other.machine.memory()))
         continue;
       if (!is_on_its_way(*state, o) && ++other.bypassed > scenario_.bypass_bound)
         *problem = concat(name(o), " was overtaken ", other.bypassed, " times");

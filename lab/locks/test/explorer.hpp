@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lock/sharing.hpp"
 #include "locks/protocols.hpp"
+#include "sharing.hpp"
 
 namespace skerry::lock::machine {
 

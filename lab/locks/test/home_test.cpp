@@ -1,7 +1,7 @@
 // Locks of the laboratory's protocols in memory: what the product's own protocol does not show.
 #include <gtest/gtest.h>
 
-#include "lock/choice.hpp"
+#include "lock/machines.hpp"
 #include "lock/test/slice.hpp"
 #include "locks/protocols.hpp"
 
@@ -39,40 +39,39 @@ TEST(Home, GoesOnWhereARunHadNoRoom) {
   Slice slice(known(ProtocolKind::two_sided), readers + 2);
   const Home home = slice.home();
   Tell tells[4];
-  size_t told = 0;
-  Rest rest = run_manager(home, said(Note::request, readers), tells, &told);
-  ASSERT_EQ(told, 1u);  // the writer
+  Rest rest = run_manager(home, said(Note::request, readers), tells);
+  ASSERT_EQ(rest.told, 1u);  // the writer
   for (Requester r = 0; r < readers; ++r) {
-    rest = run_manager(home, said(Note::request, r, Mode::shared), tells, &told);
-    EXPECT_EQ(told, 0u);
+    rest = run_manager(home, said(Note::request, r, Mode::shared), tells);
+    EXPECT_EQ(rest.told, 0u);
     EXPECT_EQ(rest.state, Rest::State::waits);
   }
   std::vector<int> granted(readers, 0);
-  rest = run_manager(home, said(Note::release, readers), tells, &told);
+  rest = run_manager(home, said(Note::release, readers), tells);
   EXPECT_TRUE(rest.taken);
   EXPECT_EQ(rest.state, Rest::State::not_yet);
   const auto count = [&] {
-    for (size_t i = 0; i < told; ++i) {
+    for (size_t i = 0; i < rest.told; ++i) {
       EXPECT_EQ(tells[i].note, Note::granted);
       ++granted[tells[i].to];
     }
   };
   count();
-  rest = run_manager(home, said(Note::request, readers + 1), tells, &told);
+  rest = run_manager(home, said(Note::request, readers + 1), tells);
   EXPECT_FALSE(rest.taken);  // no room: the sender comes again
   count();
   for (int runs = 0; rest.state == Rest::State::not_yet && runs < 10; ++runs) {
-    rest = run_manager(home, said(Note::none, 0), tells, &told);
+    rest = run_manager(home, said(Note::none, 0), tells);
     count();
   }
   EXPECT_EQ(rest.state, Rest::State::waits);
   EXPECT_EQ(granted, std::vector<int>(readers, 1));
-  rest = run_manager(home, said(Note::request, readers + 1), tells, &told);
+  rest = run_manager(home, said(Note::request, readers + 1), tells);
   EXPECT_TRUE(rest.taken);
-  EXPECT_EQ(told, 0u);
+  EXPECT_EQ(rest.told, 0u);
   for (Requester r = 0; r < readers; ++r)
-    rest = run_manager(home, said(Note::release, r, Mode::shared), tells, &told);
-  ASSERT_EQ(told, 1u);
+    rest = run_manager(home, said(Note::release, r, Mode::shared), tells);
+  ASSERT_EQ(rest.told, 1u);
   EXPECT_EQ(tells[0].to, readers + 1);
 }
 

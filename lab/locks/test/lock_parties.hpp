@@ -17,7 +17,7 @@
 
 #include "fabric/test/atomics.hpp"
 #include "fabric/test/side.hpp"
-#include "locks/manager.hpp"
+#include "locks/parties.hpp"
 #include "locks/protocols.hpp"
 
 namespace skerry::fabric::test {

@@ -157,15 +157,15 @@ TEST(Pause, DoublesWithinItsBounds) {
   for (const uint64_t random : {uint64_t{0}, uint64_t{12345}, UINT64_MAX})
     for (uint8_t attempt = 0; attempt < 10; ++attempt) {
       const int64_t bound = 1000 << std::min<int>(attempt, 4);
-      const int64_t pause_is = pause_ns(config, pause(Unit::cpu, attempt), random);
+      const int64_t pause_is = pause_ns(pause(config, Unit::cpu, attempt), random);
       EXPECT_LE(pause_is, bound);
       EXPECT_GE(pause_is, bound / 2);
     }
   // Expect: as long as the line.
-  EXPECT_LE(pause_ns(config, pause(Unit::cpu, 0, 3), 0), 3000);
-  EXPECT_GE(pause_ns(config, pause(Unit::cpu, 0, 3), 0), 1500);
-  EXPECT_EQ(pause_ns(config, pause(Unit::cpu, 0, 1000), 0), 1'000'000);
-  EXPECT_EQ(pause_ns(config, pause(Unit::cpu, 0, UINT32_MAX), 0), longest_pause_ns);
+  EXPECT_LE(pause_ns(pause_for_turns(config, Unit::cpu, 3), 0), 3000);
+  EXPECT_GE(pause_ns(pause_for_turns(config, Unit::cpu, 3), 0), 1500);
+  EXPECT_EQ(pause_ns(pause_for_turns(config, Unit::cpu, 1000), 0), 1'000'000);
+  EXPECT_EQ(pause_ns(pause_for_turns(config, Unit::cpu, UINT32_MAX), 0), longest_pause_ns);
 }
 
 TEST(Policy, MigratesAfterItsRule) {

@@ -1,7 +1,7 @@
 // Locks of machine protocols in memory: the slice, mail, and a manager that is run step by step.
 #include <gtest/gtest.h>
 
-#include "lock/choice.hpp"
+#include "lock/machines.hpp"
 #include "lock/migrating.hpp"
 #include "lock/test/slice.hpp"
 
@@ -37,14 +37,17 @@ TEST(LockChoice, RefusesOthersAndNamesTheRest) {
 TEST(Mail, HoldsAnAnswerAndTheOneBehind) {
   const uint64_t answer = mail_of({3, Note::granted, 9}, 7);
   const uint64_t behind = mail_of({3, Note::linked, 0}, 99'999);
-  const Mail both = read_mail(answer + behind);
-  EXPECT_TRUE(both.is_followed);
-  EXPECT_EQ(both.follower, 99'999u);
-  EXPECT_EQ(both.answer, Note::granted);
-  EXPECT_EQ(both.value, 9u);
-  EXPECT_FALSE(read_mail(answer).is_followed);
-  EXPECT_EQ(read_mail(behind).answer, Note::none);
-  EXPECT_FALSE(read_mail(0).is_followed);
+  uint64_t both = answer + behind;
+  Event told;
+  ASSERT_TRUE(take_note(&both, &told));
+  EXPECT_EQ(told.kind, Event::Kind::told);
+  EXPECT_EQ(told.note, Note::linked);
+  EXPECT_EQ(told.from, 99'999u);
+  EXPECT_EQ(both, answer);
+  ASSERT_TRUE(take_note(&both, &told));
+  EXPECT_EQ(told.note, Note::granted);
+  EXPECT_EQ(told.value, 9u);
+  EXPECT_FALSE(take_note(&both, &told));
 }
 
 // A peer gone wrong names a slice: it is looked at before anything is done with it.
@@ -68,22 +71,20 @@ TEST(Home, PausesAndGoesOn) {
   const Home home = slice.home();
   home.word(migrating_words::cpu).store(0);  // requester 0, of the lock's node, holds it
   Tell tells[4];
-  size_t told = 0;
-  Rest rest = run_manager(home, said(Note::request, 1), tells, &told);
+  Rest rest = run_manager(home, said(Note::request, 1), tells);
   EXPECT_EQ(rest.state, Rest::State::pauses);
-  EXPECT_EQ(rest.pause.kind, Action::Kind::pause);
-  rest = run_manager(home, said(Note::none, 1), tells, &told);
+  rest = run_manager(home, said(Note::none, 1), tells);
   EXPECT_EQ(rest.state, Rest::State::pauses);
-  EXPECT_EQ(told, 0u);
+  EXPECT_EQ(rest.told, 0u);
   home.word(migrating_words::cpu).store(2);  // free
-  rest = run_manager(home, said(Note::none, 1), tells, &told);
+  rest = run_manager(home, said(Note::none, 1), tells);
   EXPECT_EQ(rest.state, Rest::State::waits);
-  ASSERT_EQ(told, 1u);
+  ASSERT_EQ(rest.told, 1u);
   EXPECT_EQ(tells[0].to, 1u);
   EXPECT_EQ(tells[0].note, Note::granted);
   EXPECT_EQ(home.word(migrating_words::network).load(), 1u);
-  rest = run_manager(home, said(Note::none, 1), tells, &told);  // one too many does nothing
-  EXPECT_EQ(told, 0u);
+  rest = run_manager(home, said(Note::none, 1), tells);  // one too many does nothing
+  EXPECT_EQ(rest.told, 0u);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // A lock protocol for tests: its manager grants one requester after the other.
 #pragma once
 
-#include "lock/choice.hpp"
+#include "lock/machines.hpp"
 
 namespace skerry::server::test {
 
@@ -29,14 +29,13 @@ class NoClient {
   lock::machine::Action step(const lock::machine::Event&, const lock::machine::Config&) {
     return lock::machine::refused();
   }
-  bool in_line() const { return false; }
 };
 
 inline const lock::machine::Machines& turns() {
   static constexpr lock::machine::Machines
       machines = lock::machine::machines_of<NoClient, TurnsManager>(
-          {.name = "turns", .id = lock::machine::most_protocols - 1});
-  lock::make_known(machines);
+          {.id = lock::machine::most_protocols - 1});
+  lock::machine::make_known(machines);
   return machines;
 }
 

@@ -1,26 +1,12 @@
-// Shared holders for the protocols that grant one requester at a time (has_readers says no): a
-// count of sharers beside the protocol's own lock, which is here the *inner* lock.
-//
-//   exclusive: takes the inner lock, then waits until the count is 0. Gives the inner lock back.
-//   shared:    takes the inner lock, counts itself in, gives the inner lock back. Holds by its
-//              count, and counts itself out in the end.
-//
-// A waiting exclusive requester holds the inner lock, so later sharers stand behind it and it
-// cannot starve. A sharer keeps the place in line that the inner protocol gave it. The price: one
-// load more for an exclusive lock, two atomics for a shared one. (The oldest readers-writers
-// solution: Courtois, Heymans, Parnas, CACM 1971, with the writer inside the turnstile.)
-//
-//   word      label    value
-//   sharers   network  how many hold it shared
-//
-// Protocols with readers of their own pass through unchanged.
+// Shared holders by a count beside the protocol's own lock, as window/machine_locks.cpp has them in
+// a job; here as a machine, so that the explorer sees every interleaving. The protocol's lock is
+// here the *inner* lock. Protocols with readers of their own pass through unchanged.
 #pragma once
 
-#include "lock/machines.hpp"
+#include "lock/home.hpp"
+#include "locks/parties.hpp"
 
 namespace skerry::lock::machine {
-
-constexpr uint8_t sharers_word = 3;  // behind the words of every protocol
 
 class SharingClient {
  public:

@@ -1,4 +1,4 @@
-#include "lock/sharing.hpp"
+#include "sharing.hpp"
 
 #include "core/pure/assert.hpp"
 
@@ -63,7 +63,7 @@ Action SharingClient::step(const Event& event, const Config& config) {
       }
       state_ = State::pausing;
       attempt_ = next_attempt(config, network_unit(config, local_), attempt_);
-      return pause(network_unit(config, local_), attempt_);
+      return pause(config, network_unit(config, local_), attempt_);
     case State::pausing: return look(config);
     case State::held:
       if (event.kind == Event::Kind::told) return inner_.step(event, config);
