@@ -30,10 +30,13 @@ WindowShelf& shelf_of(job::Job& job) {
   return *static_cast<WindowShelf*>(job.objects().windows_.get());
 }
 
-int check_live(const skerry_window* window) {
-  if (window == nullptr) [[unlikely]]
-    return null_argument("window");
-  return of(window).job().is_alive() ? SKERRY_OK : forked();
+[[gnu::noinline]] int not_live(const skerry_window* window) {
+  if (window == nullptr) return null_argument("window");
+  return of(window).job().is_alive() ? fail(Window::freed()) : forked();
+}
+inline int check_live(const skerry_window* window) {
+  const bool lives = window != nullptr && of(window).job().is_alive() && !of(window).is_freed();
+  return lives ? SKERRY_OK : not_live(window);
 }
 
 #define SITE __builtin_return_address(0)  // where the program called
@@ -252,12 +255,12 @@ int skerry_window_create_dynamic(skerry_group* group, skerry_window** window) {
 }
 int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes) try {
   ENTER(window);
-  return ended(window, of(window).attach(base, bytes));
+  return ended(window, of(window).memory().attach(base, bytes));
 }
 CAUGHT
 int skerry_window_detach(skerry_window* window, void* base) try {
   ENTER(window);
-  return ended(window, of(window).detach(base));
+  return ended(window, of(window).memory().detach(base));
 }
 CAUGHT
 int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
@@ -322,7 +325,6 @@ int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
 
 int skerry_window_free(skerry_window* window) try {
   ENTER(window);
-  if (of(window).is_freed()) return fail(error(Code::freed, "the window was freed"));
   job::Job& job = of(window).job();
   job::Group* const group = &of(window).group();
   const Status status = of(window).free();
@@ -374,17 +376,17 @@ int skerry_window_flush(skerry_window* window, int rank) try {
   if (window != nullptr && of(window).epochs().flush_quickly(rank)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
-  return ended(window, of(window).epochs().flush(rank));
+  return ended(window, of(window).epochs().flush(rank, Epochs::Done::there));
 }
 CAUGHT
 int skerry_window_flush_all(skerry_window* window) {
-  return synchronize(SITE, window, &Epochs::flush_all);
+  return synchronize(SITE, window, &Epochs::flush_all, Epochs::Done::there);
 }
 int skerry_window_flush_local(skerry_window* window, int rank) {
-  return synchronize(SITE, window, &Epochs::flush_local, rank);
+  return synchronize(SITE, window, &Epochs::flush, rank, Epochs::Done::here);
 }
 int skerry_window_flush_local_all(skerry_window* window) {
-  return synchronize(SITE, window, &Epochs::flush_local_all);
+  return synchronize(SITE, window, &Epochs::flush_all, Epochs::Done::here);
 }
 int skerry_window_sync(skerry_window* window) { return synchronize(SITE, window, &Epochs::sync); }
 

@@ -29,6 +29,7 @@ int with_pieces(const void* site, skerry_window* window, const skerry_piece* pie
                 Access&& access) try {
   if (window == nullptr) return null_argument("window");
   if (!of(window).job().is_alive()) return forked();
+  if (of(window).is_freed()) return fail(Window::freed());
   of(window).called_at(site);
   if (pieces == nullptr && count > 0) return null_argument("pieces");
   // The same layout (asserted above): no copy.
@@ -47,6 +48,7 @@ int with_shape(const void* site, skerry_window* window, const void* origin,
                const skerry_strided* shape, Move&& move) try {
   if (window == nullptr) return null_argument("window");
   if (!of(window).job().is_alive()) return forked();
+  if (of(window).is_freed()) return fail(Window::freed());
   of(window).called_at(site);
   Strided sides;
   uint64_t stream = 0;

@@ -29,9 +29,7 @@ class Mutexes {
   bool share_here(lock::Mutex& mutex, lock::Holder holder) const {
     return lock::share(mutex, readers_, member_, holder);
   }
-  bool unshare_here(lock::Mutex& mutex) const {
-    return lock::unshare_by_flag(mutex, readers_, member_);
-  }
+  bool unshare_here(lock::Mutex& mutex) const { return lock::unshare(mutex, readers_, member_); }
   bool is_freed() const { return segment_->is_freed(); }
   Segment& segment() { return *segment_; }
 

@@ -29,6 +29,10 @@ bool share_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
   return !flag.compare_exchange_strong(found, 0, std::memory_order_acq_rel);
 }
 
+bool unshare(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
+  return unshare_by_flag(mutex, lines, member) || try_unshare(mutex) == UnlockAnswer::released;
+}
+
 bool unshare_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
   uint64_t name = mutex.name.load(std::memory_order_relaxed);
   if (name == 0) return false;

@@ -58,7 +58,9 @@ struct Mutex;
 bool share(Mutex& mutex, const ReaderLines& lines, uint32_t member, uint64_t holder);
 // By its flag alone. False: by a count.
 bool share_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member);
-// It gives back a share, however it got it. False: not by a flag: count it out.
+// It gives back a share, however it got it. False: it is the last, and others wait (release).
+bool unshare(Mutex& mutex, const ReaderLines& lines, uint32_t member);
+// False: not by a flag: count it out.
 bool unshare_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member);
 // It got its share by a count, beside other sharers. Biases the lock if that was so often.
 void met_others(Mutex& mutex, const ReaderLines& lines);

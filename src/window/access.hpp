@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 
-#include "window/completion.hpp"
 #include "window/context.hpp"
 #include "window/epochs.hpp"
 #include "window/memory.hpp"
@@ -26,8 +25,8 @@ struct VectorPiece {
 
 class Accesses {
  public:
-  Accesses(Context& context, const Memory& memory, Epochs& epochs, Completion& completion)
-      : context_(context), memory_(memory), epochs_(epochs), completion_(completion) {}
+  Accesses(Context& context, const Memory& memory, Epochs& epochs)
+      : context_(context), memory_(memory), epochs_(epochs) {}
 
   // `handle` null: done at the next synchronization.
   Status put(const Place& to, const void* origin, operation::Handle* handle);
@@ -97,7 +96,6 @@ class Accesses {
   Context& context_;
   const Memory& memory_;
   Epochs& epochs_;
-  Completion& completion_;
 };
 
 }  // namespace skerry::window

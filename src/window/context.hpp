@@ -1,12 +1,15 @@
-// What all parts of a window see.
+// What all parts of a window see: whose it is, and what of all that this rank issued is done by
+// now.
 #pragma once
 
 #include <memory>
 #include <utility>
 
+#include "core/pure/ordering.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "window/check.hpp"
+#include "window/target.hpp"
 
 namespace skerry::window {
 
@@ -21,10 +24,6 @@ struct Context {
         group(members),
         multiple(of.options().thread_level == job::ThreadLevel::multiple) {}
 
-  // Errors: freed.
-  Status check_usable() const {
-    return group == nullptr ? error(Code::freed, "the window was freed") : Status();
-  }
   // Errors: invalid (no member).
   Status check_member(Rank rank) const {
     if (group->index_of(rank) >= 0) return {};
@@ -34,6 +33,39 @@ struct Context {
     return error(Code::invalid, "rank ", rank, " is not a member of the window's group");
   }
 
+  // ---- what is done ----
+  // A put to memory of this node is a plain store, which other cores do not see at once. Updates
+  // complete by themselves (memory/stripes.hpp).
+  void will_store() {
+    if (!multiple) has_stored_ = true;
+  }
+  // What this rank put to memory of its node is visible to all before this thread loads again.
+  // Where several threads call, any of them may have put: then this always fences.
+  void complete_stores() {
+    if (!multiple && !std::exchange(has_stored_, false)) return;
+    full_fence();
+  }
+  // The same right behind an atomic read-modify-write. Below thread level multiple alone.
+  void complete_stores_after_rmw() {
+    full_fence_after_rmw();
+    has_stored_ = false;
+  }
+  // Everything that this rank issued is done here, with handles or without.
+  Status wait_issued() const {
+    Status status = job.engine().wait_implicit();
+    status.also(job.engine().wait_named());
+    return status;
+  }
+  // Everything issued to this member is done there.
+  Status finish(const Target& target) {
+    if (target.region != nullptr) {
+      complete_stores();
+      return {};
+    }
+    Status status = wait_issued();
+    status.also(job.engine().fence_node(target.node));
+    return status;
+  }
   // Everything issued to `rank` (no_rank: to all) is done here, or there, too, with this answer:
   // what the call returns. In the debug mode it may have found something.
   Status done_here(Rank rank, Status status) const {
@@ -44,6 +76,10 @@ struct Context {
     if (check != nullptr) status.also(check->done_there(rank));
     return status;
   }
+
+ private:
+  bool has_stored_ = false;  // put to memory of this node since the last full fence; below thread
+                             // level multiple
 };
 
 }  // namespace skerry::window

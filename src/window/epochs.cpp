@@ -1,6 +1,6 @@
-// Lock, unlock, flush, and the way into an access.
 #include "window/epochs.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace skerry::window {
@@ -61,7 +61,7 @@ Status Epochs::find_target(Rank rank, Target** found) {
     locks_.describe(*known);
   }
   *found = known.get();
-  if (multiple_) return {};
+  if (context_.multiple) return {};
   recent_ = known.get();
   quick_ = context_.check == nullptr && known->region != nullptr ? known.get() : nullptr;
   return {};
@@ -73,18 +73,19 @@ void Epochs::forget_targets() {
   targets_.clear();
 }
 
-Status Epochs::finish_all() { return context_.done_there(no_rank, completion_.wait_issued()); }
+Status Epochs::finish_all() { return context_.done_there(no_rank, context_.wait_issued()); }
 
 // Where several threads call: a thread takes or gives back this lock right now, outside `state`.
 void Epochs::await_settled(const Target& target, StateLock& state) const {
-  if (multiple_) settled_.wait(state, [&] { return target.hold != Hold::busy; });
+  if (context_.multiple) settled_.wait(state, [&] { return target.hold != Hold::busy; });
 }
 
 void Epochs::settle(Target& target, Hold hold, StateLock& state) const {
-  if (multiple_ && !state.owns_lock()) state.lock();
-  SKERRY_INVARIANT(!multiple_ || target.hold == Hold::busy, "who settles a hold was busy with it");
+  if (context_.multiple && !state.owns_lock()) state.lock();
+  SKERRY_INVARIANT(!context_.multiple || target.hold == Hold::busy,
+                   "who settles a hold was busy with it");
   target.hold = hold;
-  if (multiple_) settled_.notify_all();
+  if (context_.multiple) settled_.notify_all();
 }
 
 // Members that an epoch has reached: the map changes while others wait outside `state`.
@@ -115,7 +116,7 @@ Status Epochs::passive_target(Rank rank, std::string_view call, StateLock& state
 // asked for before it waits for another, of whatever window, and before it locks a mutex.
 
 Status Epochs::take_asked() {
-  SKERRY_INVARIANT(asked_ != nullptr && asked_->hold == Hold::wanted && !multiple_,
+  SKERRY_INVARIANT(asked_ != nullptr && asked_->hold == Hold::wanted && !context_.multiple,
                    "what the job knows to be asked for is wanted");
   StateLock state;  // below thread level multiple alone
   return flush_deferred(*asked_, state);
@@ -130,7 +131,7 @@ void Epochs::forget_asked(const Target& target) {
 // Its lock is held on return, or as much as before. It waits outside `state`: other threads go on.
 Status Epochs::take(Target& target, StateLock& state) {
   const Hold before = target.hold;
-  if (multiple_) {
+  if (context_.multiple) {
     target.hold = Hold::busy;
     state.unlock();
   }
@@ -182,13 +183,13 @@ Status Epochs::end_epoch(Target& target, Hold before) {
   }
   SKERRY_INVARIANT(target.deferred == nullptr, "an access is deferred only for a lock");
   if (before == Hold::held) issued.also(locks_.give_back(target));
-  else if (before == Hold::free) issued.also(completion_.finish(target));
+  else if (before == Hold::free) issued.also(context_.finish(target));
   return issued;
 }
 
 Status Epochs::release(Target& target, StateLock& state) {
-  const Hold before = std::exchange(target.hold, multiple_ ? Hold::busy : Hold::none);
-  if (!multiple_) return end_epoch(target, before);
+  const Hold before = std::exchange(target.hold, context_.multiple ? Hold::busy : Hold::none);
+  if (!context_.multiple) return end_epoch(target, before);
   state.unlock();
   const Status status = end_epoch(target, before);
   settle(target, Hold::none, state);
@@ -196,7 +197,6 @@ Status Epochs::release(Target& target, StateLock& state) {
 }
 
 Status Epochs::lock(lock::Holder mode, Rank rank, uint32_t promises) {
-  SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "lock"));
   StateLock state = guard();
   Target* target = nullptr;
@@ -217,7 +217,7 @@ Status Epochs::lock(lock::Holder mode, Rank rank, uint32_t promises) {
     return {};
   }
   // Where several threads call, an access must not be the one that waits for the lock.
-  const bool lazily = locks_.travels_with_access(*target) && !multiple_;
+  const bool lazily = locks_.travels_with_access(*target) && !context_.multiple;
   const Status status = lazily ? job_.take_asked_lock() : take(*target, state);
   if (!status.ok()) [[unlikely]] {
     if (--locked_ == 0) epoch_ = Epoch::none;
@@ -248,7 +248,6 @@ bool Epochs::unlock_quickly(Rank rank) {
 }
 
 Status Epochs::unlock(Rank rank) {
-  SKERRY_TRY(context_.check_usable());
   StateLock state = guard();
   Target* target = nullptr;
   SKERRY_TRY(locked_target(rank, "unlock", state, &target));
@@ -257,7 +256,6 @@ Status Epochs::unlock(Rank rank) {
 }
 
 Status Epochs::lock_all(uint32_t promises) {
-  SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "lock_all"));
   const StateLock state = guard();
   SKERRY_TRY(check_outside("lock_all"));
@@ -267,7 +265,6 @@ Status Epochs::lock_all(uint32_t promises) {
 }
 
 Status Epochs::unlock_all() {
-  SKERRY_TRY(context_.check_usable());
   StateLock state = guard();
   if (epoch_ != Epoch::lock_all)
     return error(Code::invalid, "rank ", job_.rank(), " calls unlock_all without lock_all");
@@ -276,7 +273,7 @@ Status Epochs::unlock_all() {
   std::vector<Hold> before;
   for (Target* target : used) before.push_back(std::exchange(target->hold, Hold::busy));
   if (state.owns_lock()) state.unlock();
-  Status first = completion_.wait_issued();
+  Status first = context_.wait_issued();
   for (size_t i = 0; i < used.size(); ++i) first.also(end_epoch(*used[i], before[i]));
   for (Target* target : used) settle(*target, Hold::none, state);
   return context_.done_there(no_rank, first);
@@ -285,57 +282,114 @@ Status Epochs::unlock_all() {
 // ---- flush ------------------------------------------------------------------------------------
 // They wait outside `state`, too.
 
-Status Epochs::flush(Rank rank) {
-  SKERRY_TRY(context_.check_usable());
-  StateLock state = guard();
-  Target* target = nullptr;
-  SKERRY_TRY(passive_target(rank, "flush", state, &target));
-  if (target->deferred != nullptr) SKERRY_TRY(flush_deferred(*target, state));
-  if (state.owns_lock()) state.unlock();
-  return context_.done_there(rank, completion_.finish(*target));
+// A deferred access is issued now, unless what it copied is all that must be done here.
+Status Epochs::issue_for_flush(Target& target, Done where, StateLock& state) {
+  if (target.deferred == nullptr) return {};
+  if (where == Done::here && !target.deferred->access.returns_data()) return {};
+  return flush_deferred(target, state);
 }
 
-Status Epochs::flush_all() {
-  SKERRY_TRY(context_.check_usable());
+Status Epochs::flush(Rank rank, Done where) {
+  const bool there = where == Done::there;
   StateLock state = guard();
-  SKERRY_TRY(check_passive("flush_all"));
+  Target* target = nullptr;
+  SKERRY_TRY(passive_target(rank, there ? "flush" : "flush_local", state, &target));
+  SKERRY_TRY(issue_for_flush(*target, where, state));
+  if (state.owns_lock()) state.unlock();
+  if (there) return context_.done_there(rank, context_.finish(*target));
+  return context_.done_here(rank, target->region != nullptr ? Status() : context_.wait_issued());
+}
+
+Status Epochs::flush_all(Done where) {
+  const bool there = where == Done::there;
+  StateLock state = guard();
+  SKERRY_TRY(check_passive(there ? "flush_all" : "flush_local_all"));
   Status first;
   std::vector<Target*> used = targets_in_use(state);
-  for (Target* target : used)
-    if (target->deferred != nullptr) first.also(flush_deferred(*target, state));
+  for (Target* target : used) first.also(issue_for_flush(*target, where, state));
   std::erase_if(used, [](const Target* target) {
     return target->hold != Hold::held && target->hold != Hold::free;
   });
   if (state.owns_lock()) state.unlock();
-  first.also(completion_.wait_issued());
-  for (const Target* target : used) first.also(completion_.finish(*target));
+  first.also(context_.wait_issued());
+  if (!there) return context_.done_here(no_rank, first);
+  for (const Target* target : used) first.also(context_.finish(*target));
   return context_.done_there(no_rank, first);
 }
 
-Status Epochs::flush_local(Rank rank) {
-  SKERRY_TRY(context_.check_usable());
+// ---- with the target's part: fence; post, start, complete, wait ---------------------------------
+
+Status Epochs::fence(uint32_t promises) {
+  SKERRY_TRY(check_promises(promises, no_store | no_put | no_precede | no_succeed, "fence"));
   StateLock state = guard();
-  Target* target = nullptr;
-  SKERRY_TRY(passive_target(rank, "flush_local", state, &target));
-  if (target->has_deferred_answer()) SKERRY_TRY(flush_deferred(*target, state));
+  SKERRY_TRY(check_outside("fence"));
+  epoch_ = (promises & no_succeed) != 0 ? Epoch::none : Epoch::fence;
   if (state.owns_lock()) state.unlock();
-  return context_.done_here(rank, target->region != nullptr ? Status() : completion_.wait_issued());
+  Status status = context_.wait_issued();
+  // With no_precede nobody has issued anything; what MPI then still asks for is that no access of
+  // the next epoch comes before everybody is here.
+  job::Group& group = *context_.group;
+  const Status synced = (promises & no_precede) != 0 ? group.barrier() : group.sync();
+  status.also(synced);
+  if (context_.check == nullptr) [[likely]]
+    return status;
+  if (synced.ok()) status.also(context_.check->compare(group));
+  return context_.done_there(no_rank, status);
 }
 
-Status Epochs::flush_local_all() {
-  SKERRY_TRY(context_.check_usable());
-  StateLock state = guard();
-  SKERRY_TRY(check_passive("flush_local_all"));
-  for (Target* target : targets_in_use(state))
-    if (target->has_deferred_answer()) SKERRY_TRY(flush_deferred(*target, state));
-  if (state.owns_lock()) state.unlock();
-  return context_.done_here(no_rank, completion_.wait_issued());
+Status Epochs::check_group(std::span<const Rank> ranks) const {
+  for (Rank rank : ranks) SKERRY_TRY(context_.check_member(rank));
+  std::vector<Rank> ascending(ranks.begin(), ranks.end());
+  std::ranges::sort(ascending);
+  const auto twice = std::ranges::adjacent_find(ascending);
+  if (twice == ascending.end()) return {};
+  // One post is one byte, and a second start would wait for another post for ever.
+  return error(Code::invalid, "rank ", *twice, " is in the group twice: name each member once");
 }
 
-Status Epochs::sync() const {
-  SKERRY_TRY(context_.check_usable());
-  full_fence();
+Status Epochs::post(std::span<const Rank> ranks, uint32_t promises) {
+  SKERRY_TRY(check_promises(promises, no_check | no_store | no_put, "post"));
+  SKERRY_TRY(check_group(ranks));
+  if (exposure_.is_open())
+    return error(Code::invalid, "rank ", job_.rank(), " posts again: wait for the last post first");
+  return exposure_.post(ranks);
+}
+
+Status Epochs::start(std::span<const Rank> ranks, uint32_t promises) {
+  SKERRY_TRY(check_promises(promises, no_check, "start"));
+  SKERRY_TRY(check_group(ranks));
+  StateLock state = guard();
+  SKERRY_TRY(check_outside("start"));
+  if (state.owns_lock()) state.unlock();
+  SKERRY_TRY(exposure_.await_posts(ranks));
+  state = guard();
+  for (Rank rank : ranks) {
+    Target* target = nullptr;
+    SKERRY_TRY(this->target(rank, &target));
+    target->hold = Hold::free;
+    target->own_epoch = false;
+  }
+  started_.assign(ranks.begin(), ranks.end());
+  epoch_ = Epoch::start;
   return {};
+}
+
+Status Epochs::complete() {
+  StateLock state = guard();
+  if (epoch_ != Epoch::start)
+    return error(Code::invalid, "rank ", job_.rank(), " calls complete without start");
+  epoch_ = Epoch::none;
+  for (Rank rank : started_) targets_.at(rank)->hold = Hold::none;
+  if (state.owns_lock()) state.unlock();
+  Status status = context_.wait_issued();
+  // The targets wait for this even if an access was refused.
+  status.also(exposure_.complete(started_));
+  return context_.done_there(no_rank, status);
+}
+
+Status Epochs::await_completes(std::string_view call, int64_t longest_ns, bool* done) {
+  if (exposure_.is_open()) return exposure_.wait(longest_ns, done);
+  return error(Code::invalid, "rank ", job_.rank(), " calls ", call, " without post");
 }
 
 // ---- the way into an access -------------------------------------------------------------------
@@ -359,7 +413,6 @@ Status Epochs::out_of_range(const Target& target, const Place& place) const {
 }
 
 Status Epochs::begin(const Place& place, bool may_wait, Target** found, uint64_t* offset) {
-  SKERRY_TRY(context_.check_usable());
   StateLock state = guard();
   SKERRY_TRY(target(place.rank, found));
   Target& target = **found;
@@ -375,7 +428,7 @@ Status Epochs::begin(const Place& place, bool may_wait, Target** found, uint64_t
     return out_of_range(target, place);
   if (target.hold != Hold::wanted) [[likely]]
     return {};
-  if (may_wait && target.mutex == nullptr && target.own_epoch && !multiple_ &&
+  if (may_wait && target.mutex == nullptr && target.own_epoch && !context_.multiple &&
       target.deferred == nullptr)
     return {};
   return flush_deferred(target, state);

@@ -1,8 +1,5 @@
 // Access epochs of a window: which members this rank may access now, by lock, lock_all, start or
 // fence, and what ends that. Of each member accessed it keeps a record (target.hpp).
-//
-//   epochs.cpp   lock, unlock, flush, and the way into an access
-//   active.cpp   fence; post, start, complete, wait
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +11,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "window/completion.hpp"
 #include "window/context.hpp"
 #include "window/exposure.hpp"
 #include "window/locks.hpp"
@@ -38,13 +34,8 @@ struct Place {
 
 class Epochs final : private job::AskedLock {
  public:
-  Epochs(Context& context, const Memory& memory, Locks& locks, Completion& completion)
-      : job_(context.job),
-        context_(context),
-        memory_(memory),
-        locks_(locks),
-        completion_(completion),
-        multiple_(context.multiple) {}
+  Epochs(Context& context, const Memory& memory, Locks& locks)
+      : job_(context.job), context_(context), memory_(memory), locks_(locks) {}
 
   void open(const Desk& desk) { exposure_.open(*context_.group, *desk.signals, desk.signals_at); }
   // Errors: invalid (an epoch is open).
@@ -58,19 +49,24 @@ class Epochs final : private job::AskedLock {
   Status unlock(Rank rank);
   Status lock_all(uint32_t promises);
   Status unlock_all();
-  Status flush(Rank rank);
-  Status flush_all();
-  Status flush_local(Rank rank);
-  Status flush_local_all();
-  Status sync() const;
+  enum class Done : uint8_t { here, there };
+  Status flush(Rank rank, Done where);
+  Status flush_all(Done where);
+  Status sync() const {
+    full_fence();
+    return {};
+  }
 
-  // ---- active target (active.cpp) ----
+  // ---- active target ----
   Status fence(uint32_t promises);
   Status post(std::span<const Rank> ranks, uint32_t promises);
   Status start(std::span<const Rank> ranks, uint32_t promises);
   Status complete();
-  Status wait();
-  Status test(bool* done);
+  Status wait() {
+    bool done = false;
+    return await_completes("wait", -1, &done);
+  }
+  Status test(bool* done) { return await_completes("test", 0, done); }
 
   // ---- the shortest ways, for one element or block on this node ----
   // Each is done, or nothing has happened: then the long way does it, or says what is wrong.
@@ -98,7 +94,7 @@ class Epochs final : private job::AskedLock {
     if (target == nullptr || target->rank != rank || target->hold == Hold::none ||
         (!target->own_epoch && epoch_ != Epoch::lock_all) || !job_.is_alive()) [[unlikely]]
       return false;
-    completion_.complete_stores();
+    context_.complete_stores();
     return true;
   }
   // Plain memory that the present epoch may access; null: the long way. `offset`: in it.
@@ -114,7 +110,7 @@ class Epochs final : private job::AskedLock {
         [[unlikely]]
       return nullptr;
     job_.local_counters().add(place.bytes);
-    if (kind == memory::SpanKind::put) completion_.will_store();
+    if (kind == memory::SpanKind::put) context_.will_store();
     return &region;
   }
 
@@ -127,7 +123,7 @@ class Epochs final : private job::AskedLock {
  private:
   // State is guarded where threads may call at the same time; never while a call waits.
   using StateLock = std::unique_lock<std::mutex>;  // owns nothing below thread level multiple
-  StateLock guard() const { return multiple_ ? StateLock(mutex_) : StateLock(); }
+  StateLock guard() const { return context_.multiple ? StateLock(mutex_) : StateLock(); }
   // Of this node, known, and free to be locked, or locked by itself; null: the long way.
   Target* lockable(Rank rank) const {
     Target* const target = quick_;
@@ -157,6 +153,7 @@ class Epochs final : private job::AskedLock {
   Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all
   Status check_outside(std::string_view call) const;  // in none, or of a fence
   Status check_epoch(const Target& target) const;
+  Status await_completes(std::string_view call, int64_t longest_ns, bool* done);
   Status out_of_range(const Target& target, const Place& place) const;
   // The record of a member, made at first use. Errors: invalid (no member).
   Status target(Rank rank, Target** found) {
@@ -178,6 +175,7 @@ class Epochs final : private job::AskedLock {
   Status release(Target& target, StateLock& state);
   Status issue_deferred(Target& target);  // its lock is held
   Status flush_deferred(Target& target, StateLock& state);
+  Status issue_for_flush(Target& target, Done where, StateLock& state);
   void forget_asked(const Target& target);
   Status take_asked() override;
   Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
@@ -188,8 +186,6 @@ class Epochs final : private job::AskedLock {
   Context& context_;
   const Memory& memory_;
   Locks& locks_;
-  Completion& completion_;
-  const bool multiple_;
   Epoch epoch_ = Epoch::none;
   uint32_t locked_ = 0;        // targets with a lock of this rank, lock_all's not counted
   uint32_t all_promises_ = 0;  // of lock_all

@@ -14,8 +14,7 @@ Status Exposure::send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t count
 }
 
 Status Exposure::post(std::span<const Rank> ranks) {
-  exposed_to_.assign(ranks.begin(), ranks.end());
-  posted_to_nobody_ = ranks.empty();
+  is_open_ = true;
   completes_expected_ += ranks.size();
   const auto mine = static_cast<uint64_t>(group_->index());
   for (Rank rank : ranks) SKERRY_TRY(send(rank, posted_at + mine, 1, posts_at));
@@ -40,18 +39,14 @@ Status Exposure::complete(std::span<const Rank> ranks) {
   return {};
 }
 
-// A program may call nothing else until it is done: what this rank has to send, or to close for
+// A program may call nothing but test until it is done: what this rank has to send, or to close for
 // others, goes on here.
-Status Exposure::test(bool* done) {
-  *done = counter(completes_at) >= completes_expected_;
-  if (*done) return {};
-  const Status waited = signals_->wait_counter(at_ + completes_at, completes_expected_, 0, nullptr);
+Status Exposure::wait(int64_t longest_ns, bool* done) {
+  const Status waited = signals_->wait_counter(at_ + completes_at, completes_expected_, longest_ns,
+                                               nullptr);
   *done = waited.ok();
+  if (*done) is_open_ = false;
   return waited.code() == Code::timeout ? Status() : waited;
-}
-
-Status Exposure::wait() {
-  return signals_->wait_counter(at_ + completes_at, completes_expected_, -1, nullptr);
 }
 
 }  // namespace skerry::window

@@ -16,7 +16,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
@@ -35,18 +34,15 @@ class Exposure {
     at_ = at;
   }
 
-  bool is_open() const { return !exposed_to_.empty() || posted_to_nobody_; }
+  // Between post and the end of all that it allowed.
+  bool is_open() const { return is_open_; }
   Status post(std::span<const Rank> ranks);
   // Waits until all of them have posted to this rank; takes their posts.
   Status await_posts(std::span<const Rank> ranks);
   Status complete(std::span<const Rank> ranks);
-  // Waits until all that this rank posted to have completed.
-  Status wait();
-  Status test(bool* done);  // the same, without waiting
-  void close() {
-    exposed_to_.clear();
-    posted_to_nobody_ = false;
-  }
+  // Waits, but no longer than this (negative: as long as it takes), until all that this rank posted
+  // to have completed. *done: they have.
+  Status wait(int64_t longest_ns, bool* done);
 
  private:
   static constexpr uint64_t posts_at = 0, completes_at = 64, posted_at = 128;
@@ -60,8 +56,7 @@ class Exposure {
   job::Group* group_ = nullptr;
   job::Segment* signals_ = nullptr;
   uint64_t at_ = 0;
-  std::vector<Rank> exposed_to_;  // of the present exposure epoch
-  bool posted_to_nobody_ = false;
+  bool is_open_ = false;
   uint64_t completes_expected_ = 0;  // over all epochs
 };
 

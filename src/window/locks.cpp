@@ -23,13 +23,6 @@ void Locks::describe(Target& target) const {
     target.mutex = reinterpret_cast<lock::Mutex*>(lock->base) + index_;
 }
 
-Status Locks::take(Target& target) {
-  SKERRY_TRY(job_.take_asked_lock());
-  SKERRY_TRY(target.machine != nullptr ? target.machine->lock(target.shared) : queue_up(target));
-  count_held(1);
-  return {};
-}
-
 lock::Holder Locks::asking_holder(const Target& target) const {
   const lock::Holder holder = holder_of(target);
   // Ranks that hold some locks and wait for others would wait for each other in a circle.
@@ -48,54 +41,56 @@ bool Locks::take_quickly(Target& target) {
   return true;
 }
 
+bool Locks::give_back_here(const Target& target) {
+  return target.shared
+             ? queue_->unshare_here(*target.mutex)
+             : lock::try_unlock(*target.mutex, own_holder()) == lock::UnlockAnswer::released;
+}
+
 bool Locks::give_back_quickly(Target& target) {
-  if (target.shared) {
-    completion_.complete_stores();
-    if (!queue_->unshare_here(*target.mutex)) return false;
-  } else {
-    if (lock::try_unlock(*target.mutex, own_holder()) != lock::UnlockAnswer::released) return false;
-    completion_.complete_stores_after_rmw();
-  }
+  if (target.shared) context_.complete_stores();
+  if (!give_back_here(target)) return false;
+  if (!target.shared) context_.complete_stores_after_rmw();
   count_held(-1);
   return true;
 }
 
-Status Locks::queue_up(Target& target) {
+Status Locks::take(Target& target) {
+  SKERRY_TRY(job_.take_asked_lock());
   const lock::Holder holder = asking_holder(target);
-  const bool here = target.mutex != nullptr && take_here(target, holder);
-  return here ? Status() : queue_->lock_as(target.rank, index_, holder);
+  if (target.machine != nullptr) SKERRY_TRY(target.machine->lock(target.shared));
+  else if (target.mutex == nullptr || !take_here(target, holder))
+    SKERRY_TRY(queue_->lock_as(target.rank, index_, holder));
+  count_held(1);
+  return {};
 }
 
 Status Locks::give_back(Target& target) {
   SKERRY_INVARIANT(job_.window_locks_.load(std::memory_order_relaxed) > 0,
                    "a lock that is given back was counted");
   count_held(-1);
-  completion_.complete_stores();
+  context_.complete_stores();
   return target.machine != nullptr ? give_back_machine(target) : give_back_queued(target);
 }
 
+// What goes to the lock's node behind the accesses takes effect behind them. Only a message to
+// another rank could come before.
 Status Locks::give_back_machine(Target& target) {
-  // What goes to the lock's node behind the accesses takes effect behind them. Only a message to
-  // another rank could come before.
   const bool tells = machines_->machines->tells_directly;
-  const Status waited = tells                      ? completion_.finish(target)
-                        : target.region == nullptr ? completion_.wait_issued()
-                                                   : Status();
-  const Status unlocked = target.machine->unlock();
-  const Status fenced = tells ? Status() : completion_.finish(target);
-  return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+  Status status;
+  if (tells) status = context_.finish(target);
+  else if (target.region == nullptr) status = context_.wait_issued();
+  status.also(target.machine->unlock());
+  if (!tells) status.also(context_.finish(target));
+  return status;
 }
 
 Status Locks::give_back_queued(Target& target) {
   const lock::Holder holder = holder_of(target);
-  if (target.mutex != nullptr) {
-    if (target.shared && queue_->unshare_here(*target.mutex)) return {};
-    if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
-      return {};
-    return queue_->unlock_as(target.rank, index_, holder);
-  }
+  if (target.mutex != nullptr)
+    return give_back_here(target) ? Status() : queue_->unlock_as(target.rank, index_, holder);
   // The gets' data must be here, and the rest is applied in order before the unlock.
-  Status status = completion_.wait_issued();
+  Status status = context_.wait_issued();
   status.also(queue_->unlock_as(target.rank, index_, holder));
   status.also(job_.engine().fence_node(target.node));
   return status;

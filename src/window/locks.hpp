@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "job/mutexes.hpp"
-#include "window/completion.hpp"
 #include "window/context.hpp"
 #include "window/machine_locks.hpp"
 #include "window/reserve.hpp"
@@ -16,8 +15,8 @@ namespace skerry::window {
 
 class Locks {
  public:
-  Locks(const Context& context, Completion& completion)
-      : job_(context.job), multiple_(context.multiple), completion_(completion) {}
+  explicit Locks(Context& context)
+      : job_(context.job), multiple_(context.multiple), context_(context) {}
 
   // Collective; all members have the same choice. The queue is the desk's.
   Status open(job::Group& group, const Desk& desk, const lock::Choice& choice);
@@ -49,7 +48,7 @@ class Locks {
   }
   bool give_back_unasked(Target& target) {
     if (!lock::unlock_unasked(*target.mutex, own_holder())) return false;
-    completion_.complete_stores_after_rmw();
+    context_.complete_stores_after_rmw();
     count_held(-1);
     return true;
   }
@@ -69,13 +68,13 @@ class Locks {
   }
   lock::Holder asking_holder(const Target& target) const;
   bool take_here(const Target& target, lock::Holder holder);
-  Status queue_up(Target& target);
+  bool give_back_here(const Target& target);
   Status give_back_queued(Target& target);
   Status give_back_machine(Target& target);
 
   job::Job& job_;
   const bool multiple_;
-  Completion& completion_;
+  Context& context_;
   job::Mutexes* queue_ = nullptr;  // the desk's; null: `machines_`
   uint32_t index_ = 0;             // in `queue_`
   std::unique_ptr<MachineLocks> machines_;

@@ -100,7 +100,7 @@ Status Accesses::update_vector(Rank rank, const memory::Update& what,
 // Given memory of this node. As many at a time as the kernel takes with one call.
 Status Accesses::move_pieces(const Target& target, std::span<const VectorPiece> pieces,
                              bool is_put) {
-  if (is_put) completion_.will_store();
+  if (is_put) context_.will_store();
   std::array<memory::Given::Part, memory::Given::most_parts> parts;
   size_t count = 0;
   const auto flush = [&] {
@@ -187,7 +187,7 @@ Status Accesses::run_strided(Rank rank, wire::Kind kind, uint64_t offset, const 
         &context_.job.spans(), is_put ? memory::SpanKind::put : memory::SpanKind::get, rank, bytes);
     context_.job.local_counters().add(bytes);
     std::byte* const memory = target->plain->base + offset;
-    if (is_put) completion_.will_store();
+    if (is_put) context_.will_store();
     if (is_put) memory::put_strided(memory, there, origin, here);
     else memory::get_strided(origin, here, memory, there);
     return {};

@@ -68,11 +68,10 @@ Status Window::open(const lock::Choice& choice, const std::vector<Told>& told, b
 
 Window::Window(job::Job& job, job::Group* group, Flavor flavor, void* base, uint64_t bytes)
     : context_(job, group),
-      completion_(context_),
       memory_(context_, flavor, base, bytes, job.options().config.check == Check::Level::off),
-      locks_(context_, completion_),
-      epochs_(context_, memory_, locks_, completion_),
-      accesses_(context_, memory_, epochs_, completion_) {}
+      locks_(context_),
+      epochs_(context_, memory_, locks_),
+      accesses_(context_, memory_, epochs_) {}
 
 Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                     std::unique_ptr<Window>* window) {
@@ -124,16 +123,6 @@ std::unique_ptr<Window> Window::stand_in(job::Job& job) {
   return std::unique_ptr<Window>(new Window(job, nullptr, Flavor::allocated, nullptr, 0));
 }
 
-Status Window::attach(void* base, uint64_t bytes) {
-  SKERRY_TRY(context_.check_usable());
-  return memory_.attach(base, bytes);
-}
-
-Status Window::detach(void* base) {
-  SKERRY_TRY(context_.check_usable());
-  return memory_.detach(base);
-}
-
 // Nobody accesses it any more, and all members know that.
 void Window::give_up() {
   memory_.give_up();
@@ -157,7 +146,6 @@ Status Window::close() {
 }
 
 Status Window::free() {
-  SKERRY_TRY(context_.check_usable());
   SKERRY_TRY(epochs_.check_may_free());
   const Status waited = epochs_.finish_all();
   const Status closed = close();

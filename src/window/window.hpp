@@ -9,9 +9,9 @@
 //
 // Its parts, each a class in a file of its own:
 //
-//   Memory       whose, how much, and where it lies        Locks       take and give back
-//   Epochs       who may be accessed now                   Completion  what is done by now
-//   Accesses     put, get, update and their kin            Check       the debug mode
+//   Memory    whose, how much, and where it lies   Locks    take and give back
+//   Epochs    who may be accessed now              Context  what is done by now
+//   Accesses  put, get, update and their kin       Check    the debug mode
 //
 // Source: Santhanaraman et al., "Natively Supporting True One-sided Communication in MPI on
 // Multi-core Systems with InfiniBand", sections 2 to 4.
@@ -25,7 +25,6 @@
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "window/access.hpp"
-#include "window/completion.hpp"
 #include "window/context.hpp"
 #include "window/epochs.hpp"
 #include "window/locks.hpp"
@@ -45,8 +44,9 @@ class Window {
   // What stands for every freed window of the job.
   static std::unique_ptr<Window> stand_in(job::Job& job);
 
-  Status attach(void* base, uint64_t bytes);
-  Status detach(void* base);
+  // Of a freed one nothing but job() and this may be asked; its calls fail with `freed`.
+  bool is_freed() const { return context_.group == nullptr; }
+  static Status freed() { return error(Code::freed, "the window was freed"); }
 
   // In the debug mode: the program calls from this return address.
   void called_at(const void* site) const {
@@ -61,8 +61,7 @@ class Window {
 
   job::Job& job() const { return context_.job; }
   job::Group& group() const { return *context_.group; }
-  bool is_freed() const { return context_.group == nullptr; }
-  const Memory& memory() const { return memory_; }
+  Memory& memory() { return memory_; }
   Epochs& epochs() { return epochs_; }
   Accesses& accesses() { return accesses_; }
 
@@ -77,7 +76,6 @@ class Window {
   Status close();
 
   Context context_;
-  Completion completion_;
   Memory memory_;
   Desk desk_;  // no signals: none yet
   Locks locks_;

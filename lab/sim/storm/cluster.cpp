@@ -324,10 +324,10 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
 Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->unlock({target, mutex_segment}, index, holder);
   lock::Mutex& mutex = node_.mutex(target, index);
-  if (lock::shares(holder) &&
-      lock::unshare_by_flag(mutex, lock::reader_lines(node_.control()), member_))
-    return {};
-  if (lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released) return {};
+  const bool released = lock::shares(holder)
+                            ? lock::unshare(mutex, lock::reader_lines(node_.control()), member_)
+                            : lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released;
+  if (released) return {};
   lock::LockCaller caller = node_.caller_of(member_);
   const lock::UnlockAnswer answer = lock::release(mutex, holder, caller);
   if (answer == lock::UnlockAnswer::released) return {};
