@@ -1,7 +1,6 @@
 // One block: put, get, update, fetching update, compare-and-swap.
 #include "window/access.hpp"
 
-
 namespace skerry::window {
 namespace {
 
@@ -20,13 +19,6 @@ Side origin_side(const void* base, uint64_t bytes) {
   return side;
 }
 
-Check::Access as_checked(const Access& access) {
-  const Check::Kind kind = access.kind == wire::Kind::put   ? Check::Kind::put
-                           : access.kind == wire::Kind::get ? Check::Kind::get
-                                                            : Check::Kind::update;
-  return {kind, access.remote.offset, access.bytes(), access.what};
-}
-
 // What is deferred has copied what it reads: a put is source done at once, with a handle, too. What
 // returns data is done only with the epoch.
 bool may_defer(wire::Kind kind, uint64_t bytes, const operation::Handle* handle) {
@@ -38,22 +30,18 @@ bool may_defer(wire::Kind kind, uint64_t bytes, const operation::Handle* handle)
 
 // ---- the one way of every block ----------------------------------------------------------------
 
-Access Accesses::access_of(const Block& block, uint64_t offset, uint64_t bytes, Mode mode) {
+Access Accesses::access_of(const Target& target, const Block& block, uint64_t offset,
+                           uint64_t bytes, Mode mode) const {
   Access access;
   access.kind = block.kind;
   access.mode = mode;
+  access.target = memory_.address(target);
   access.remote.offset = offset;
   access.remote.bytes = bytes;
   if (block.what != nullptr) access.what = *block.what;
-  // A no-op reads nothing: what was given as its origin may be no memory.
-  access.local = origin_side(access.carries_data() ? block.origin : block.result, bytes);
+  access.local = origin_side(block.reads() ? block.origin : block.result, bytes);
   if (access.kind == wire::Kind::fetch_update) access.result = origin_side(block.result, bytes);
   return access;
-}
-
-Accesses::Block Accesses::block_of(const Access& access) {
-  std::byte* const filled = access.kind == wire::Kind::get ? access.local.base : access.result.base;
-  return {access.kind, access.local.base, filled, access.updates() ? &access.what : nullptr};
 }
 
 // Small ones that follow each other need no whole Access either.
@@ -82,35 +70,37 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   if (place.bytes == 0) [[unlikely]]
     return {};  // wherever: no memory need lie there
   if (block.kind == wire::Kind::accumulate && block.what->operation == Operation::no_op) return {};
-  if (target->region != nullptr && context_.check == nullptr) [[likely]]
+  if (context_.check != nullptr) [[unlikely]]
+    return issue_checked(*target, offset, place.bytes, block, handle);
+  if (target->region != nullptr) [[likely]]
     return apply_here(*target, offset, place.bytes, block);
-  if (join_batch(*target, offset, place.bytes, block)) return {};
-  Access access = access_of(block, offset, place.bytes, mode_of(handle));
-  return issue_checked(*target, access, handle);
+  return issue(*target, offset, place.bytes, block, handle);
 }
 
-Status Accesses::issue_checked(Target& target, Access& access, operation::Handle* handle) {
+Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, Block block,
+                               operation::Handle* handle) {
   if (context_.check == nullptr || !Check::is_checking()) [[likely]]
-    return issue(target, access, handle);
+    return issue(target, offset, bytes, block, handle);
   Check& check = *context_.check;
   const auto one_at_a_time = check.access();
-  SKERRY_TRY(check.begin(target.rank, as_checked(access)));
-  if (handle == nullptr && access.carries_data())
-    check.reads(target.rank, access.local.base, access.bytes());
-  if (handle == nullptr && access.returns_data()) {
-    Side& filled = access.filled();
-    filled.base = static_cast<std::byte*>(check.fills(target.rank, filled.base, access.bytes()));
-  }
-  const Status status = issue(target, access, handle);
+  Check::Access access{Check::Kind::update, offset, bytes, {}};
+  if (block.what != nullptr) access.what = *block.what;
+  else access.kind = block.kind == wire::Kind::put ? Check::Kind::put : Check::Kind::get;
+  SKERRY_TRY(check.begin(target.rank, access));
+  if (handle == nullptr && block.reads()) check.reads(target.rank, block.origin, bytes);
+  if (handle == nullptr && block.result != nullptr)
+    block.result = check.fills(target.rank, block.result, bytes);
+  const Status status = issue(target, offset, bytes, block, handle);
   if (!status.ok()) check.refused(target.rank);
   else check.issued(target.rank, handle);
   return status;
 }
 
-Status Accesses::issue(Target& target, Access& access, operation::Handle* handle) {
-  if (target.region != nullptr)
-    return apply_here(target, access.remote.offset, access.bytes(), block_of(access));
-  access.target = memory_.address(target);
+Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
+                       operation::Handle* handle) {
+  if (target.region != nullptr) return apply_here(target, offset, bytes, block);
+  if (join_batch(target, offset, bytes, block)) return {};
+  const Access access = access_of(target, block, offset, bytes, mode_of(handle));
   if (target.hold == Hold::wanted) {
     SKERRY_INVARIANT(target.deferred == nullptr, "only the first access of an epoch is deferred");
     target.deferred = std::make_unique<Deferred>(access);
@@ -194,7 +184,7 @@ Status Accesses::put(const Place& to, const void* origin, operation::Handle* han
 }
 
 Status Accesses::get(const Place& from, void* origin, operation::Handle* handle) {
-  return run(from, {wire::Kind::get, origin, origin, nullptr}, handle);
+  return run(from, {wire::Kind::get, nullptr, origin, nullptr}, handle);
 }
 
 Status Accesses::update(const Place& to, const memory::Update& what, const void* origin,

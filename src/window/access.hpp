@@ -57,18 +57,23 @@ class Accesses {
   // Access takes as long as a short put.
   struct Block {
     wire::Kind kind;
-    const void* origin;          // read; of a no-op anything
-    void* result;                // filled
+    const void* origin;          // read; null: nothing is
+    void* result;                // filled; null: nothing is
     const memory::Update* what;  // accumulate, fetch_update
+    bool reads() const {  // a no-op reads nothing: what was given as its origin may be no memory
+      return kind != wire::Kind::get && (what == nullptr || what->operation != Operation::no_op);
+    }
   };
-  static Access access_of(const Block& block, uint64_t offset, uint64_t bytes, Mode mode);
-  static Block block_of(const Access& access);
+  Access access_of(const Target& target, const Block& block, uint64_t offset, uint64_t bytes,
+                   Mode mode) const;
   Status run(const Place& place, const Block& block, operation::Handle* handle);
   // Of a member elsewhere. True: it is issued, in the batch that is being collected for it.
   bool join_batch(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
   // In the debug mode it is looked at, too.
-  Status issue_checked(Target& target, Access& access, operation::Handle* handle);
-  Status issue(Target& target, Access& access, operation::Handle* handle);
+  Status issue_checked(Target& target, uint64_t offset, uint64_t bytes, Block block,
+                       operation::Handle* handle);
+  Status issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
+               operation::Handle* handle);
   Status send_in_parts(const Access& access, operation::Handle* handle);
   Status apply_here(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
@@ -84,9 +89,10 @@ class Accesses {
     return target.region != nullptr && target.plain == nullptr && context_.check == nullptr;
   }
   // Every piece is inside, and of whole elements.
-  static Status check_pieces(const Target& target, const Access& access,
+  static Status check_pieces(const Target& target, const memory::Update* what,
                              std::span<const VectorPiece> pieces);
-  Status run_pieces(Rank rank, Access access, std::span<const VectorPiece> pieces);
+  Status run_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
+                    std::span<const VectorPiece> pieces);
   Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put);
   Status update_pieces(const Target& target, const memory::Update& what,
                        std::span<const VectorPiece> pieces) const;

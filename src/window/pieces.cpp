@@ -40,15 +40,15 @@ struct Sides {
 
 }  // namespace
 
-Status Accesses::check_pieces(const Target& target, const Access& access,
+Status Accesses::check_pieces(const Target& target, const memory::Update* what,
                               std::span<const VectorPiece> pieces) {
   const uint64_t limit = target.bytes;
   for (const VectorPiece& piece : pieces)
     if (piece.bytes > 0 && (piece.offset > limit || piece.bytes > limit - piece.offset))
       return error(Code::range, piece.bytes, " bytes at byte ", piece.offset, " lie outside the ",
                    limit, " bytes of rank ", target.rank, "'s memory");
-  if (!access.updates()) return {};
-  const ElementType type = access.what.type;
+  if (what == nullptr) return {};
+  const ElementType type = what->type;
   for (const VectorPiece& piece : pieces) {
     SKERRY_TRY(check_alignment(type, piece.offset));
     if (piece.bytes % element_bytes(type) != 0)
@@ -57,44 +57,44 @@ Status Accesses::check_pieces(const Target& target, const Access& access,
   return {};
 }
 
-Status Accesses::run_pieces(Rank rank, Access access, std::span<const VectorPiece> pieces) {
+Status Accesses::run_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
+                            std::span<const VectorPiece> pieces) {
   Target* target = nullptr;
   uint64_t unused = 0;
   SKERRY_TRY(epochs_.begin({rank, 0, 0}, false, &target, &unused));
-  SKERRY_TRY(check_pieces(*target, access, pieces));
-  if (access.updates() && access.what.operation == Operation::no_op) return {};
+  SKERRY_TRY(check_pieces(*target, what, pieces));
+  if (what != nullptr && what->operation == Operation::no_op) return {};
   if (is_one_request(*target)) {
     const Sides sides(pieces);
-    access.target = memory_.address(*target);
+    Access access = access_of(*target, {kind, nullptr, nullptr, what}, 0, 0, Mode::implicit);
     access.remote = sides.target;
     access.local = sides.origin;
     return context_.job.engine().issue(access);
   }
-  if (access.updates() && target->region != nullptr && context_.check == nullptr)
-    return update_pieces(*target, access.what, pieces);
-  if (!access.updates() && goes_through_kernel(*target))
-    return move_pieces(*target, pieces, access.kind == wire::Kind::put);
+  if (what != nullptr && target->region != nullptr && context_.check == nullptr)
+    return update_pieces(*target, *what, pieces);
+  const bool is_get = kind == wire::Kind::get;
+  if (what == nullptr && goes_through_kernel(*target)) return move_pieces(*target, pieces, !is_get);
   for (const VectorPiece& piece : pieces) {
     if (piece.bytes == 0) continue;
-    access.remote.offset = piece.offset;
-    access.local.base = piece.origin;
-    access.remote.bytes = access.local.bytes = piece.bytes;
-    SKERRY_TRY(issue_checked(*target, access, nullptr));
+    std::byte* const here = piece.origin;
+    const Block block{kind, is_get ? nullptr : here, is_get ? here : nullptr, what};
+    SKERRY_TRY(issue_checked(*target, piece.offset, piece.bytes, block, nullptr));
   }
   return {};
 }
 
 Status Accesses::put_vector(Rank rank, std::span<const VectorPiece> pieces) {
-  return run_pieces(rank, Access::put({}, {}, {}, Mode::implicit), pieces);
+  return run_pieces(rank, wire::Kind::put, nullptr, pieces);
 }
 
 Status Accesses::get_vector(Rank rank, std::span<const VectorPiece> pieces) {
-  return run_pieces(rank, Access::get({}, {}, {}, Mode::implicit), pieces);
+  return run_pieces(rank, wire::Kind::get, nullptr, pieces);
 }
 
 Status Accesses::update_vector(Rank rank, const memory::Update& what,
                                std::span<const VectorPiece> pieces) {
-  return run_pieces(rank, Access::accumulate({}, {}, {}, what, Mode::implicit), pieces);
+  return run_pieces(rank, wire::Kind::accumulate, &what, pieces);
 }
 
 // Given memory of this node. As many at a time as the kernel takes with one call.
@@ -192,12 +192,9 @@ Status Accesses::run_strided(Rank rank, wire::Kind kind, uint64_t offset, const 
     else memory::get_strided(origin, here, memory, there);
     return {};
   }
-  Access access;
-  access.kind = kind;
-  access.mode = Mode::implicit;
   if (!is_one_request(*target))
-    return run_pieces(rank, access, pieces_of(offset, there, origin, here));
-  access.target = memory_.address(*target);
+    return run_pieces(rank, kind, nullptr, pieces_of(offset, there, origin, here));
+  Access access = access_of(*target, {kind, nullptr, nullptr, nullptr}, 0, 0, Mode::implicit);
   access.remote = strided_side(nullptr, offset, there, bytes);
   access.local = strided_side(origin, 0, here, bytes);
   return context_.job.engine().issue(access);
