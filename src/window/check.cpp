@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace skerry::window {
@@ -41,11 +42,8 @@ std::string_view name_of(Check::Kind kind) {
   return "access";
 }
 
-uint64_t hash_of(const std::byte* data, uint64_t bytes) {  // FNV-1a
-  uint64_t hash = 0xcbf2'9ce4'8422'2325;
-  for (uint64_t i = 0; i < bytes; ++i)
-    hash = (hash ^ static_cast<uint64_t>(data[i])) * 0x100'0000'01b3;
-  return hash;
+size_t hash_of(const std::byte* data, uint64_t bytes) {
+  return std::hash<std::string_view>{}({reinterpret_cast<const char*>(data), bytes});
 }
 
 // A buffer of the program, which may be gone by now.
@@ -114,27 +112,22 @@ bool Check::is_over(const Record& record) const {
 }
 
 Check::Told Check::told(Rank target, const Record& record) const {
-  Told told{record.access.begin, record.access.bytes, rank_, target, {}, {}, {}, {}, {}};
-  told.kind = static_cast<uint8_t>(record.access.kind);
-  told.operation = static_cast<uint8_t>(record.access.what.operation);
-  told.type = static_cast<uint8_t>(record.access.what.type);
+  static_assert(std::is_trivially_copyable_v<Told>);
+  Told told{record.access, rank_, target};
   const std::string site = describe_site(record.site);
   std::memcpy(told.site, site.data(), std::min(site.size(), sizeof told.site - 1));
   return told;
 }
 
 Status Check::explain(const Told& a, const Told& b) const {
-  const uint64_t begin = std::max(a.begin, b.begin);
-  const uint64_t end = std::min(a.begin + a.bytes, b.begin + b.bytes);
-  const auto name = [](const Told& one) {
-    std::string text(name_of(static_cast<Kind>(one.kind)));
-    if (one.kind == static_cast<uint8_t>(Kind::update))
-      text = std::string(to_string(static_cast<Operation>(one.operation))) + " of " +
-             std::string(to_string(static_cast<ElementType>(one.type)));
-    return text;
+  const uint64_t begin = std::max(a.access.begin, b.access.begin);
+  const uint64_t end = std::min(a.access.begin + a.access.bytes, b.access.begin + b.access.bytes);
+  const auto name = [](const Access& one) {
+    if (one.kind != Kind::update) return std::string(name_of(one.kind));
+    return concat(to_string(one.what.operation), " of ", to_string(one.what.type));
   };
-  return error(Code::conflict, window_, ": rank ", b.origin, "'s ", name(b), " at ", b.site,
-               " conflicts with rank ", a.origin, "'s ", name(a), " at ", a.site,
+  return error(Code::conflict, window_, ": rank ", b.origin, "'s ", name(b.access), " at ", b.site,
+               " conflicts with rank ", a.origin, "'s ", name(a.access), " at ", a.site,
                " in the same epoch: bytes [", begin, ", ", end, ") of rank ", b.target,
                "'s memory. ",
                a.origin == b.origin ? "Flush between them" : "Put a fence between them");
@@ -153,10 +146,7 @@ Status Check::begin(Rank target, const Access& access) {
     const Record& other = i->second;
     if (conflict(other.access, access) && !is_over(other))
       return explain(told(target, other), told(target, mine));
-    kept = kept || (!other.has_handle && other.access.kind == access.kind &&
-                    other.access.begin == access.begin && other.access.bytes == access.bytes &&
-                    other.access.what.operation == access.what.operation &&
-                    other.access.what.type == access.what.type);
+    kept = kept || (!other.has_handle && other.access == access);
   }
   if (kept) return {};
   known.longest = std::max(known.longest, access.bytes);
@@ -279,29 +269,19 @@ Status Check::compare(job::Group& group) {
   std::vector<uint64_t> counts(static_cast<size_t>(group.size()));
   const uint64_t count = mine.size();
   SKERRY_TRY(group.allgather(&count, sizeof count, counts.data()));
-  const uint64_t most = *std::max_element(counts.begin(), counts.end());
-  mine.resize(most);
-  std::vector<Told> all(most * counts.size());
-  if (most > 0) SKERRY_TRY(group.allgather(mine.data(), most * sizeof(Told), all.data()));
-  std::vector<Told> used;
-  for (size_t i = 0; i < counts.size(); ++i)
-    used.insert(used.end(), all.begin() + static_cast<ptrdiff_t>(i * most),
-                all.begin() + static_cast<ptrdiff_t>(i * most + counts[i]));
-  std::stable_sort(used.begin(), used.end(), [](const Told& a, const Told& b) {
-    return a.target != b.target ? a.target < b.target : a.begin < b.begin;
-  });
-  const auto access = [](const Told& one) {
-    Access made{static_cast<Kind>(one.kind), one.begin, one.bytes, {}};
-    made.what.operation = static_cast<Operation>(one.operation);
-    made.what.type = static_cast<ElementType>(one.type);
-    return made;
-  };
-  for (size_t i = 0; i < used.size(); ++i)
-    for (size_t k = i + 1; k < used.size() && used[k].target == used[i].target &&
-                           used[k].begin < used[i].begin + used[i].bytes;
+  mine.resize(*std::ranges::max_element(counts));
+  if (mine.empty()) return {};
+  std::vector<Told> all(mine.size() * counts.size());
+  SKERRY_TRY(group.allgather(mine.data(), mine.size() * sizeof(Told), all.data()));
+  std::erase_if(all, [](const Told& one) { return one.origin == no_rank; });
+  std::ranges::stable_sort(all, {},
+                           [](const Told& one) { return std::pair(one.target, one.access.begin); });
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = i + 1; k < all.size() && all[k].target == all[i].target &&
+                           all[k].access.begin < all[i].access.begin + all[i].access.bytes;
          ++k)
-      if (used[i].origin != used[k].origin && conflict(access(used[i]), access(used[k])))
-        return explain(used[i], used[k]);
+      if (all[i].origin != all[k].origin && conflict(all[i].access, all[k].access))
+        return explain(all[i], all[k]);
   return {};
 }
 

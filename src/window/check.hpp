@@ -45,6 +45,7 @@ class Check {
     uint64_t begin = 0;
     uint64_t bytes = 0;
     memory::Update what;  // of an update
+    bool operator==(const Access&) const = default;
   };
   static constexpr std::byte missing{0xDB};
 
@@ -93,7 +94,7 @@ class Check {
   struct Buffer {
     std::byte* address = nullptr;
     uint64_t bytes = 0;
-    uint64_t hash = 0;  // of what it held: put, update
+    size_t hash = 0;  // of what it held: put, update
     // What arrives, and until then what was in the buffer; null: put, update.
     std::unique_ptr<std::vector<std::byte>> data;
     const void* site = nullptr;
@@ -108,10 +109,9 @@ class Check {
   };
   // As members tell each other.
   struct Told {
-    uint64_t begin, bytes;
-    Rank origin, target;
-    uint8_t kind, operation, type, reserved[5];
-    char site[160];
+    Access access;
+    Rank origin = no_rank, target = no_rank;  // no_rank: nothing
+    char site[160] = {};
   };
 
   bool conflict(const Access& a, const Access& b) const;
