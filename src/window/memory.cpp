@@ -54,13 +54,12 @@ void Memory::give(job::Segment& data) const {
 
 void Memory::give_kept() {
   if (flavor_ == Flavor::allocated) return;
-  job::Segment* const kept = Reserve::of(*context_.group).find_data(kind(), {});
+  job::Segment* const kept = Reserve::of(*context_.group).find_data(flavor_, {});
   if (kept != nullptr) give(*kept);
 }
 
 void Memory::take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units, bool any_moves) {
   any_moves_ = any_moves;
-  most_bytes_ = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
   bytes_.assign(std::move(bytes));
   unit_.assign(std::move(units));
 }
@@ -89,18 +88,9 @@ Status Memory::make_data() {
 }
 
 Status Memory::open(bool* is_known) {
-  Reserve& reserve = Reserve::of(*context_.group);
-  job::Segment* const kept = keeps_data_ && !any_moves_ ? reserve.find_data(kind(), shape())
-                                                        : nullptr;
-  *is_known = kept != nullptr || flavor_ == Flavor::allocated;
-  if (kept != nullptr) {
-    reserve.take_data(kept);
-    data_ = kept;
-  } else {
-    SKERRY_TRY(make_data());
-  }
-  own_ = flavor_ == Flavor::allocated ? data_->own() : base_;
-  return {};
+  if (keeps_data()) data_ = Reserve::of(*context_.group).take_data(flavor_, shape());
+  *is_known = data_ != nullptr || flavor_ == Flavor::allocated;
+  return data_ != nullptr ? Status() : make_data();
 }
 
 void Memory::give_up() {
@@ -108,17 +98,15 @@ void Memory::give_up() {
   if (data == nullptr) return;
   const bool is_allocated = flavor_ == Flavor::allocated;
   const bool views_stay = is_allocated && data->is_held();
-  const bool keeps = keeps_data_ && !any_moves_ &&
-                     Reserve::of(*context_.group)
-                         .keep_data(kind(), shape(), is_allocated ? most_bytes_ : 0, data,
-                                    !views_stay);
+  const bool keeps = keeps_data() &&
+                     Reserve::of(*context_.group).keep_data(flavor_, shape(), data, !views_stay);
   if (!keeps) {
     (void)data->release();
     context_.job.objects().discard(data);
   } else if (!is_allocated) {
     reinterpret_cast<memory::Given*>(data->own())->take_back();
-  } else if (own_ != nullptr && !views_stay) {
-    std::memset(own_, 0, bytes_of(context_.job.rank()));
+  } else if (data->own() != nullptr && !views_stay) {
+    std::memset(data->own(), 0, bytes_of(context_.job.rank()));
   }
 }
 
@@ -176,40 +164,32 @@ void Memory::describe(Target& target) const {
   target.unit = unit_of(target.rank);
   target.bytes = flavor_ == Flavor::dynamic ? UINT64_MAX : bytes_of(target.rank);
   target.region = data_->local(target.rank);
-  if (target.region != nullptr && flavor_ != Flavor::allocated) describe_given(target);
-  find_plain(target);
+  if (target.region == nullptr) return;
+  if (flavor_ != Flavor::allocated) describe_given(target);
+  if (target.region->kind != memory::Kind::given) target.plain = target.region;
 }
 
 // A member of this node whose memory the program gave. This rank's own is as good as mapped.
 void Memory::describe_given(Target& target) const {
+  const memory::Region& description = *target.region;
   memory::Region& region = target.given;
-  region.seed = target.region->seed;
+  region.seed = description.seed;
   region.bytes = target.bytes;
-  if (target.rank == context_.job.rank() && flavor_ == Flavor::created) {
-    region.base = static_cast<std::byte*>(own_);
-  } else {
-    region.kind = memory::Kind::given;
-    region.given = reinterpret_cast<const memory::Given*>(target.region->base);
-  }
-  if (flavor_ == Flavor::created && region.given != nullptr &&
-      region.given->moved_bytes.load() > 0) {
-    const uint64_t from = region.given->moved_from.load();
-    target.moved.seed = region.seed;
-    target.moved.base = target.region->base + moved_at - from;  // offsets count from its start
-    target.moved.bytes = from + region.given->moved_bytes.load();
-    target.moved_from = from;
-  }
   target.region = &region;
-}
-
-void Memory::find_plain(Target& target) {
-  if (target.region == nullptr) return;
-  if (target.region->kind != memory::Kind::given) {
-    target.plain = target.region;
-  } else if (target.moved.bytes > target.moved_from) {
-    target.plain = &target.moved;
-    target.plain_from = target.moved_from;
+  if (target.rank == context_.job.rank() && flavor_ == Flavor::created) {
+    region.base = static_cast<std::byte*>(base_);
+    return;
   }
+  region.kind = memory::Kind::given;
+  region.given = reinterpret_cast<const memory::Given*>(description.base);
+  const uint64_t moved = flavor_ == Flavor::created ? region.given->moved_bytes.load() : 0;
+  if (moved == 0) return;
+  target.plain = &target.moved;
+  target.plain_from = region.given->moved_from.load();
+  target.moved.seed = region.seed;
+  // Offsets count from the start of the memory.
+  target.moved.base = description.base + moved_at - target.plain_from;
+  target.moved.bytes = target.plain_from + moved;
 }
 
 }  // namespace skerry::window

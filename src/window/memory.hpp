@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <mutex>
-#include <string_view>
 #include <vector>
 
 #include "job/segment.hpp"
@@ -14,13 +13,6 @@
 #include "window/target.hpp"
 
 namespace skerry::window {
-
-enum class Flavor : uint8_t {
-  allocated,  // by Skerry, in the node's shared memory
-  created,    // given by the program: private to its process
-  dynamic,    // given later, piece by piece
-};
-std::string_view to_string(Flavor flavor);
 
 class Memory {
  public:
@@ -40,8 +32,6 @@ class Memory {
   Status check_reach() const;
   // All members' sizes and units; does some member want its given memory moved?
   void take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units, bool any_moves);
-  // The kind under which the group keeps such data.
-  uint32_t kind() const { return static_cast<uint32_t>(flavor_); }
   // *is_known: all members know that the others' data are ready.
   Status open(bool* is_known);
   // The program's own pages go back to where they were.
@@ -56,7 +46,7 @@ class Memory {
   // ---- where it is ----
   Flavor flavor() const { return flavor_; }
   SegmentId id() const { return data_->id(); }
-  void* own() const { return own_; }
+  void* own() const { return flavor_ == Flavor::allocated ? data_->own() : base_; }
   std::byte* pointer(Rank rank) const;  // null unless allocated, and of a member on this node
   uint64_t bytes_of(Rank rank) const;   // 0 if not a member
   uint64_t unit_of(Rank rank) const;    // 0 if not a member
@@ -69,12 +59,12 @@ class Memory {
 
  private:
   PerMember shape() const { return flavor_ == Flavor::allocated ? bytes_ : PerMember(); }
+  bool keeps_data() const { return keeps_data_ && !any_moves_; }
   Status make_data();
   void give(job::Segment& data) const;
   void move_in(const memory::Pages& pages);
   void forget_moved();
   void describe_given(Target& target) const;
-  static void find_plain(Target& target);
   memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
 
   Context& context_;
@@ -82,11 +72,9 @@ class Memory {
   const bool keeps_data_;
   void* const base_;
   const uint64_t base_bytes_;
-  void* own_ = nullptr;
   job::Segment* data_ = nullptr;  // allocated: the memory. Otherwise its description (target.hpp)
   bool any_moves_ = false;        // some member wants its given memory moved
   memory::Moved moved_;           // of created: its own pages that are shared now
-  uint64_t most_bytes_ = 0;       // of a member's memory
   PerMember bytes_, unit_;
   std::mutex areas_mutex_;                // threads may attach and detach at the same time
   std::vector<const void*> empty_areas_;  // of dynamic: attached with no bytes

@@ -94,29 +94,31 @@ void Reserve::close(Shared& shared) {
   if (shared.signals != nullptr) close_segment(shared.signals);
 }
 
-job::Segment* Reserve::find_data(uint32_t kind, const PerMember& bytes) const {
+job::Segment* Reserve::find_data(Flavor flavor, const PerMember& bytes) const {
   const auto found = std::ranges::find_if(
-      data_, [&](const Data& data) { return data.kind == kind && data.bytes == bytes; });
+      data_, [&](const Data& data) { return data.flavor == flavor && data.bytes == bytes; });
   return found == data_.end() ? nullptr : found->segment;
 }
 
-void Reserve::take_data(const job::Segment* segment) {
-  std::erase_if(data_, [&](const Data& data) { return data.segment == segment; });
+job::Segment* Reserve::take_data(Flavor flavor, const PerMember& bytes) {
+  job::Segment* const found = find_data(flavor, bytes);
+  std::erase_if(data_, [&](const Data& data) { return data.segment == found; });
+  return found;
 }
 
-bool Reserve::keep_data(uint32_t kind, const PerMember& bytes, uint64_t most_bytes,
-                        job::Segment* segment, bool is_zero) {
-  const auto kept = std::ranges::count(data_, kind, &Data::kind);
-  if (group_->is_freed() || kept >= most_data || most_bytes > longest_kept_bytes) return false;
-  data_.push_back({kind, bytes, segment, is_zero});
+bool Reserve::keep_data(Flavor flavor, const PerMember& bytes, job::Segment* segment,
+                        bool is_zero) {
+  const auto kept = std::ranges::count(data_, flavor, &Data::flavor);
+  if (group_->is_freed() || kept >= most_data || bytes.largest() > longest_kept_bytes) return false;
+  data_.push_back({flavor, bytes, segment, is_zero});
   return true;
 }
 
-uint16_t Reserve::held(uint32_t kind) {
+uint16_t Reserve::held(Flavor flavor) {
   static_assert(most_data <= 16, "a bit for each");
   uint16_t held = 0, bit = 1;
   for (Data& data : data_) {
-    if (data.kind != kind) continue;
+    if (data.flavor != flavor) continue;
     if (data.segment->is_held()) held |= bit;
     else if (!data.is_zero) data.is_zero = clear(*data.segment);
     bit = static_cast<uint16_t>(bit << 1);
@@ -124,9 +126,9 @@ uint16_t Reserve::held(uint32_t kind) {
   return held;
 }
 
-void Reserve::give_up_held(uint32_t kind, uint16_t held) {
+void Reserve::give_up_held(Flavor flavor, uint16_t held) {
   std::erase_if(data_, [&](const Data& data) {
-    if (data.kind != kind) return false;
+    if (data.flavor != flavor) return false;
     const bool goes = (held & 1) != 0;
     held = static_cast<uint16_t>(held >> 1);
     if (goes) close_segment(data.segment);

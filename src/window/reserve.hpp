@@ -39,16 +39,15 @@ class Reserve final : public job::Group::Kept {
   // After a collective behind the last use.
   void give_back(const Desk& desk);
 
-  // `kind`: the flavor. Null: there is none. It stays here until it is taken.
-  job::Segment* find_data(uint32_t kind, const PerMember& bytes) const;
-  void take_data(const job::Segment* segment);
+  // Null: there is none. It stays here, or is the caller's.
+  job::Segment* find_data(Flavor flavor, const PerMember& bytes) const;
+  job::Segment* take_data(Flavor flavor, const PerMember& bytes);
   // Segments of this kind whose memory a view of a freed window still holds, one bit each. Before
   // the members compare what they have; all give up the same, with the bits of all.
-  uint16_t held(uint32_t kind);
-  void give_up_held(uint32_t kind, uint16_t held);
+  uint16_t held(Flavor flavor);
+  void give_up_held(Flavor flavor, uint16_t held);
   // After a collective behind the last use. False: it is not kept.
-  bool keep_data(uint32_t kind, const PerMember& bytes, uint64_t most_bytes, job::Segment* segment,
-                 bool is_zero);
+  bool keep_data(Flavor flavor, const PerMember& bytes, job::Segment* segment, bool is_zero);
 
   explicit Reserve(job::Group& group);
   void group_freed() override;
@@ -60,7 +59,7 @@ class Reserve final : public job::Group::Kept {
     uint32_t taken = 0;  // bit: place
   };
   struct Data {
-    uint32_t kind;
+    Flavor flavor;
     PerMember bytes;
     job::Segment* segment;
     bool is_zero;  // the own slice, as the next window needs it

@@ -2,8 +2,10 @@
 // lock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,13 @@
 #include "window/machine_locks.hpp"
 
 namespace skerry::window {
+
+enum class Flavor : uint8_t {
+  allocated,  // by Skerry, in the node's shared memory
+  created,    // given by the program: private to its process
+  dynamic,    // given later, piece by piece
+};
+std::string_view to_string(Flavor flavor);
 
 // How this rank may access a member now.
 enum class Hold : uint8_t {
@@ -50,41 +59,33 @@ struct Target {
   uint64_t unit = 1;
   uint64_t bytes = 0;
   const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
-  memory::Region given;                    // what `region` points to if the program gave it
-  // Of given memory on this node, bytes [moved_from, moved.bytes) lie in shared memory: offsets are
-  // those of `region`. No bytes: none do.
-  memory::Region moved;
-  uint64_t moved_from = 0;
   // Of this node: offsets [plain_from, plain->bytes) are reached by loads and stores alone. Null:
   // none are.
   const memory::Region* plain = nullptr;
   uint64_t plain_from = 0;
+  // What they point to if the program gave the memory; `moved`: of what lies in shared memory
+  // since.
+  memory::Region given, moved;
   const memory::Region& region_of(uint64_t offset, uint64_t count) const {
-    const bool inside = offset >= moved_from && offset < moved.bytes &&
-                        count <= moved.bytes - offset;
-    return inside ? moved : *region;
+    const bool inside = plain != nullptr && offset >= plain_from && offset < plain->bytes &&
+                        count <= plain->bytes - offset;
+    return inside ? *plain : *region;
   }
   lock::Mutex* mutex = nullptr;          // on this node: its lock; null: elsewhere, or a machine
   std::unique_ptr<MachineLock> machine;  // its lock if it is a machine protocol's; null: it is not
   // Null: none. Only while `hold` is wanted, in an epoch of lock, at a member elsewhere.
   std::unique_ptr<Deferred> deferred;
-  bool has_deferred_answer() const {
-    return deferred != nullptr && deferred->access.returns_data();
-  }
 };
 
 // One number of each member of a group, by its position. Equal ones are kept once.
 class PerMember {
  public:
   void assign(std::vector<uint64_t> values) {
-    bool equal = true;
-    for (uint64_t value : values) equal = equal && value == values.front();
-    if (equal && !values.empty()) {
-      values_ = {values.front()};
-    } else {
-      values_ = std::move(values);
-    }
+    values_ = std::move(values);
+    if (!values_.empty() && std::ranges::count(values_, values_[0]) == std::ssize(values_))
+      values_ = {values_[0]};
   }
+  uint64_t largest() const { return values_.empty() ? 0 : *std::ranges::max_element(values_); }
   friend bool operator==(const PerMember&, const PerMember&) = default;
   uint64_t of(int32_t index) const {
     return values_.empty() ? 0 : values_[values_.size() == 1 ? 0 : static_cast<size_t>(index)];

@@ -57,7 +57,7 @@ Status Window::open(const lock::Choice& choice, const std::vector<Told>& told, b
   }
   memory_.take_note(std::move(sizes), std::move(units), any_moves);
   Reserve& reserve = Reserve::of(group());
-  reserve.give_up_held(memory_.kind(), held);
+  reserve.give_up_held(memory_.flavor(), held);
   bool is_known = false;
   SKERRY_TRY(memory_.open(&is_known));
   if (!has_desk) SKERRY_TRY(reserve.make_desk(&desk_));
@@ -100,7 +100,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
                   is_unsure,
-                  reserve.held(memory.kind())};
+                  reserve.held(memory.flavor())};
   std::vector<Told> told;
   Status opened = made->agree(mine, status, &told);
   if (opened.ok()) opened = made->open(choice, told, has_desk);
