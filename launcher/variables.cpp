@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "connection/core/victim.hpp"
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 
 namespace skerry::launcher {
 

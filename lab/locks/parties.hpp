@@ -2,7 +2,7 @@
 // (window/machine_locks.hpp, lock/home.hpp).
 #pragma once
 
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 
 namespace skerry::lock::machine {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 
 namespace skerry::lock {
 

@@ -15,7 +15,7 @@
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 
 namespace skerry::job {
 namespace {

@@ -71,14 +71,13 @@ void Home::make(const Machines& machines, const Config& config) {
 }
 
 uint64_t perform(std::atomic<uint64_t>& word, const Action& action) {
+  uint64_t before = action.expected;
   switch (action.kind) {
     case Action::Kind::load: return word.load();
     case Action::Kind::store: word.store(action.value); return 0;
-    case Action::Kind::compare_and_swap: {
-      uint64_t before = action.expected;
+    case Action::Kind::compare_and_swap:
       (void)word.compare_exchange_strong(before, action.value);
       return before;
-    }
     case Action::Kind::fetch_and_add: return word.fetch_add(action.value);
     case Action::Kind::swap: return word.exchange(action.value);
     case Action::Kind::ask:
@@ -121,17 +120,8 @@ bool take_note(uint64_t* mail, Event* told) {
 bool is_sound(const Home& home, const Event& event) {
   const Record& r = home.record();
   if (!protocol(r).has_manager || event.from >= r.requesters) return false;
-  switch (event.note) {
-    case Note::none:
-    case Note::request:
-    case Note::release: return true;
-    case Note::renew: return event.value < r.requesters;
-    case Note::granted:
-    case Note::granted_by_manager:
-    case Note::again:
-    case Note::linked: return false;
-  }
-  return false;
+  if (event.note == Note::renew) return event.value < r.requesters;
+  return event.note == Note::none || event.note == Note::request || event.note == Note::release;
 }
 
 namespace {
@@ -144,22 +134,15 @@ Rest::State follow(const Home& home, Event event, Links links, std::span<Tell> t
   for (;;) {
     const Action action = machines.step_manager(&r.manager, event, r.config, links);
     event = Event{};
-    switch (action.kind) {
-      case Action::Kind::load:
-      case Action::Kind::store:
-      case Action::Kind::compare_and_swap:
-      case Action::Kind::fetch_and_add:
-      case Action::Kind::swap: event.value = perform(home.word(action.word), action); break;
-      case Action::Kind::tell:
-        tells[(*told)++] = {action.to, action.note, static_cast<uint32_t>(action.value)};
-        if (*told == tells.size()) return Rest::State::not_yet;
-        break;
-      case Action::Kind::pause: return Rest::State::pauses;
-      case Action::Kind::wait: return Rest::State::waits;
-      case Action::Kind::ask:
-      case Action::Kind::granted:
-      case Action::Kind::released:
-      case Action::Kind::refused: SKERRY_ASSERT(false, "no answer of a manager"); break;
+    if (is_atomic(action.kind)) {
+      event.value = perform(home.word(action.word), action);
+    } else if (action.kind == Action::Kind::tell) {
+      tells[(*told)++] = {action.to, action.note, static_cast<uint32_t>(action.value)};
+      if (*told == tells.size()) return Rest::State::not_yet;
+    } else {
+      const bool waits = action.kind == Action::Kind::wait;
+      SKERRY_ASSERT(waits || action.kind == Action::Kind::pause, "no answer of a manager");
+      return waits ? Rest::State::waits : Rest::State::pauses;
     }
   }
 }

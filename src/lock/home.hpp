@@ -29,7 +29,7 @@
 
 #include "core/pure/owner_word.hpp"
 #include "core/pure/status.hpp"
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 
 namespace skerry::lock::machine {
 

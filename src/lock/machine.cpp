@@ -1,5 +1,10 @@
 #include "lock/machine.hpp"
 
+#include <dlfcn.h>
+
+#include <atomic>
+#include <string>
+
 #include "core/pure/assert.hpp"
 
 namespace skerry::lock::machine {
@@ -39,4 +44,65 @@ void RequesterQueue::pop(Links links) {
   links[gone] = {};
 }
 
+// ---- any protocol behind one table -------------------------------------------------------------
+
+namespace {
+// Written once for each protocol, by the thread that chooses it; read by data servers.
+std::atomic<const Machines*> known[most_protocols];
+}  // namespace
+
+const Machines* protocol_of(uint8_t id) {
+  if (id == 0) return &migrating();
+  return id < most_protocols ? known[id].load(std::memory_order_acquire) : nullptr;
+}
+
+void make_known(const Machines& machines) {
+  SKERRY_ASSERT(machines.id < most_protocols, "its number has a place");
+  known[machines.id].store(&machines, std::memory_order_release);
+}
+
 }  // namespace skerry::lock::machine
+
+namespace skerry::lock {
+
+namespace {
+
+Status open_library(const std::string& file, const std::string& name,
+                    const machine::Machines** machines) {
+  using Find = const machine::Machines* (*)(const char*);
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    return error(Code::config, "SKERRY_LOCK=", file, ":", name, ": ", why ? why : "cannot open it");
+  }
+  const auto find = reinterpret_cast<Find>(dlsym(library, "skerry_lock_machines"));
+  *machines = find == nullptr ? nullptr : find(name.c_str());
+  if (*machines == nullptr || (*machines)->id == 0 || (*machines)->id >= machine::most_protocols)
+    return error(Code::config, "SKERRY_LOCK=", file, ":", name, ": ", file,
+                 " has no lock protocol of this name");
+  return {};
+}
+
+}  // namespace
+
+Status choose(std::string_view text, Choice* choice) {
+  constexpr std::string_view policy = "migrating:", library = ".so:";
+  Choice chosen;
+  const size_t file = text.rfind(library);
+  if (file != std::string_view::npos) {
+    const std::string name(text.substr(file + library.size()));
+    SKERRY_TRY(open_library(std::string(text.substr(0, file + 3)), name, &chosen.machines));
+    machine::make_known(*chosen.machines);
+  } else if (text != "fair") {
+    chosen.machines = &machine::migrating();
+    if (text != "migrating" &&
+        !(text.starts_with(policy) &&
+          machine::from_string(text.substr(policy.size()), &chosen.migration)))
+      return error(Code::config, "SKERRY_LOCK=", text,
+                   ": give fair, migrating[:always|hysteresis|history], or LIBRARY.so:NAME");
+  }
+  *choice = chosen;
+  return {};
+}
+
+}  // namespace skerry::lock

@@ -1,7 +1,7 @@
 // Locks of the laboratory's protocols in memory: what the product's own protocol does not show.
 #include <gtest/gtest.h>
 
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 #include "lock/test/slice.hpp"
 #include "locks/protocols.hpp"
 

@@ -1,7 +1,7 @@
 // Locks of machine protocols in memory: the slice, mail, and a manager that is run step by step.
 #include <gtest/gtest.h>
 
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 #include "lock/migrating.hpp"
 #include "lock/test/slice.hpp"
 

@@ -1,7 +1,7 @@
 // A lock protocol for tests: its manager grants one requester after the other.
 #pragma once
 
-#include "lock/machines.hpp"
+#include "lock/machine.hpp"
 
 namespace skerry::server::test {
 
