@@ -23,10 +23,9 @@ static_assert(sizeof(VectorPiece) == sizeof(skerry_piece) &&
               offsetof(VectorPiece, offset) == offsetof(skerry_piece, offset) &&
               offsetof(VectorPiece, bytes) == offsetof(skerry_piece, bytes));
 
-// access(pieces) -> Status. `site`: where the program called.
-template <class Access>
-int with_pieces(const void* site, skerry_window* window, const skerry_piece* pieces, uint64_t count,
-                Access&& access) try {
+// `what`: of an accumulate. `site`: where the program called.
+int with_pieces(const void* site, skerry_window* window, wire::Kind kind, int rank,
+                const memory::Update* what, const skerry_piece* pieces, uint64_t count) try {
   if (window == nullptr) return null_argument("window");
   if (!of(window).job().is_alive()) return forked();
   if (of(window).is_freed()) return fail(Window::freed());
@@ -37,15 +36,14 @@ int with_pieces(const void* site, skerry_window* window, const skerry_piece* pie
   for (uint64_t k = 0; k < count; ++k)
     if (pieces[k].origin == nullptr && pieces[k].bytes > 0)
       return fail(error(Code::invalid, "origin of piece ", k, " is null"));
-  Status status = access(read);
+  Status status = of(window).accesses().access_pieces(rank, kind, what, read);
   return status.ok() ? SKERRY_OK : fail(of(window).located(std::move(status)));
 }
 CAUGHT
 
-// move(shape at the target, shape at the origin) -> Status. `site`: where the program called.
-template <class Move>
-int with_shape(const void* site, skerry_window* window, const void* origin,
-               const skerry_strided* shape, Move&& move) try {
+// `site`: where the program called.
+int with_shape(const void* site, skerry_window* window, wire::Kind kind, int rank, uint64_t offset,
+               void* origin, const skerry_strided* shape) try {
   if (window == nullptr) return null_argument("window");
   if (!of(window).job().is_alive()) return forked();
   if (of(window).is_freed()) return fail(Window::freed());
@@ -58,7 +56,10 @@ int with_shape(const void* site, skerry_window* window, const void* origin,
                    " levels is malformed or exceeds 2^63 bytes");
   if (status.ok() && origin == nullptr && stream > 0)
     status = error(Code::invalid, "origin is null");
-  if (status.ok()) status = move(sides.target_shape, sides.origin_shape);
+  if (status.ok())
+    status = of(window).accesses().access_strided(rank, kind, offset, sides.target_shape,
+                                                  static_cast<std::byte*>(origin),
+                                                  sides.origin_shape);
   return status.ok() ? SKERRY_OK : fail(of(window).located(std::move(status)));
 }
 CAUGHT
@@ -69,37 +70,32 @@ extern "C" {
 
 int skerry_window_put_vector(skerry_window* window, int rank, const skerry_piece* pieces,
                              uint64_t count) {
-  return with_pieces(__builtin_return_address(0), window, pieces, count,
-                     [&](auto read) { return of(window).accesses().put_vector(rank, read); });
+  return with_pieces(__builtin_return_address(0), window, wire::Kind::put, rank, nullptr, pieces,
+                     count);
 }
 int skerry_window_get_vector(skerry_window* window, int rank, const skerry_piece* pieces,
                              uint64_t count) {
-  return with_pieces(__builtin_return_address(0), window, pieces, count,
-                     [&](auto read) { return of(window).accesses().get_vector(rank, read); });
+  return with_pieces(__builtin_return_address(0), window, wire::Kind::get, rank, nullptr, pieces,
+                     count);
 }
 int skerry_window_update_vector(skerry_window* window, int rank, int type, int operation,
                                 const skerry_piece* pieces, uint64_t count) try {
   memory::Update what;
   if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
-  return with_pieces(__builtin_return_address(0), window, pieces, count, [&](auto read) {
-    return of(window).accesses().update_vector(rank, what, read);
-  });
+  return with_pieces(__builtin_return_address(0), window, wire::Kind::accumulate, rank, &what,
+                     pieces, count);
 }
 CAUGHT
 
 int skerry_window_put_strided(skerry_window* window, int rank, uint64_t offset, const void* origin,
                               const skerry_strided* shape) {
-  return with_shape(__builtin_return_address(0), window, origin, shape,
-                    [&](const Shape& there, const Shape& here) {
-                      return of(window).accesses().put_strided(rank, offset, there, origin, here);
-                    });
+  return with_shape(__builtin_return_address(0), window, wire::Kind::put, rank, offset,
+                    const_cast<void*>(origin), shape);
 }
 int skerry_window_get_strided(skerry_window* window, int rank, uint64_t offset, void* origin,
                               const skerry_strided* shape) {
-  return with_shape(__builtin_return_address(0), window, origin, shape,
-                    [&](const Shape& there, const Shape& here) {
-                      return of(window).accesses().get_strided(rank, offset, there, origin, here);
-                    });
+  return with_shape(__builtin_return_address(0), window, wire::Kind::get, rank, offset, origin,
+                    shape);
 }
 
 }  // extern "C"

@@ -1,6 +1,8 @@
 // One block: put, get, update, fetching update, compare-and-swap.
 #include "window/access.hpp"
 
+#include <algorithm>
+
 namespace skerry::window {
 namespace {
 
@@ -117,19 +119,15 @@ Status Accesses::send_in_parts(const Access& access, operation::Handle* handle) 
   if (memory_.flavor() == Flavor::allocated || access.updates())
     return engine.issue(access, handle);
   Access part = access;
-  const auto advance = [&part](uint64_t done) {
-    part.remote.offset += done;
-    part.local.base += done;
-  };
-  uint64_t left = access.bytes();
-  part.mode = Mode::blocking;
-  for (; left > part_bytes; left -= part_bytes) {
-    part.remote.bytes = part.local.bytes = part_bytes;
+  for (uint64_t left = access.bytes();; left -= part_bytes) {
+    part.remote.bytes = part.local.bytes = std::min<uint64_t>(left, part_bytes);
+    if (left <= part_bytes) break;
+    part.mode = Mode::blocking;
     SKERRY_TRY(engine.issue(part));
-    advance(part_bytes);
+    part.remote.offset += part_bytes;
+    part.local.base += part_bytes;
   }
   part.mode = access.mode;
-  part.remote.bytes = part.local.bytes = left;
   return engine.issue(part, handle);
 }
 

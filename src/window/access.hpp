@@ -37,16 +37,14 @@ class Accesses {
   // The same; `result` gets the elements before. A no-op reads no `origin`.
   Status fetch_update(const Place& at, const memory::Update& what, const void* origin, void* result,
                       operation::Handle* handle);
-  // The same for pieces anywhere in a member's memory. A wrong one: none is accessed.
-  Status put_vector(Rank rank, std::span<const VectorPiece> pieces);
-  Status get_vector(Rank rank, std::span<const VectorPiece> pieces);
-  Status update_vector(Rank rank, const memory::Update& what, std::span<const VectorPiece> pieces);
-  // The same for blocks at equal distances: equal but for the strides, and not malformed. `offset`
-  // in bytes.
-  Status put_strided(Rank rank, uint64_t offset, const Shape& there, const void* origin,
-                     const Shape& here);
-  Status get_strided(Rank rank, uint64_t offset, const Shape& there, void* origin,
-                     const Shape& here);
+  // A put, get or accumulate (`what`; null: none) of pieces anywhere in a member's memory. A wrong
+  // one: none is accessed.
+  Status access_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
+                       std::span<const VectorPiece> pieces);
+  // A put or get of blocks at equal distances: equal but for the strides, and not malformed.
+  // `offset` in bytes.
+  Status access_strided(Rank rank, wire::Kind kind, uint64_t offset, const Shape& there,
+                        std::byte* origin, const Shape& here);
   // Of 1, 2, 4 or 8 bytes. Blocks until *old is there.
   Status compare_swap(const Place& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
@@ -84,20 +82,12 @@ class Accesses {
     return target.region == nullptr && memory_.flavor() == Flavor::allocated &&
            context_.check == nullptr;
   }
-  // Memory of this node that the kernel moves: all pieces with few calls.
-  bool goes_through_kernel(const Target& target) const {
-    return target.region != nullptr && target.plain == nullptr && context_.check == nullptr;
-  }
   // Every piece is inside, and of whole elements.
   static Status check_pieces(const Target& target, const memory::Update* what,
                              std::span<const VectorPiece> pieces);
-  Status run_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
-                    std::span<const VectorPiece> pieces);
   Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put);
   Status update_pieces(const Target& target, const memory::Update& what,
                        std::span<const VectorPiece> pieces) const;
-  Status run_strided(Rank rank, wire::Kind kind, uint64_t offset, const Shape& there,
-                     std::byte* origin, const Shape& here);
 
   Context& context_;
   const Memory& memory_;

@@ -107,8 +107,8 @@ bool Check::conflict(const Access& a, const Access& b) const {
 
 // The program has waited for its handle: for MPI a put is then done here, not there.
 bool Check::is_over(const Record& record) const {
-  if (!record.has_handle || (record.access.kind == Kind::put && level_ == Level::mpi)) return false;
-  return record.handle == 0 || !engine_.is_outstanding(record.handle);
+  if (!record.handle || (record.access.kind == Kind::put && level_ == Level::mpi)) return false;
+  return *record.handle == 0 || !engine_.is_outstanding(*record.handle);
 }
 
 Check::Told Check::told(Rank target, const Record& record) const {
@@ -136,9 +136,9 @@ Status Check::explain(const Told& a, const Told& b) const {
 Status Check::begin(Rank target, const Access& access) {
   const std::lock_guard guard(mutex_);
   Target& known = targets_[target];
-  known.last = nullptr;
+  known.last.reset();
   known.has_last_buffer = false;
-  const Record mine{access, site_, not_issued, 0, false};
+  const Record mine{access, site_};
   const uint64_t from = access.begin < known.longest ? 0 : access.begin - known.longest;
   bool kept = false;
   for (auto i = known.records.lower_bound(from);
@@ -146,41 +146,33 @@ Status Check::begin(Rank target, const Access& access) {
     const Record& other = i->second;
     if (conflict(other.access, access) && !is_over(other))
       return explain(told(target, other), told(target, mine));
-    kept = kept || (!other.has_handle && other.access == access);
+    kept = kept || (!other.handle && other.access == access);
   }
   if (kept) return {};
   known.longest = std::max(known.longest, access.bytes);
-  known.last = &known.records.emplace(access.begin, mine)->second;
+  known.last = known.records.emplace(access.begin, mine);
   return {};
-}
-
-void Check::drop_last(Target& target) {
-  if (target.last == nullptr) return;
-  auto [i, end] = target.records.equal_range(target.last->access.begin);
-  while (i != end && &i->second != target.last) ++i;
-  if (i != end) target.records.erase(i);
-  target.last = nullptr;
 }
 
 void Check::issued(Rank target, const operation::Handle* handle) {
   const std::lock_guard guard(mutex_);
   Target& known = targets_[target];
   ++issued_;
-  if (Record* const last = std::exchange(known.last, nullptr); last != nullptr) {
-    last->number = issued_;
-    last->has_handle = handle != nullptr;
-    if (handle != nullptr) last->handle = *handle;
+  if (const auto last = std::exchange(known.last, std::nullopt)) {
+    Record& record = (*last)->second;
+    record.number = issued_;
+    if (handle != nullptr) record.handle = *handle;
   }
   if (!std::exchange(known.has_last_buffer, false)) return;
   Buffer& buffer = known.buffers.back();
   buffer.number = issued_;
-  if (buffer.data) std::memset(buffer.address, static_cast<int>(missing), buffer.bytes);
+  if (!buffer.data.empty()) std::memset(buffer.address, static_cast<int>(missing), buffer.bytes);
 }
 
 void Check::refused(Rank target) {
   const std::lock_guard guard(mutex_);
   Target& known = targets_[target];
-  drop_last(known);
+  if (const auto last = std::exchange(known.last, std::nullopt)) known.records.erase(*last);
   if (known.has_last_buffer) known.buffers.pop_back();
   known.has_last_buffer = false;
 }
@@ -191,15 +183,15 @@ void Check::reads(Rank target, const void* origin, uint64_t bytes) {
   const std::lock_guard guard(mutex_);
   auto* const address = static_cast<std::byte*>(const_cast<void*>(origin));
   Target& known = targets_[target];
-  known.buffers.push_back({address, bytes, hash_of(address, bytes), nullptr, site_, not_issued});
+  known.buffers.push_back({address, bytes, hash_of(address, bytes), {}, site_, not_issued});
   known.has_last_buffer = true;
 }
 
 void* Check::fills(Rank target, void* buffer, uint64_t bytes) {
   const std::lock_guard guard(mutex_);
   auto* const address = static_cast<std::byte*>(buffer);
-  auto data = std::make_unique<std::vector<std::byte>>(address, address + bytes);
-  void* const place = data->data();
+  std::vector<std::byte> data(address, address + bytes);
+  void* const place = data.data();
   Target& known = targets_[target];
   known.buffers.push_back({address, bytes, 0, std::move(data), site_, not_issued});
   known.has_last_buffer = true;
@@ -212,7 +204,7 @@ Status Check::finish(Target& target, Rank rank) const {
   const auto report = [&](const Buffer& buffer, std::string_view what) {
     if (!first.ok()) return;
     first = error(Code::invalid, window_, ": the buffer of rank ", rank_, "'s ",
-                  buffer.data ? "get from" : "put to", " rank ", rank, " at ",
+                  buffer.data.empty() ? "put to" : "get from", " rank ", rank, " at ",
                   describe_site(buffer.site), " (", buffer.bytes, " bytes) ", what,
                   " before the call that completes it, at ", describe_site(site_), ": flush first");
   };
@@ -223,7 +215,7 @@ Status Check::finish(Target& target, Rank rank) const {
       report(buffer, "was freed");
       continue;
     }
-    if (!buffer.data) {
+    if (buffer.data.empty()) {
       if (seen == Seen::read && hash_of(now.data(), buffer.bytes) != buffer.hash)
         report(buffer, "was changed");
       continue;
@@ -231,7 +223,7 @@ Status Check::finish(Target& target, Rank rank) const {
     if (seen == Seen::read &&
         !std::all_of(now.begin(), now.end(), [](std::byte b) { return b == missing; }))
       report(buffer, "was written");
-    std::memcpy(buffer.address, buffer.data->data(), buffer.bytes);
+    std::memcpy(buffer.address, buffer.data.data(), buffer.bytes);
   }
   std::erase_if(target.buffers, [](const Buffer& buffer) { return buffer.number <= before_; });
   return first;

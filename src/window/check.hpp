@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,16 +88,15 @@ class Check {
   struct Record {
     Access access;
     const void* site = nullptr;
-    uint64_t number = not_issued;  // of the accesses issued: 1, 2, ...
-    operation::Handle handle = 0;  // 0: it was done at once
-    bool has_handle = false;
+    uint64_t number = not_issued;                  // of the accesses issued: 1, 2, ...
+    std::optional<operation::Handle> handle = {};  // 0: it was done at once
   };
   struct Buffer {
     std::byte* address = nullptr;
     uint64_t bytes = 0;
     size_t hash = 0;  // of what it held: put, update
-    // What arrives, and until then what was in the buffer; null: put, update.
-    std::unique_ptr<std::vector<std::byte>> data;
+    // What arrives, and until then what was in the buffer; empty: put, update.
+    std::vector<std::byte> data;
     const void* site = nullptr;
     uint64_t number = not_issued;
   };
@@ -104,7 +104,8 @@ class Check {
     std::multimap<uint64_t, Record> records;  // by the first byte
     uint64_t longest = 0;                     // of the records, in bytes
     std::vector<Buffer> buffers;
-    Record* last = nullptr;  // the access that has begun and is not issued, if it is kept
+    // The access that has begun and is not issued, if it is kept.
+    std::optional<std::multimap<uint64_t, Record>::iterator> last;
     bool has_last_buffer = false;
   };
   // As members tell each other.
@@ -116,7 +117,6 @@ class Check {
 
   bool conflict(const Access& a, const Access& b) const;
   bool is_over(const Record& record) const;
-  static void drop_last(Target& target);
   Status finish(Target& target, Rank rank) const;
   Status explain(const Told& a, const Told& b) const;
   Told told(Rank target, const Record& record) const;

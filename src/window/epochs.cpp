@@ -48,22 +48,20 @@ Status Epochs::check_passive(std::string_view call) const {
 // ---- members ----------------------------------------------------------------------------------
 
 Status Epochs::find_target(Rank rank, Target** found) {
-  std::unique_ptr<Target>& known = targets_[rank];
-  if (known == nullptr) {
-    if (Status status = context_.check_member(rank); !status.ok()) {
-      targets_.erase(rank);
-      return status;
-    }
-    known = std::make_unique<Target>();
-    known->rank = rank;
-    known->node = job_.map().node_of(rank);
-    memory_.describe(*known);
-    locks_.describe(*known);
+  auto known = targets_.find(rank);
+  if (known == targets_.end()) {
+    SKERRY_TRY(context_.check_member(rank));
+    known = targets_.try_emplace(rank).first;
+    Target& target = known->second;
+    target.rank = rank;
+    target.node = job_.map().node_of(rank);
+    memory_.describe(target);
+    locks_.describe(target);
   }
-  *found = known.get();
+  *found = &known->second;
   if (context_.multiple) return {};
-  recent_ = known.get();
-  quick_ = context_.check == nullptr && known->region != nullptr ? known.get() : nullptr;
+  recent_ = *found;
+  quick_ = context_.check == nullptr && recent_->region != nullptr ? recent_ : nullptr;
   return {};
 }
 
@@ -89,10 +87,10 @@ void Epochs::settle(Target& target, Hold hold, StateLock& state) const {
 }
 
 // Members that an epoch has reached: the map changes while others wait outside `state`.
-std::vector<Target*> Epochs::targets_in_use(StateLock& state) const {
+std::vector<Target*> Epochs::targets_in_use(StateLock& state) {
   std::vector<Target*> found;
   for (auto& [rank, target] : targets_)
-    if (target->hold != Hold::none) found.push_back(target.get());
+    if (target.hold != Hold::none) found.push_back(&target);
   for (Target* target : found) await_settled(*target, state);
   return found;
 }
@@ -152,33 +150,23 @@ Status Epochs::flush_deferred(Target& target, StateLock& state) {
   return issue_deferred(target);
 }
 
-Status Epochs::release_at_once(Target& target, bool* released) {
-  *released = true;
-  if (target.deferred == nullptr) return {};  // nothing was accessed: the lock was never needed
-  operation::Access access = target.deferred->access;
-  access.guard = locks_.guard(target);
-  Status status = job_.engine().issue(access);
-  *released = status.code() != Code::contended;
-  if (!*released) return {};
-  target.deferred = nullptr;
-  return status;
-}
-
 // ---- lock and unlock --------------------------------------------------------------------------
 
 Status Epochs::end_epoch(Target& target, Hold before) {
   Status issued;
   if (before == Hold::wanted && locks_.travels_with_access(target)) {
     forget_asked(target);
-    bool released = false;
-    const Status status = release_at_once(target, &released);
-    if (released) return status;
-    // Others have the lock: queue up for it.
-    if (Status taken = locks_.take(target); !taken.ok()) {
-      target.deferred = nullptr;
-      return taken;
-    }
-    issued = issue_deferred(target);  // whatever comes of it, the lock is given back
+    const std::unique_ptr<Deferred> deferred = std::move(target.deferred);
+    if (deferred == nullptr) return {};  // nothing was accessed: the lock was never needed
+    // Lock, access and unlock in one.
+    operation::Access& access = deferred->access;
+    access.guard = locks_.guard(target);
+    const Status status = job_.engine().issue(access);
+    if (status.code() != Code::contended) return status;
+    // Others have the lock: queue up for it. Whatever comes of the access, it is given back.
+    SKERRY_TRY(locks_.take(target));
+    access.guard.reset();
+    issued = job_.engine().issue(access);
     before = Hold::held;
   }
   SKERRY_INVARIANT(target.deferred == nullptr, "an access is deferred only for a lock");
@@ -379,7 +367,7 @@ Status Epochs::complete() {
   if (epoch_ != Epoch::start)
     return error(Code::invalid, "rank ", job_.rank(), " calls complete without start");
   epoch_ = Epoch::none;
-  for (Rank rank : started_) targets_.at(rank)->hold = Hold::none;
+  for (Rank rank : started_) targets_.at(rank).hold = Hold::none;
   if (state.owns_lock()) state.unlock();
   Status status = context_.wait_issued();
   // The targets wait for this even if an access was refused.

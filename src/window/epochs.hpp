@@ -170,7 +170,7 @@ class Epochs final : private job::AskedLock {
   // `state` is released while they wait and held again on return.
   void await_settled(const Target& target, StateLock& state) const;
   void settle(Target& target, Hold hold, StateLock& state) const;
-  std::vector<Target*> targets_in_use(StateLock& state) const;
+  std::vector<Target*> targets_in_use(StateLock& state);
   Status take(Target& target, StateLock& state);
   Status release(Target& target, StateLock& state);
   Status issue_deferred(Target& target);  // its lock is held
@@ -178,7 +178,6 @@ class Epochs final : private job::AskedLock {
   Status issue_for_flush(Target& target, Done where, StateLock& state);
   void forget_asked(const Target& target);
   Status take_asked() override;
-  Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
   // Everything issued is done; its lock, which was held as `before` says, is not held.
   Status end_epoch(Target& target, Hold before);
 
@@ -194,8 +193,8 @@ class Epochs final : private job::AskedLock {
   Target* quick_ = nullptr;   // the same, if it is of this node and there is no debug mode
   Target* asked_ = nullptr;   // its lock is asked for and not taken yet: at most one in all windows
                               // of the job, which knows it
-  std::unordered_map<Rank, std::unique_ptr<Target>> targets_;
-  std::vector<Rank> started_;  // of the present start
+  std::unordered_map<Rank, Target> targets_;  // their places stay
+  std::vector<Rank> started_;                 // of the present start
   Exposure exposure_;
   mutable std::mutex mutex_;
   mutable std::condition_variable settled_;  // some target's hold is no longer busy

@@ -4,10 +4,6 @@
 
 namespace skerry::window {
 
-std::byte* Exposure::posted(Rank rank) const {
-  return signals_->own() + at_ + posted_at + static_cast<uint64_t>(group_->index_of(rank));
-}
-
 Status Exposure::send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter) {
   static constexpr std::byte one{1};
   return signals_->put_notify(rank, at_ + offset, {&one, bytes}, {at_ + counter, 1});
@@ -22,14 +18,16 @@ Status Exposure::post(std::span<const Rank> ranks) {
 }
 
 Status Exposure::await_posts(std::span<const Rank> ranks) {
+  std::byte* const mine = signals_->own() + at_;
+  const auto* const posts = reinterpret_cast<const uint64_t*>(mine + posts_at);
   for (Rank rank : ranks) {
-    std::byte* const flag = posted(rank);
+    auto* const flag = reinterpret_cast<uint8_t*>(mine + posted_at + group_->index_of(rank));
     for (;;) {
-      const uint64_t seen = counter(posts_at);
-      if (__atomic_load_n(reinterpret_cast<uint8_t*>(flag), __ATOMIC_ACQUIRE) != 0) break;
+      const uint64_t seen = __atomic_load_n(posts, __ATOMIC_ACQUIRE);
+      if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0) break;
       SKERRY_TRY(signals_->wait_counter(at_ + posts_at, seen + 1, -1, nullptr));
     }
-    __atomic_store_n(reinterpret_cast<uint8_t*>(flag), uint8_t{0}, __ATOMIC_RELAXED);
+    __atomic_store_n(flag, uint8_t{0}, __ATOMIC_RELAXED);
   }
   return {};
 }

@@ -47,11 +47,6 @@ class Exposure {
  private:
   static constexpr uint64_t posts_at = 0, completes_at = 64, posted_at = 128;
   Status send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter);
-  uint64_t counter(uint64_t at) const {
-    return __atomic_load_n(reinterpret_cast<const uint64_t*>(signals_->own() + at_ + at),
-                           __ATOMIC_ACQUIRE);
-  }
-  std::byte* posted(Rank rank) const;
 
   job::Group* group_ = nullptr;
   job::Segment* signals_ = nullptr;

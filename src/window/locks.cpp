@@ -12,8 +12,7 @@ Status Locks::open(job::Group& group, const Desk& desk, const lock::Choice& choi
 void Locks::close() {
   queue_ = nullptr;
   if (machines_ == nullptr) return;
-  (void)machines_->segment->release();
-  job_.objects().discard(machines_->segment);
+  close_segment(machines_->segment);
   machines_.reset();
 }
 
@@ -30,15 +29,13 @@ lock::Holder Locks::asking_holder(const Target& target) const {
   return joins ? holder | lock::joins_bit : holder;
 }
 
-bool Locks::take_here(const Target& target, lock::Holder holder) {
-  return target.shared ? queue_->share_here(*target.mutex, holder)
-                       : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted;
-}
-
-bool Locks::take_quickly(Target& target) {
-  if (!take_here(target, asking_holder(target))) return false;
-  count_held(1);
-  return true;
+bool Locks::take_quickly(const Target& target) {
+  const lock::Holder holder = asking_holder(target);
+  const bool taken = target.shared
+                         ? queue_->share_here(*target.mutex, holder)
+                         : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted;
+  if (taken) count_held(1);
+  return taken;
 }
 
 bool Locks::give_back_here(const Target& target) {
@@ -57,10 +54,10 @@ bool Locks::give_back_quickly(Target& target) {
 
 Status Locks::take(Target& target) {
   SKERRY_TRY(job_.take_asked_lock());
-  const lock::Holder holder = asking_holder(target);
-  if (target.machine != nullptr) SKERRY_TRY(target.machine->lock(target.shared));
-  else if (target.mutex == nullptr || !take_here(target, holder))
-    SKERRY_TRY(queue_->lock_as(target.rank, index_, holder));
+  if (target.mutex != nullptr && take_quickly(target)) return {};
+  SKERRY_TRY(target.machine != nullptr
+                 ? target.machine->lock(target.shared)
+                 : queue_->lock_as(target.rank, index_, asking_holder(target)));
   count_held(1);
   return {};
 }

@@ -36,9 +36,9 @@ class Locks {
   Status take(Target& target);
   // Behind everything that was issued under it. Blocks until that is done there.
   Status give_back(Target& target);
-  // A lock of this node that needs no wait; below thread level multiple. False: nothing has
-  // happened.
-  bool take_quickly(Target& target);
+  // A lock of this node that needs no wait. False: nothing has happened. To give it back so: below
+  // thread level multiple.
+  bool take_quickly(const Target& target);
   bool give_back_quickly(Target& target);
   // The same for itself alone, if nobody else has it or wants it: without any call.
   bool take_free(Target& target) {
@@ -67,7 +67,6 @@ class Locks {
     else held.store(held.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
   lock::Holder asking_holder(const Target& target) const;
-  bool take_here(const Target& target, lock::Holder holder);
   bool give_back_here(const Target& target);
   Status give_back_queued(Target& target);
   Status give_back_machine(Target& target);

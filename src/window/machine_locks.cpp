@@ -65,14 +65,9 @@ MachineLock::MachineLock(const MachineLocks& locks, Rank rank)
       me_(static_cast<uint32_t>(locks.group->index())),
       home_(home_of(*locks.segment, rank)) {
   locks.machines->make_client(&client_, {me_, static_cast<bool>(home_)});
-  random_bytes(&random_, sizeof random_);
-}
-
-uint64_t MachineLock::random() {  // splitmix64
-  uint64_t z = random_ += 0x9e37'79b9'7f4a'7c15;
-  z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9;
-  z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11eb;
-  return z ^ (z >> 31);
+  uint32_t seed = 0;
+  random_bytes(&seed, sizeof seed);
+  random_.seed(seed);
 }
 
 Status MachineLock::lock(bool shared) {
@@ -267,7 +262,7 @@ Status MachineLock::await(Event* event) {
       continue;
     }
     // Its manager may pause for us, or for the one before us.
-    SKERRY_TRY(sleep(1, lock::machine::pause_ns(longer_pause(), random())));
+    SKERRY_TRY(sleep(1, lock::machine::pause_ns(longer_pause(), random_())));
     if (take_mail(event)) return {};
     SKERRY_TRY(ask(lock::machine::ask(Note::none)));
   }
@@ -275,7 +270,7 @@ Status MachineLock::await(Event* event) {
 }
 
 Status MachineLock::pause(const Action& action) {
-  const int64_t ns = lock::machine::pause_ns(action, random());
+  const int64_t ns = lock::machine::pause_ns(action, random_());
   const int64_t end_ns = monotonic_ns() + ns;
   if (ns < shortest_sleep_ns) {
     do {

@@ -2,31 +2,24 @@
 // machines in a job. One lock for each member. Memory: a slice of lock::machine::Home for each, in
 // a segment.
 //
-// Who does what:
-// - A requester's machine runs in its own process. Words of its own node it changes by the
-//   processor; words of other nodes the data server there changes for it (a read-modify-write,
-//   which is an atomic of the processor as well: everything is coherent).
-// - A message to a requester is an addition to a word of its mail, by a notification: it wakes the
-//   recipient, which sleeps on that word.
-// - A manager lies in the memory of the lock's node. A requester of that node runs its steps
-//   itself, under a guard; for one of another node the data server runs them and answers with the
-//   messages to send. The requester whose message caused them sends them, in both cases. So no
-//   server sends anything by itself, and the lock's owner is never needed.
-// - A manager that pauses is let go on by those that wait for it: a waiter looks again after a
-//   pause of its own. Only `migrating` has such a manager.
-// - Protocols that grant one requester at a time get shared holders by a count beside their own
-// lock.
-//   Exclusive: takes that lock, then waits until the count is 0. Shared: takes it, counts itself
-//   in, gives it back; holds by its count, and counts itself out in the end. A waiting exclusive
-//   requester has the protocol's lock, so later sharers stand behind it and it cannot starve. (The
-//   oldest readers-writers solution: Courtois, Heymans, Parnas, CACM 1971, with the writer inside
-//   the turnstile.)
+// A requester's machine runs in its own process. Words of its own node it changes by the processor;
+// words of other nodes the data server there changes for it (a read-modify-write, which is an
+// atomic of the processor as well: everything is coherent). Messages to requesters and the manager:
+// docs/design/0025-lock-protocols.md. A manager that pauses is let go on by those that wait for it:
+// a waiter looks again after a pause of its own. Each message is an ordinary request: it takes
+// effect once, over breaks and closed connections.
 //
-// Messages are ordinary requests: each takes effect once, over breaks and closed connections.
+// Protocols that grant one requester at a time get shared holders by a count beside their own lock.
+// Exclusive: takes that lock, then waits until the count is 0. Shared: takes it, counts itself in,
+// gives it back; holds by its count, and counts itself out in the end. A waiting exclusive
+// requester has the protocol's lock, so later sharers stand behind it and it cannot starve. (The
+// oldest readers-writers solution: Courtois, Heymans, Parnas, CACM 1971, with the writer inside the
+// turnstile.)
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <random>
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
@@ -76,7 +69,6 @@ class MachineLock {
   Status sleep(uint64_t mail, int64_t longest_ns);
   bool take_mail(Event* event);
   Action longer_pause();
-  uint64_t random();
 
   const MachineLocks& locks_;
   const Rank rank_;       // whose lock
@@ -87,7 +79,7 @@ class MachineLock {
   bool counted_ = false;  // held by a count of sharers, without the protocol's own lock
   uint64_t mail_ = 0;     // taken out of memory and not delivered yet
   uint8_t attempt_ = 0;   // longer_pause
-  uint64_t random_ = 0;
+  std::minstd_rand random_;
   Status broken_;  // not ok: it failed in the middle of something
 };
 

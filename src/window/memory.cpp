@@ -100,14 +100,10 @@ void Memory::give_up() {
   const bool views_stay = is_allocated && data->is_held();
   const bool keeps = keeps_data() &&
                      Reserve::of(*context_.group).keep_data(flavor_, shape(), data, !views_stay);
-  if (!keeps) {
-    (void)data->release();
-    context_.job.objects().discard(data);
-  } else if (!is_allocated) {
-    reinterpret_cast<memory::Given*>(data->own())->take_back();
-  } else if (data->own() != nullptr && !views_stay) {
+  if (!keeps) close_segment(data);
+  else if (!is_allocated) reinterpret_cast<memory::Given*>(data->own())->take_back();
+  else if (data->own() != nullptr && !views_stay)
     std::memset(data->own(), 0, bytes_of(context_.job.rank()));
-  }
 }
 
 Status Memory::attach(void* base, uint64_t bytes) {

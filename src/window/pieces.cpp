@@ -57,8 +57,8 @@ Status Accesses::check_pieces(const Target& target, const memory::Update* what,
   return {};
 }
 
-Status Accesses::run_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
-                            std::span<const VectorPiece> pieces) {
+Status Accesses::access_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
+                               std::span<const VectorPiece> pieces) {
   Target* target = nullptr;
   uint64_t unused = 0;
   SKERRY_TRY(epochs_.begin({rank, 0, 0}, false, &target, &unused));
@@ -71,10 +71,11 @@ Status Accesses::run_pieces(Rank rank, wire::Kind kind, const memory::Update* wh
     access.local = sides.origin;
     return context_.job.engine().issue(access);
   }
-  if (what != nullptr && target->region != nullptr && context_.check == nullptr)
-    return update_pieces(*target, *what, pieces);
   const bool is_get = kind == wire::Kind::get;
-  if (what == nullptr && goes_through_kernel(*target)) return move_pieces(*target, pieces, !is_get);
+  if (target->region != nullptr && context_.check == nullptr) {
+    if (what != nullptr) return update_pieces(*target, *what, pieces);
+    if (target->plain == nullptr) return move_pieces(*target, pieces, !is_get);
+  }
   for (const VectorPiece& piece : pieces) {
     if (piece.bytes == 0) continue;
     std::byte* const here = piece.origin;
@@ -84,20 +85,7 @@ Status Accesses::run_pieces(Rank rank, wire::Kind kind, const memory::Update* wh
   return {};
 }
 
-Status Accesses::put_vector(Rank rank, std::span<const VectorPiece> pieces) {
-  return run_pieces(rank, wire::Kind::put, nullptr, pieces);
-}
-
-Status Accesses::get_vector(Rank rank, std::span<const VectorPiece> pieces) {
-  return run_pieces(rank, wire::Kind::get, nullptr, pieces);
-}
-
-Status Accesses::update_vector(Rank rank, const memory::Update& what,
-                               std::span<const VectorPiece> pieces) {
-  return run_pieces(rank, wire::Kind::accumulate, &what, pieces);
-}
-
-// Given memory of this node. As many at a time as the kernel takes with one call.
+// Memory of this node that the kernel moves. As many at a time as the kernel takes with one call.
 Status Accesses::move_pieces(const Target& target, std::span<const VectorPiece> pieces,
                              bool is_put) {
   if (is_put) context_.will_store();
@@ -172,8 +160,8 @@ Side strided_side(std::byte* base, uint64_t offset, const Shape& shape, uint64_t
 
 }  // namespace
 
-Status Accesses::run_strided(Rank rank, wire::Kind kind, uint64_t offset, const Shape& there,
-                             std::byte* origin, const Shape& here) {
+Status Accesses::access_strided(Rank rank, wire::Kind kind, uint64_t offset, const Shape& there,
+                                std::byte* origin, const Shape& here) {
   Target* target = nullptr;
   uint64_t unused = 0, bytes = 0;
   SKERRY_TRY(epochs_.begin({rank, 0, 0}, false, &target, &unused));
@@ -193,22 +181,11 @@ Status Accesses::run_strided(Rank rank, wire::Kind kind, uint64_t offset, const 
     return {};
   }
   if (!is_one_request(*target))
-    return run_pieces(rank, kind, nullptr, pieces_of(offset, there, origin, here));
+    return access_pieces(rank, kind, nullptr, pieces_of(offset, there, origin, here));
   Access access = access_of(*target, {kind, nullptr, nullptr, nullptr}, 0, 0, Mode::implicit);
   access.remote = strided_side(nullptr, offset, there, bytes);
   access.local = strided_side(origin, 0, here, bytes);
   return context_.job.engine().issue(access);
-}
-
-Status Accesses::put_strided(Rank rank, uint64_t offset, const Shape& there, const void* origin,
-                             const Shape& here) {
-  auto* const from = static_cast<std::byte*>(const_cast<void*>(origin));
-  return run_strided(rank, wire::Kind::put, offset, there, from, here);
-}
-
-Status Accesses::get_strided(Rank rank, uint64_t offset, const Shape& there, void* origin,
-                             const Shape& here) {
-  return run_strided(rank, wire::Kind::get, offset, there, static_cast<std::byte*>(origin), here);
 }
 
 }  // namespace skerry::window

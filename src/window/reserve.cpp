@@ -16,12 +16,6 @@ constexpr uint64_t most_desk_bytes = 64 << 10;  // of a member's signals on a de
 constexpr uint32_t most_data = 16;              // segments of each kind
 constexpr uint64_t longest_kept_bytes = 64 << 10;  // of a member's data
 
-void close_segment(job::Segment* segment) {
-  job::Job& job = segment->job();
-  (void)segment->release();
-  job.objects().discard(segment);
-}
-
 // Returns true.
 bool clear(const job::Segment& segment) {
   if (segment.own() != nullptr)
@@ -30,6 +24,12 @@ bool clear(const job::Segment& segment) {
 }
 
 }  // namespace
+
+void close_segment(job::Segment* segment) {
+  job::Job& job = segment->job();
+  (void)segment->release();
+  job.objects().discard(segment);
+}
 
 Reserve& Reserve::of(job::Group& group) {
   if (group.kept_ == nullptr) group.kept_ = std::make_unique<Reserve>(group);
@@ -87,9 +87,8 @@ void Reserve::give_back(const Desk& desk) {
 }
 
 void Reserve::close(Shared& shared) {
-  job::Job& job = group_->job();
   job::Segment* const words = &shared.locks->segment();
-  job.objects().discard(shared.locks);
+  group_->job().objects().discard(shared.locks);
   close_segment(words);
   if (shared.signals != nullptr) close_segment(shared.signals);
 }

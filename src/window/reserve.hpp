@@ -19,6 +19,9 @@
 
 namespace skerry::window {
 
+// Gives back a segment that nobody accesses any more, as all members know.
+void close_segment(job::Segment* segment);
+
 // One lock for each member, and each member's signals: one place of a desk.
 struct Desk {
   job::Mutexes* locks = nullptr;

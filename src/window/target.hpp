@@ -83,7 +83,7 @@ class PerMember {
   void assign(std::vector<uint64_t> values) {
     values_ = std::move(values);
     if (!values_.empty() && std::ranges::count(values_, values_[0]) == std::ssize(values_))
-      values_ = {values_[0]};
+      values_ = std::vector<uint64_t>(1, values_[0]);  // and gives the rest back
   }
   uint64_t largest() const { return values_.empty() ? 0 : *std::ranges::max_element(values_); }
   friend bool operator==(const PerMember&, const PerMember&) = default;

@@ -10,8 +10,9 @@ namespace skerry::window {
 // What a member says of itself before the window is made.
 struct Window::Told {
   uint64_t bytes, unit;
-  uint32_t code;  // of the failure that it has already; 0: none
-  uint8_t is_fair_queue, protocol, migration, check, moves;
+  uint32_t code;     // of the failure that it has already; 0: none
+  uint8_t protocol;  // Machines::id; the fair queue: most_protocols
+  uint8_t migration, check, moves;
   uint8_t is_unsure;  // it did not reach the memory of all; some may not have allowed it yet
   uint16_t held;      // Reserve::held
 };
@@ -25,8 +26,7 @@ Status Window::compare(job::Group& group, const Told& mine, const Status& status
   const auto failed = std::ranges::find_if(*told, [](const Told& one) { return one.code != 0; });
   SKERRY_TRY(group.explain(static_cast<int32_t>(failed - told->begin()), status));
   for (const Told& one : *told) {
-    if (one.is_fair_queue != mine.is_fair_queue || one.protocol != mine.protocol ||
-        one.migration != mine.migration)
+    if (one.protocol != mine.protocol || one.migration != mine.migration)
       return error(Code::config, "SKERRY_LOCK is not the same on all members of the window");
     if (one.check != mine.check)
       return error(Code::config, "SKERRY_CHECK is not the same on all members of the window");
@@ -94,8 +94,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   const Told mine{bytes,
                   unit,
                   static_cast<uint32_t>(status.code()),
-                  choice.machines == nullptr,
-                  choice.machines == nullptr ? uint8_t{0} : choice.machines->id,
+                  choice.machines == nullptr ? lock::machine::most_protocols : choice.machines->id,
                   static_cast<uint8_t>(choice.migration),
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
