@@ -35,8 +35,9 @@ WindowShelf& shelf_of(job::Job& job) {
   return of(window).job().is_alive() ? fail(Window::freed()) : forked();
 }
 inline int check_live(const skerry_window* window) {
-  const bool lives = window != nullptr && of(window).job().is_alive() && !of(window).is_freed();
-  return lives ? SKERRY_OK : not_live(window);
+  if (window == nullptr || !of(window).job().is_alive() || of(window).is_freed()) [[unlikely]]
+    return not_live(window);
+  return SKERRY_OK;
 }
 
 #define SITE __builtin_return_address(0)  // where the program called

@@ -72,11 +72,10 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   if (place.bytes == 0) [[unlikely]]
     return {};  // wherever: no memory need lie there
   if (block.kind == wire::Kind::accumulate && block.what->operation == Operation::no_op) return {};
-  if (context_.check != nullptr) [[unlikely]]
-    return issue_checked(*target, offset, place.bytes, block, handle);
-  if (target->region != nullptr) [[likely]]
+  if (target->region != nullptr && context_.check == nullptr) [[likely]]
     return apply_here(*target, offset, place.bytes, block);
-  return issue(*target, offset, place.bytes, block, handle);
+  if (join_batch(*target, offset, place.bytes, block)) return {};
+  return issue_checked(*target, offset, place.bytes, block, handle);
 }
 
 Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, Block block,
@@ -101,7 +100,6 @@ Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, 
 Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
                        operation::Handle* handle) {
   if (target.region != nullptr) return apply_here(target, offset, bytes, block);
-  if (join_batch(target, offset, bytes, block)) return {};
   const Access access = access_of(target, block, offset, bytes, mode_of(handle));
   if (target.hold == Hold::wanted) {
     SKERRY_INVARIANT(target.deferred == nullptr, "only the first access of an epoch is deferred");

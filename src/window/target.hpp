@@ -67,7 +67,8 @@ struct Target {
   // since.
   memory::Region given, moved;
   const memory::Region& region_of(uint64_t offset, uint64_t count) const {
-    const bool inside = plain != nullptr && offset >= plain_from && offset < plain->bytes &&
+    if (plain == region || plain == nullptr) return *region;
+    const bool inside = offset >= plain_from && offset < plain->bytes &&
                         count <= plain->bytes - offset;
     return inside ? *plain : *region;
   }
