@@ -71,8 +71,6 @@ void Epochs::forget_targets() {
   targets_.clear();
 }
 
-Status Epochs::finish_all() { return context_.done_there(no_rank, context_.wait_issued()); }
-
 // Where several threads call: a thread takes or gives back this lock right now, outside `state`.
 void Epochs::await_settled(const Target& target, StateLock& state) const {
   if (context_.multiple) settled_.wait(state, [&] { return target.hold != Hold::busy; });
@@ -138,16 +136,12 @@ Status Epochs::take(Target& target, StateLock& state) {
   return status;
 }
 
-Status Epochs::issue_deferred(Target& target) {
-  const std::unique_ptr<Deferred> deferred = std::move(target.deferred);
-  return deferred == nullptr ? Status() : job_.engine().issue(deferred->access);
-}
-
 // The epoch goes on: the lock is taken after all.
 Status Epochs::flush_deferred(Target& target, StateLock& state) {
   forget_asked(target);
   SKERRY_TRY(take(target, state));
-  return issue_deferred(target);
+  const std::unique_ptr<Deferred> deferred = std::move(target.deferred);
+  return deferred == nullptr ? Status() : job_.engine().issue(deferred->access);
 }
 
 // ---- lock and unlock --------------------------------------------------------------------------

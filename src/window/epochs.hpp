@@ -40,8 +40,6 @@ class Epochs final : private job::AskedLock {
   void open(const Desk& desk) { exposure_.open(*context_.group, *desk.signals, desk.signals_at); }
   // Errors: invalid (an epoch is open).
   Status check_may_free() const;
-  // Everything that this rank issued is done.
-  Status finish_all();
   void forget_targets();
 
   // ---- passive target ----
@@ -173,7 +171,6 @@ class Epochs final : private job::AskedLock {
   std::vector<Target*> targets_in_use(StateLock& state);
   Status take(Target& target, StateLock& state);
   Status release(Target& target, StateLock& state);
-  Status issue_deferred(Target& target);  // its lock is held
   Status flush_deferred(Target& target, StateLock& state);
   Status issue_for_flush(Target& target, Done where, StateLock& state);
   void forget_asked(const Target& target);

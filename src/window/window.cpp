@@ -146,11 +146,11 @@ Status Window::close() {
 
 Status Window::free() {
   SKERRY_TRY(epochs_.check_may_free());
-  const Status waited = epochs_.finish_all();
-  const Status closed = close();
+  Status status = context_.done_there(no_rank, context_.wait_issued());
+  status.also(close());
   epochs_.forget_targets();
   context_.group = nullptr;
-  return waited.ok() ? closed : waited;
+  return status;
 }
 
 }  // namespace skerry::window
