@@ -32,6 +32,17 @@ function(skerry_unity TARGET)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
+# skerry_unoptimized(TARGET...): a test's own code is compiled much faster so. What it tests, the
+# rooms, is as users get it.
+function(skerry_unoptimized)
+  if(SKERRY_SANITIZE)
+    return()  # its optimizer also takes out checks that cannot fail
+  endif()
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE -O0)
+  endforeach()
+endfunction()
+
 # skerry_room(NAME SOURCES a.cpp ... USES room ... [LIBS lib ...]): a static library skerry_NAME of
 # position-independent code.
 function(skerry_room NAME)
@@ -60,6 +71,7 @@ function(skerry_test NAME)
     return()
   endif()
   add_executable(${NAME} ${T_SOURCES})
+  skerry_unoptimized(${NAME})
   target_link_libraries(${NAME} PRIVATE skerry_flags GTest::gtest_main GTest::gtest ${T_LIBS})
   foreach(used ${T_USES})
     target_link_libraries(${NAME} PRIVATE skerry_${used})
