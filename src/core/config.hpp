@@ -18,8 +18,8 @@ struct Config {
   bool shared_receives = true;  // SKERRY_SHARED_RECEIVES; false: "0"
   bool huge_pages = true;       // no variable: tests with threads for ranks do without
   uint32_t slots = 256;         // SKERRY_SLOTS: requests of one rank that may await a reply at once
-  int32_t
-      nodes = 0;  // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
+  // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
+  int32_t nodes = 0;
   int64_t connect_timeout_ns = 20'000'000'000;    // SKERRY_CONNECT_TIMEOUT, seconds
   int64_t silence_timeout_ns = 30'000'000'000;    // SKERRY_SILENCE_TIMEOUT, seconds
   int64_t reconnect_timeout_ns = 60'000'000'000;  // SKERRY_RECONNECT_TIMEOUT, seconds
@@ -39,15 +39,15 @@ struct Config {
   uint64_t server_budget_bytes = 0;  // SKERRY_SERVER_BUDGET: 0: none
   // Less does not pay for the sessions that a data server always keeps (src/job asserts it).
   static constexpr uint64_t least_server_budget_bytes = 160 * 1024;
-  uint32_t node_max_connections = 0;  // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
-                                      // limit
-  std::string faults;                 // SKERRY_FAULTS: for tests, read where it is used
-  bool look = true;            // SKERRY_LOOK: at this process, by others of the same user
-  bool backtrace = false;      // SKERRY_BACKTRACE: on a fatal signal
-  bool freeze = false;         // SKERRY_FREEZE: on a fatal signal, after that
+  // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no limit
+  uint32_t node_max_connections = 0;
+  std::string faults;            // SKERRY_FAULTS: for tests, read where it is used
+  bool look = true;              // SKERRY_LOOK: at this process, by others of the same user
+  bool backtrace = false;        // SKERRY_BACKTRACE: on a fatal signal
+  bool freeze = false;           // SKERRY_FREEZE: on a fatal signal, after that
   bool report_counters = false;  // SKERRY_COUNTERS: rank 0 prints them at the end
-  bool progress_thread = true;   // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking
-                                 // transfers
+  // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers
+  bool progress_thread = true;
 };
 
 // Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which
