@@ -16,9 +16,9 @@ namespace {
 
 void refuse_or_note_step(Selection& s, int d, Py_ssize_t step, bool steps) {
   if (!steps)
-    throw sk::Error(SKERRY_ERR_UNSUPPORTED,
-                    "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
-                        ": only get, put and acc of an Array take steps");
+    throw sk::Error(SKERRY_ERR_UNSUPPORTED, "a step of " + std::to_string(step) + " in dimension " +
+                                                std::to_string(d) +
+                                                ": only get, put and acc of an Array take steps");
   s.stepped = true;
 }
 

@@ -157,8 +157,8 @@ constexpr Variable known[] = {
      seconds<&Config::reconnect_timeout_ns>},
     {"SKERRY_FAULTS", "",
      "for tests, in builds with tests: breaks connections by chance, such as drop=100,seed=1 "
-      "(drops per million messages)",
-      text<&Config::faults>},
+     "(drops per million messages)",
+     text<&Config::faults>},
     {"SKERRY_COUNTERS", "0",
      "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for",
      flag<&Config::report_counters>},

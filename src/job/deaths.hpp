@@ -45,8 +45,8 @@ class Deaths {
   Context context_{};
   int news_fd_ = -1;  // the bootstrap's, of a leader that is told of deaths; -1: no news come
   std::vector<int> processes_;  // pidfds of the node's other members, which the server watches
-  Thread leader_watch_;     // sleeps until the leader's process ends
-  int stop_watch_fd_ = -1;  // eventfd that ends leader_watch_
+  Thread leader_watch_;         // sleeps until the leader's process ends
+  int stop_watch_fd_ = -1;      // eventfd that ends leader_watch_
 };
 
 }  // namespace skerry::job

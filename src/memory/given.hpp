@@ -12,7 +12,6 @@
 // same stripe as all others, so they are atomic with each other as everywhere.
 #pragma once
 
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -68,8 +68,7 @@ void check_on(skerry_segment* s, int rank) {
   EXPECT_ERROR(skerry_put(s, rank, bytes - 7, &word, 8), SKERRY_ERR_RANGE,
                "lie outside the 4096 bytes");
   EXPECT_ERROR(skerry_get(s, rank, bytes, &word, 1), SKERRY_ERR_RANGE, "rank ");
-  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE,
-               "bytes [-1, -1 + 8)");
+  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE, "bytes [-1, -1 + 8)");
   EXPECT_ERROR(skerry_put(s, rank, 8, &word, ~uint64_t{0}), SKERRY_ERR_RANGE,
                "18446744073709551615");
   EXPECT_ERROR(skerry_acc(s, rank, bytes - 8, SKERRY_DOUBLE, nullptr, &number, 2), SKERRY_ERR_RANGE,

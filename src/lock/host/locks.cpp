@@ -76,8 +76,7 @@ void LockCaller::tell(const Waiter& waiter) {
 }
 
 void LockCaller::record_freed() {
-  if (pool.starving().load(std::memory_order_seq_cst) != 0)
-    futex_wake(&pool.freed(), INT32_MAX);
+  if (pool.starving().load(std::memory_order_seq_cst) != 0) futex_wake(&pool.freed(), INT32_MAX);
 }
 
 // ---- requests of other nodes ------------------------------------------------------------------

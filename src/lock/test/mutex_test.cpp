@@ -20,8 +20,7 @@ class TestCaller final : public Caller {
   TestCaller(const WaiterPool& records, uint32_t owner, bool sleeps)
       : Caller(records), owner_(owner), sleeps_(sleeps) {}
   bool acquire(OwnerWord& guard) override {
-    return sleeps_ ? lock_word(guard, owner_, {}) == LockResult::locked
-                   : guard.try_lock(owner_);
+    return sleeps_ ? lock_word(guard, owner_, {}) == LockResult::locked : guard.try_lock(owner_);
   }
   void release(OwnerWord& guard) override { unlock_word(guard); }
   bool reaches(const Waiter&) const override { return true; }
@@ -266,8 +265,7 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
           host.pool.starving().fetch_add(1);
           const uint32_t freed = host.pool.freed().load();
           const LockAnswer answer = request(host.mutex, me, caller);
-          if (answer == LockAnswer::no_record)
-            futex_wait(&host.pool.freed(), freed, wait_slice_ns);
+          if (answer == LockAnswer::no_record) futex_wait(&host.pool.freed(), freed, wait_slice_ns);
           host.pool.starving().fetch_sub(1);
           if (answer == LockAnswer::granted) break;
           if (answer == LockAnswer::no_record) continue;
