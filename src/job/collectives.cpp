@@ -101,6 +101,9 @@ void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) con
       std::memcpy(mine + 8, theirs + 8, their_length);
     }
   }
+  SKERRY_INVARIANT(
+      my_length == their_length || my_length == 0 || their_length == 0 || are_apart(who),
+      "all who give give as much");
   set_head(mine, who | std::max(my_length, their_length));
 }
 
@@ -126,6 +129,7 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
     const uint64_t their_length = length_of(theirs);
     who = callers(who, head_of(theirs));
     if (their_length == 0 || are_apart(who)) continue;
+    SKERRY_INVARIANT(length == 0 || length == their_length, "all who give give as much");
     if (length != 0) what.combine(message + 8, theirs + 8, their_length);
     else std::memcpy(message + 8, theirs + 8, their_length);
     length = their_length;
@@ -142,6 +146,7 @@ Status Group::sweep(const Sweep& what) {
   if (leaver_ != no_rank) return check_together(area_->own());
   job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
   const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, what.bytes);
+  SKERRY_ASSERT(what.unit > 0 && what.unit <= chunk_bytes, "a unit goes in one chunk");
   const uint64_t step = chunk_bytes / what.unit * what.unit;
   const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
   std::byte* const area = area_->own();
@@ -251,6 +256,7 @@ Status Group::reduce(ElementType type, Operation reduction, void* buffer, uint64
 Status Group::gather(const void* mine, uint64_t bytes, int32_t first, int32_t end, uint64_t unit,
                      Deliver deliver) {
   if (first >= end) return {};
+  SKERRY_INVARIANT(first >= 0 && end <= size(), "parts are of members");
   Sweep sweep_of;
   sweep_of.unit = unit;
   sweep_of.deliver = std::move(deliver);
@@ -293,6 +299,8 @@ Status Group::agree(const Status& mine) {
 
 Status Group::explain(int32_t first, const Status& mine) {
   if (first == size()) return {};
+  SKERRY_INVARIANT(first >= 0 && first < size() && (first != index_ || !mine.ok()),
+                   "who failed first is a member that failed");
   struct Report {
     int32_t code;
     char text[1020];

@@ -119,6 +119,9 @@ std::map<Rank, uint64_t> Group::build_tree() {
     areas[local[p]] = up_data(inside.children(p) + (p == 0 ? leaders.children(my_node) : 0), 0);
   if (leaders.tops == 2 && my_node < 2) areas[local[0]] += 2 * depth * slot_bytes;
   if (size() == 1) areas[local[0]] = counters_bytes;
+  SKERRY_INVARIANT(
+      children_.size() <= max_children && (parent_ == no_rank || other_top_ == no_rank),
+      "counters are there for all below, and only a top has another one");
   return areas;
 }
 
@@ -129,6 +132,7 @@ Status Group::open_area(SegmentId id) {
 }
 
 Status Group::close_area() {
+  SKERRY_INVARIANT(area_ != nullptr, "an area is closed once");
   const Status status = area_->close();
   job_->objects().discard(std::exchange(area_, nullptr));
   return status;
@@ -136,6 +140,7 @@ Status Group::close_area() {
 
 Group* Group::keep(std::unique_ptr<Group> group) {
   Job& job = *group->job_;
+  SKERRY_INVARIANT(group->area_ != nullptr && !group->freed_, "only a whole group is kept");
   Group* const kept = job.objects().keep(std::move(group));
   kept->area_->set_group(*kept);
   return kept;
@@ -292,6 +297,7 @@ Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
   const Status synced = sync();
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
+  SKERRY_INVARIANT(!freed_, "a group is freed once");
   freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so
                   // this member does
   if (kept_ != nullptr) kept_->group_freed();

@@ -262,7 +262,10 @@ Status Job::follow_leader() {
 // Signs in at the node's control segment.
 Status Job::enter_node() {
   member_index_ = static_cast<uint32_t>(map_.index_in_node(rank_));
+  SKERRY_ASSERT(map_.node_of(rank_) == node_ && member_index_ < control_.layout().members,
+                "the node's table has this rank where its leader sees it");
   memory::Member& me = control_.member(member_index_);
+  SKERRY_INVARIANT(me.state.load() == 0, "a place in the control segment is taken once");
   me.rank = rank_;
   me.pid = static_cast<int32_t>(getpid());
   me.cgroup_hash = memory_cgroup_hash();
@@ -447,6 +450,9 @@ Status Job::stop() {
   // connections.
   SKERRY_TRY(bootstrap_->fence());
   memory::Member& me = control_.member(member_index_);
+  SKERRY_INVARIANT(
+      me.rank == rank_ && me.state.load() == static_cast<uint32_t>(memory::MemberState::joined),
+      "only who has joined leaves");
   me.panel.store(0, std::memory_order_release);
   me.state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
   objects_.end();

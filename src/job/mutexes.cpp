@@ -91,6 +91,7 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   memory::CompletionSlot& mine = control.slot(
       job_->member_index() * control.layout().slots_per_member + slot);
   lock::LockCaller caller = caller_of(*job_);
+  SKERRY_INVARIANT(slot < control.layout().slots_per_member, "a borrowed slot is this member's");
   memory::NoteWait note(&control.member(job_->member_index()).waits);
   const memory::LockName name{segment_->id(), rank, index};
   note.tell(monotonic_ns(), name);

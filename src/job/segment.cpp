@@ -22,6 +22,8 @@ void Segment::find_local(const Group& group, Layout* layout) const {
     if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_members.size());
     layout->local_members.push_back(group.index_of(rank));
   }
+  SKERRY_INVARIANT(std::ranges::binary_search(layout->local_ranks, job_->rank()),
+                   "who makes a segment is a member, and ranks ascend");
 }
 
 Status Segment::lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const {
@@ -35,6 +37,9 @@ Status Segment::lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layo
 }
 
 Status Segment::attach(const Layout& layout, uint64_t address, uint32_t purpose) {
+  SKERRY_INVARIANT(layout.slice_bytes.size() == layout.local_ranks.size() &&
+                       layout.plan.offsets.size() == layout.local_ranks.size(),
+                   "a size and a place for each member of the node");
   const uint64_t own_bytes = layout.slice_bytes[layout.own];
   memory::AttachRequest request;
   request.id = id_;
@@ -67,6 +72,9 @@ void Segment::index_local(const Layout& layout) {
   for (size_t k = 0; k < layout.local_ranks.size(); ++k) {
     const Rank rank = layout.local_ranks[k];
     const uint64_t bytes = layout.slice_bytes[k];
+    SKERRY_INVARIANT(layout.plan.offsets[k] <= layout.total_bytes &&
+                         bytes <= layout.total_bytes - layout.plan.offsets[k],
+                     "a slice lies inside its node's part");
     const memory::Region region{bytes == 0 ? nullptr : local_.base() + layout.plan.offsets[k],
                                 bytes, memory::stripe_seed(id_, rank), memory::Kind::node_shared};
     if (dense) {
@@ -121,6 +129,7 @@ std::unique_ptr<Segment> Segment::stand_in(Job& job) {
 }
 
 Status Segment::close() {
+  SKERRY_INVARIANT(!freed_, "a segment is closed once");
   forget_local();
   return job_->node_memory().detach(id_);
 }
@@ -299,8 +308,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   // First everybody looks whether there is room, then everybody takes: no member touches memory
   // that another is refused.
   const auto members = static_cast<uint64_t>(group.size());
-  Status status = made->lay_out(sizes.table_bytes(),
-                                members * sizeof(placement::MemberValues::Run), &layout);
+  Status status = made->lay_out(sizes.table_bytes(), members * sizeof(placement::MemberValues::Run),
+                                &layout);
   if (status.ok()) {
     const uint64_t first = memory::first_slice_offset(
         static_cast<uint32_t>(layout.local_ranks.size()));
@@ -581,6 +590,9 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
 
 Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
                              uint64_t* value) {
+  SKERRY_INVARIANT(own() != nullptr && counter_offset % sizeof(uint64_t) == 0 &&
+                       counter_offset + sizeof(uint64_t) <= local(job_->rank())->bytes,
+                   "a counter lies in this rank's slice");
   auto& counter = *reinterpret_cast<uint64_t*>(own() + counter_offset);
   uint64_t seen = 0;
   auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };

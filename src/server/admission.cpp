@@ -42,8 +42,7 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
                                                    : counters_.refused_unproven);
     return fabric_.reject(request);
   }
-  if (server != nullptr)
-    (void)fabric_.accept(request, door_.answer(hello), &server->endpoint);
+  if (server != nullptr) (void)fabric_.accept(request, door_.answer(hello), &server->endpoint);
   else if (quota_.is_limited()) wait_for_slot(request, hello);
   else (void)admit(request, hello);
 }
@@ -139,6 +138,7 @@ void Admission::end(Client& client) {
 }
 
 void Admission::drop(Client& client) {
+  SKERRY_INVARIANT(client.quota == 0 || quota_.is_limited(), "slots are of a limit");
   quota_.closed(client.quota);
   clients_.drop(client);
 }

@@ -29,6 +29,8 @@ Known& Clients::recall(Rank rank) {
 }
 
 Client& Clients::add(Rank rank, Known& known) {
+  SKERRY_INVARIANT(known.endpoint != fabric::no_endpoint && find(known.endpoint) == nullptr,
+                   "a connection has one client");
   auto* const client = new Client;
   client->rank = rank;
   client->endpoint = known.endpoint;
@@ -47,6 +49,7 @@ void Clients::drop(Client& client) {
     known->second.endpoint = fabric::no_endpoint;
     known->second.quota = 0;
   }
+  SKERRY_INVARIANT(table_.find(client.endpoint) == &client, "a client is dropped once");
   client.session->tidy();
   left_.push_back(client.rank);
   if (last_ == &client) last_ = nullptr;
@@ -61,6 +64,7 @@ void Clients::let_rest() {
         known->second.endpoint != fabric::no_endpoint || !known->second.session.is_plain())
       continue;
     const session::TargetSession& session = known->second.session;
+    SKERRY_INVARIANT(of(rank) == nullptr, "who rests has no connection");
     resting_.put(rank, {session.applied(), session.incarnation(), known->second.generation});
     known_.erase(known);
   }

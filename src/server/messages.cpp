@@ -41,6 +41,7 @@ fabric::Verdict Server::on_close(Client& client, wire::CloseKind kind, fabric::B
     return protocol_error(
         client, error(Code::invalid, "a bye that does not agree on the last request applied, ",
                       client.session->applied()));
+  SKERRY_INVARIANT(!client.said_bye(), "it says bye once");
   client.session->confirm_bye();
   // The end of the connection says as much as an answer, but not that a lock was asked for again
   // before it: we might have closed for want of slots.
@@ -202,6 +203,9 @@ std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes hea
     (void)finish(*client, Applier::Outcome::done, status);
     return nullptr;
   }
+  SKERRY_INVARIANT(
+      client->state == Client::State::serving || client->state == Client::State::parked,
+      "one payload at a time, and none behind a bye");
   client->state = Client::State::receiving;
   client->receives_into = request_.segment();
   return to;
@@ -211,6 +215,7 @@ fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes hea
                                   uint64_t payload_bytes) {
   Client* client = clients_.find(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
+  SKERRY_INVARIANT(client->state == Client::State::receiving, "what is placed was on its way");
   client->state = Client::State::serving;
   admission_.heard(*client);
   (void)wire::decode(header, &request_);  // place_directly accepted it

@@ -38,6 +38,7 @@ int64_t Relay::advance(int64_t now_ns) {
   int64_t soonest_ns = -1;
   for (auto& [node, peer] : peers_) {
     if (peer.state == State::pausing && peer.dialer.is_due(now_ns)) {
+      SKERRY_INVARIANT(pausing_ > 0 && !peer.grants.empty(), "who pauses was counted, for grants");
       --pausing_;
       connect(peer);
     }
@@ -73,6 +74,7 @@ void Relay::attempt_failed(Peer& peer) {
 }
 
 void Relay::send_more(Peer& peer) {
+  SKERRY_INVARIANT(peer.sent <= peer.grants.size(), "no more is sent than there is");
   for (; peer.sent < peer.grants.size(); ++peer.sent)
     if (send(peer.endpoint, wire::GrantKind::grant, peer.grants[peer.sent]) !=
         fabric::SendResult::accepted)
@@ -92,6 +94,7 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   uint64_t taken = 0;  // always 0: it keeps no sessions of servers
   if (!peer->dialer.check(self_, other(*peer), answer, &taken).ok())
     return attempt_failed(*peer);  // somebody else has its port now
+  SKERRY_INVARIANT(peer->state == State::opening && peer->sent == 0, "it connects once");
   peer->state = State::open;
   send_more(*peer);
 }
@@ -109,6 +112,7 @@ bool Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
 void Relay::on_answer(Peer& peer, fabric::Bytes header) {
   wire::GrantHeader answer{};
   if (!read(header, wire::GrantKind::grant_taken, &answer)) return attempt_failed(peer);
+  SKERRY_INVARIANT(peer.sent <= peer.grants.size(), "no more is sent than there is");
   for (; peer.sent > 0 && peer.grants.front().sequence <= answer.sequence; --peer.sent) {
     peer.grants.pop_front();
     count(counters_.grants_relayed);

@@ -27,6 +27,7 @@ End& Channels::add(Trunk& trunk, uint32_t channel, State state) {
 }
 
 void Channels::release(End& end) {
+  SKERRY_INVARIANT(end.trunk == nullptr && !end.in_line, "it has left its trunk");
   if (end.state == State::asking) --asking_;
   ends_.erase(end.id);
   delete &end;
@@ -58,6 +59,7 @@ End* Channels::asking_end(RequestId request) const {
 Status Channels::accept(RequestId request, Bytes reply) {
   End* const end = asking_end(request);
   if (end == nullptr) return error(Code::peer_dead, "the peer that asked to connect went away");
+  SKERRY_INVARIANT(asking_ > 0, "who asks was counted");
   end->state = State::open;
   --asking_;
   trunks_.control(*end->trunk, Kind::accepted, end->channel, reply, {}, end->window);
@@ -205,6 +207,7 @@ void Channels::take_confirmed(EndpointId id, uint64_t taken) {
   End* const end = find(id);
   if (end == nullptr || end->trunk == nullptr) return;
   end->confirmed = std::max(end->confirmed, std::min(taken, end->sent));
+  SKERRY_INVARIANT(end->confirmed <= end->sent, "no more is taken than was sent");
   now_writable(*end);
 }
 
@@ -257,6 +260,7 @@ Verdict Channels::hand_over(End& end, Kind kind, Bytes header, Bytes payload) {
 
 void Channels::took(End& end, uint64_t cost) {
   end.taken += cost;
+  SKERRY_INVARIANT(end.told <= end.taken, "the other end knows of no more than was taken");
   if (end.trunk == nullptr || end.taken - end.told < end.window * 3 / 8) return;
   end.told = end.taken;
   trunks_.control(*end.trunk, Kind::taken, end.channel, {}, {}, end.taken);

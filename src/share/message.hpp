@@ -211,6 +211,7 @@ class Kept {
   }
   void finish() {
     if (pool_ != nullptr) {
+      SKERRY_INVARIANT(pool_->keepers[queue_->index] == this, "a keeper knows its place");
       Kept* const last = pool_->keepers.back();
       last->queue_->index = queue_->index;
       pool_->keepers[queue_->index] = last;
@@ -225,6 +226,8 @@ class Kept {
     pool_->peak = std::max(pool_->peak, pool_->held);
   }
   void subtract(uint64_t bytes) {
+    SKERRY_INVARIANT(bytes <= queue_->bytes && (pool_ == nullptr || bytes <= pool_->held),
+                     "what goes was charged");
     queue_->bytes -= bytes;
     if (pool_ != nullptr) pool_->held -= bytes;
   }

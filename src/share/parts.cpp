@@ -81,11 +81,14 @@ bool Channels::send_part(End& end) {
   end.sent += cost;
   end.told = end.taken;
   outgoing.header.clear();
+  SKERRY_INVARIANT(bytes <= outgoing.left, "a part is of what is left");
   outgoing.left -= bytes;
   outgoing.within += bytes;
   while (outgoing.place < outgoing.places.size() &&
          outgoing.within >= outgoing.places[outgoing.place].size())
     outgoing.within -= outgoing.places[outgoing.place++].size();
+  SKERRY_INVARIANT(outgoing.place < outgoing.places.size() || outgoing.left == 0,
+                   "what is left lies somewhere");
   return true;
 }
 
@@ -155,6 +158,7 @@ void Channels::on_placed(Trunk& trunk, const Prefix& prefix, uint64_t rest_bytes
 
 // `payload_bytes` of it come with the header. False: the end is gone.
 bool Channels::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
+  SKERRY_INVARIANT(end.incoming == nullptr, "one long payload at a time");
   uint64_t total = 0;
   if (header.size() > sizeof total) std::memcpy(&total, header.data(), sizeof total);
   if (total <= part_bytes || total > most_payload_bytes || payload_bytes >= total) {
@@ -197,6 +201,7 @@ Verdict Channels::copy_part(End& end, Bytes payload) {
 // Once more, with no bytes, for the last part if on_placed answered park.
 Verdict Channels::part_placed(End& end, uint64_t payload_bytes) {
   end.incoming->placed += payload_bytes;
+  SKERRY_INVARIANT(end.incoming->placed <= end.incoming->total, "no more comes than its length");
   if (end.incoming->placed < end.incoming->total) return Verdict::taken;
   const EndpointId id = end.id;
   // Moved out: the caller may close the end.

@@ -50,6 +50,7 @@ void Transits::take(Place& from, const Prefix& prefix, Bytes rest, Bytes payload
 bool Transits::on_turn(Place& place) {
   Transit& transit = Transit::of(place);
   const int side = Transit::side_of(place);
+  SKERRY_INVARIANT(!place.empty() && place.trunk != nullptr, "who stands in line has something");
   const Message& message = place.front();
   if (!trunks_.try_send(*place.trunk, message.header, message.payload, true)) return false;
   place.pop();
@@ -119,6 +120,7 @@ void Transits::leave(Transit& transit, int side) {
 }
 
 void Transits::pass_end(Place& from, CloseReason reason, std::string_view detail) {
+  SKERRY_INVARIANT(from.trunk == nullptr, "its trunk is gone");
   Transit& transit = Transit::of(from);
   from.clear();
   if (pass(transit, 1 - Transit::side_of(from), prefix_of(Kind::closed),
@@ -138,6 +140,7 @@ void Transits::release(Transit& transit) {
   Trunk* const trunks[2] = {transit.half[0].trunk, transit.half[1].trunk};
   leave(transit, 0);
   leave(transit, 1);
+  SKERRY_INVARIANT(all_[transit.index].get() == &transit, "each knows its place");
   std::swap(all_[transit.index], all_.back());
   all_[transit.index]->index = transit.index;
   all_.pop_back();

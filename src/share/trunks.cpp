@@ -73,6 +73,7 @@ connection::Caller Trunks::caller() const {
 }
 
 Status Trunks::begin(Trunk& trunk) {
+  SKERRY_INVARIANT(trunk.state == State::waiting && trunk.id == no_endpoint, "it begins once");
   trunk.dialer = connection::Dialer(openings_++);
   const auto hello = trunk.dialer.dial(caller(), peer_of(trunk.address));
   SKERRY_TRY(context_.inner.connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
@@ -131,6 +132,8 @@ bool Trunks::admit(RequestId request, Bytes bytes) {
 // ---- channels on a trunk ----------------------------------------------------------------------
 
 void Trunks::join(Trunk& trunk, Place& place, uint32_t channel) {
+  SKERRY_INVARIANT(place.trunk == nullptr && !trunk.channels.contains(channel),
+                   "a place is on one trunk, and alone under its number");
   place.trunk = &trunk;
   place.channel = channel;
   trunk.channels.insert(&place);
@@ -141,6 +144,8 @@ void Trunks::leave(Place& place, bool answered) {
   Trunk& trunk = *std::exchange(place.trunk, nullptr);
   trunk.channels.erase(place.channel);
   if (std::exchange(place.in_line, false)) trunk.line.remove(&place);
+  SKERRY_INVARIANT(!trunk.is_ours() || answered || trunk.unanswered > 0,
+                   "a channel without an answer was counted");
   if (trunk.is_ours() && !answered) --trunk.unanswered;
 }
 
@@ -196,6 +201,7 @@ void Trunks::serve(EndpointId id) {
   }
   while (trunk != nullptr && may_send(*trunk) && !trunk->line.empty()) {
     Place& place = *trunk->line.front();
+    SKERRY_INVARIANT(place.in_line && place.trunk == trunk, "who stands in line is on the trunk");
     trunk->line.pop_front();
     place.in_line = false;
     if (!user_.on_turn(place)) {
@@ -306,6 +312,7 @@ void Trunks::end(Trunk& trunk, CloseReason reason, std::string_view what, bool l
   }
   all_.erase(trunk.self);
   for (Place* const place : channels) {
+    SKERRY_INVARIANT(place->trunk == &trunk, "a trunk's channels are on it");
     place->trunk = nullptr;
     place->in_line = false;
   }

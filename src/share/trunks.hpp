@@ -108,6 +108,7 @@ class Trunks {
   static void leave(Place& place, bool answered);
   // The first data came back on one of its channels.
   void answered(Trunk& trunk) {
+    SKERRY_INVARIANT(!trunk.is_ours() || trunk.unanswered > 0, "it was counted as unanswered");
     if (trunk.is_ours() && --trunk.unanswered == 0) cap_.proven(trunk.claim);
   }
   void used(const Trunk& trunk) {

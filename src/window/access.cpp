@@ -34,6 +34,8 @@ bool may_defer(wire::Kind kind, uint64_t bytes, const operation::Handle* handle)
 
 Access Accesses::access_of(const Target& target, const Block& block, uint64_t offset,
                            uint64_t bytes, Mode mode) const {
+  SKERRY_INVARIANT(offset <= target.bytes && bytes <= target.bytes - offset,
+                   "an access lies inside its member's memory");
   Access access;
   access.kind = block.kind;
   access.mode = mode;
@@ -102,6 +104,8 @@ Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Bl
   if (target.region != nullptr) return apply_here(target, offset, bytes, block);
   const Access access = access_of(target, block, offset, bytes, mode_of(handle));
   if (target.hold == Hold::wanted) {
+    SKERRY_INVARIANT(handle == nullptr || !access.returns_data(),
+                     "a handle of what is deferred is done already");
     SKERRY_INVARIANT(target.deferred == nullptr, "only the first access of an epoch is deferred");
     target.deferred = std::make_unique<Deferred>(access);
     return {};
@@ -116,6 +120,7 @@ Status Accesses::send_in_parts(const Access& access, operation::Handle* handle) 
   operation::Engine& engine = context_.job.engine();
   if (memory_.flavor() == Flavor::allocated || access.updates())
     return engine.issue(access, handle);
+  SKERRY_INVARIANT(!access.guard.has_value(), "what a guard goes with is one message");
   Access part = access;
   for (uint64_t left = access.bytes();; left -= part_bytes) {
     part.remote.bytes = part.local.bytes = std::min<uint64_t>(left, part_bytes);

@@ -57,7 +57,10 @@ Status Epochs::find_target(Rank rank, Target** found) {
     target.node = job_.map().node_of(rank);
     memory_.describe(target);
     locks_.describe(target);
+    SKERRY_INVARIANT(target.mutex == nullptr || target.machine == nullptr,
+                     "a member's lock is a queue's or a machine's");
   }
+  SKERRY_INVARIANT(known->second.rank == rank, "a record is found by its rank");
   *found = &known->second;
   if (context_.multiple) return {};
   recent_ = *found;
@@ -126,6 +129,8 @@ void Epochs::forget_asked(const Target& target) {
 
 // Its lock is held on return, or as much as before. It waits outside `state`: other threads go on.
 Status Epochs::take(Target& target, StateLock& state) {
+  SKERRY_INVARIANT(target.hold == Hold::none || target.hold == Hold::wanted,
+                   "a lock is taken once");
   const Hold before = target.hold;
   if (context_.multiple) {
     target.hold = Hold::busy;
@@ -171,6 +176,7 @@ Status Epochs::end_epoch(Target& target, Hold before) {
 
 Status Epochs::release(Target& target, StateLock& state) {
   const Hold before = std::exchange(target.hold, context_.multiple ? Hold::busy : Hold::none);
+  SKERRY_INVARIANT(before != Hold::none && before != Hold::busy, "what ends had begun");
   if (!context_.multiple) return end_epoch(target, before);
   state.unlock();
   const Status status = end_epoch(target, before);
@@ -206,6 +212,9 @@ Status Epochs::lock(lock::Holder mode, Rank rank, uint32_t promises) {
     return status;
   }
   if (lazily) {
+    SKERRY_INVARIANT(asked_ == nullptr && job_.asked_lock_ == nullptr,
+                     "one lock at most is only asked for, in all windows");
+    SKERRY_INVARIANT(target->deferred == nullptr, "a new epoch has accessed nothing");
     target->hold = Hold::wanted;
     asked_ = target;
     job_.asked_lock_ = this;
@@ -233,6 +242,7 @@ Status Epochs::unlock(Rank rank) {
   StateLock state = guard();
   Target* target = nullptr;
   SKERRY_TRY(locked_target(rank, "unlock", state, &target));
+  SKERRY_INVARIANT(epoch_ == Epoch::lock && locked_ > 0, "a lock that is given back was counted");
   if (--locked_ == 0) epoch_ = Epoch::none;
   return context_.done_there(rank, release(*target, state));
 }
@@ -241,6 +251,7 @@ Status Epochs::lock_all(uint32_t promises) {
   SKERRY_TRY(check_promises(promises, no_check, "lock_all"));
   const StateLock state = guard();
   SKERRY_TRY(check_outside("lock_all"));
+  SKERRY_INVARIANT(locked_ == 0, "outside epochs no lock is counted");
   epoch_ = Epoch::lock_all;
   all_promises_ = promises;
   return {};
@@ -348,6 +359,7 @@ Status Epochs::start(std::span<const Rank> ranks, uint32_t promises) {
   for (Rank rank : ranks) {
     Target* target = nullptr;
     SKERRY_TRY(this->target(rank, &target));
+    SKERRY_INVARIANT(target->hold == Hold::none, "outside epochs nothing is held");
     target->hold = Hold::free;
     target->own_epoch = false;
   }
@@ -361,7 +373,12 @@ Status Epochs::complete() {
   if (epoch_ != Epoch::start)
     return error(Code::invalid, "rank ", job_.rank(), " calls complete without start");
   epoch_ = Epoch::none;
-  for (Rank rank : started_) targets_.at(rank).hold = Hold::none;
+  for (Rank rank : started_) {
+    Target& target = targets_.at(rank);
+    SKERRY_INVARIANT(target.hold == Hold::free && target.deferred == nullptr,
+                     "an epoch of start needs no lock");
+    target.hold = Hold::none;
+  }
   if (state.owns_lock()) state.unlock();
   Status status = context_.wait_issued();
   // The targets wait for this even if an access was refused.
@@ -413,6 +430,7 @@ Status Epochs::begin(const Place& place, bool may_wait, Target** found, uint64_t
   if (may_wait && target.mutex == nullptr && target.own_epoch && !context_.multiple &&
       target.deferred == nullptr)
     return {};
+  SKERRY_INVARIANT(target.own_epoch || epoch_ == Epoch::lock_all, "only these epochs want locks");
   return flush_deferred(target, state);
 }
 

@@ -137,12 +137,14 @@ class Epochs final : private job::AskedLock {
     return may ? target : nullptr;
   }
   void note_locked(Target& target) {
+    SKERRY_INVARIANT(target.hold == Hold::none && target.deferred == nullptr, "free before");
     target.own_epoch = true;
     target.hold = Hold::held;
     epoch_ = Epoch::lock;
     ++locked_;
   }
   void note_unlocked(Target& target) {
+    SKERRY_INVARIANT(target.hold == Hold::held && locked_ > 0, "held, and counted");
     target.hold = Hold::none;
     if (--locked_ == 0) epoch_ = Epoch::none;
   }

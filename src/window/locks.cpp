@@ -30,6 +30,7 @@ lock::Holder Locks::asking_holder(const Target& target) const {
 }
 
 bool Locks::take_quickly(const Target& target) {
+  SKERRY_INVARIANT(target.mutex != nullptr, "only of this node");
   const lock::Holder holder = asking_holder(target);
   const bool taken = target.shared
                          ? queue_->share_here(*target.mutex, holder)
@@ -48,6 +49,8 @@ bool Locks::give_back_quickly(Target& target) {
   if (target.shared) context_.complete_stores();
   if (!give_back_here(target)) return false;
   if (!target.shared) context_.complete_stores_after_rmw();
+  SKERRY_INVARIANT(job_.window_locks_.load(std::memory_order_relaxed) > 0,
+                   "a lock that is given back was counted");
   count_held(-1);
   return true;
 }

@@ -14,7 +14,6 @@ namespace skerry::window {
 
 using lock::machine::Home;
 using lock::machine::Note;
-using lock::machine::Place;
 using lock::machine::Rest;
 using lock::machine::Tell;
 using lock::machine::Unit;
@@ -89,6 +88,7 @@ Status MachineLock::take(bool shared) {
   uint64_t sharers = 0;
   if (shared) {
     SKERRY_TRY(count_sharers(1, &sharers));
+    SKERRY_INVARIANT(!counted_, "a sharer counts itself in once");
     counted_ = true;
     return drive({.kind = Event::Kind::unlock});
   }
@@ -101,7 +101,11 @@ Status MachineLock::take(bool shared) {
 
 Status MachineLock::give_back() {
   uint64_t sharers = 0;
-  if (std::exchange(counted_, false)) return count_sharers(UINT64_MAX, &sharers);
+  if (std::exchange(counted_, false)) {
+    const Status status = count_sharers(UINT64_MAX, &sharers);
+    SKERRY_INVARIANT(!status.ok() || sharers > 0, "a sharer was counted in");
+    return status;
+  }
   // Who stands behind us has written by now, mostly: known before, it costs no atomic to find out.
   for (Event note; take_mail(&note);)
     (void)locks_.machines->step_client(&client_, note, locks_.config);
@@ -143,13 +147,14 @@ Status MachineLock::drive(Event event) {
 Status MachineLock::count_sharers(uint64_t change, uint64_t* before) {
   using lock::machine::sharers_word;
   return perform(change == 0
-                     ? lock::machine::load(Unit::cpu, Place::home, sharers_word)
-                     : lock::machine::fetch_and_add(Unit::cpu, Place::home, sharers_word, change),
+                     ? lock::machine::load(Unit::cpu, lock::machine::Place::home, sharers_word)
+                     : lock::machine::fetch_and_add(Unit::cpu, lock::machine::Place::home,
+                                                    sharers_word, change),
                  before);
 }
 
 Status MachineLock::perform(const Action& action, uint64_t* before) {
-  if (action.place == Place::node) {
+  if (action.place == lock::machine::Place::node) {
     *before = lock::machine::perform(locks_.on_node.tail(index_), action);
     return {};
   }
@@ -211,9 +216,9 @@ Status MachineLock::ask(const Action& action) {
 
 Status MachineLock::ask_here(const Event& event, Rest* rest) {
   const memory::Control& control = locks_.job->control();
+  SKERRY_INVARIANT(static_cast<bool>(home_), "a manager runs on its lock's node");
   OwnerWord& guard = home_.record().guard;
-  if (lock_word(guard, locks_.job->member_index(), control.watch()) !=
-      LockResult::locked) {
+  if (lock_word(guard, locks_.job->member_index(), control.watch()) != LockResult::locked) {
     SKERRY_TRY(locks_.job->check_abort());
     return error(Code::peer_dead, "the lock of rank ", rank_,
                  ": a rank died while running its manager");
@@ -221,6 +226,7 @@ Status MachineLock::ask_here(const Event& event, Rest* rest) {
   Tell tells[32];
   *rest = lock::machine::run_manager(home_, event, tells);
   unlock_word(guard);
+  SKERRY_ASSERT(rest->told <= std::size(tells), "a manager tells no more than there is room for");
   for (size_t i = 0; i < rest->told; ++i) SKERRY_TRY(tell(tells[i]));
   return {};
 }

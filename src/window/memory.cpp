@@ -96,6 +96,7 @@ Status Memory::open(bool* is_known) {
 void Memory::give_up() {
   job::Segment* const data = std::exchange(data_, nullptr);
   if (data == nullptr) return;
+  SKERRY_INVARIANT(!any_moves_, "what moved in is out before its segment goes");
   const bool is_allocated = flavor_ == Flavor::allocated;
   const bool views_stay = is_allocated && data->is_held();
   const bool keeps = keeps_data() &&
@@ -186,6 +187,7 @@ void Memory::describe_given(Target& target) const {
   // Offsets count from the start of the memory.
   target.moved.base = description.base + moved_at - target.plain_from;
   target.moved.bytes = target.plain_from + moved;
+  SKERRY_INVARIANT(target.moved.bytes <= target.bytes, "what moved in lies inside");
 }
 
 }  // namespace skerry::window

@@ -44,6 +44,7 @@ Reserve::Reserve(job::Group& group)
           std::clamp<uint64_t>(most_desk_bytes / place_bytes_, 1, most_places))) {}
 
 Desk Reserve::desk_at(Shared& shared, uint32_t place) const {
+  SKERRY_INVARIANT(place < places_ && (shared.taken >> place & 1) == 0, "a place has one window");
   shared.taken |= 1u << place;
   return {shared.locks, shared.signals, place, place * place_bytes_};
 }
@@ -75,6 +76,8 @@ Status Reserve::make_desk(Desk* desk) {
 
 void Reserve::give_back(const Desk& desk) {
   const auto found = std::ranges::find(desks_, desk.signals, &Shared::signals);
+  SKERRY_ASSERT(found != desks_.end() && (found->taken >> desk.place & 1) != 0,
+                "a desk's place is given back once, to its group");
   found->taken &= ~(1u << desk.place);
   if (found->taken != 0) return;
   // One free desk stays for the next windows: programs that make one at a time would make a desk
@@ -109,6 +112,8 @@ bool Reserve::keep_data(Flavor flavor, const PerMember& bytes, job::Segment* seg
                         bool is_zero) {
   const auto kept = std::ranges::count(data_, flavor, &Data::flavor);
   if (group_->is_freed() || kept >= most_data || bytes.largest() > longest_kept_bytes) return false;
+  SKERRY_INVARIANT(std::ranges::find(data_, segment, &Data::segment) == data_.end(),
+                   "a segment is kept once");
   data_.push_back({flavor, bytes, segment, is_zero});
   return true;
 }

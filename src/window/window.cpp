@@ -104,6 +104,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   Status opened = made->agree(mine, status, &told);
   if (opened.ok()) opened = made->open(choice, told, has_desk);
   if (!opened.ok()) {
+    (void)memory.move_out();
     made->give_up();  // all members failed alike, and give back the same
     return opened;
   }
@@ -149,6 +150,7 @@ Status Window::free() {
   Status status = context_.done_there(no_rank, context_.wait_issued());
   status.also(close());
   epochs_.forget_targets();
+  SKERRY_INVARIANT(context_.group != nullptr, "a window is freed once");
   context_.group = nullptr;
   return status;
 }

@@ -35,6 +35,7 @@ Endpoint& Endpoints::add(State state, int fd, int64_t timeout_ns, Line& line, En
 
 Endpoint* Endpoints::overdue(const Line& line, int64_t now_ns) {
   Endpoint* const first = line.empty() ? nullptr : find(line.front());
+  SKERRY_INVARIANT(first == nullptr || &line_of(*first) == &line, "each stands in its line");
   if (first == nullptr || first->opening->deadline_ns <= now_ns) return first;
   timer.arm(first->opening->deadline_ns);
   return nullptr;
@@ -53,6 +54,7 @@ void Endpoints::hold(Endpoint& endpoint) {
 }
 
 void Endpoints::opened(Endpoint& endpoint) {
+  SKERRY_INVARIANT(endpoint.opening != nullptr && endpoint.state != State::open, "it opens once");
   line_of(endpoint).erase(endpoint.opening->place);
   endpoint.opening.reset();
   endpoint.state = State::open;

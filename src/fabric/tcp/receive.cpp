@@ -195,6 +195,8 @@ Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Sin
   Receive& state = *endpoint.receive;
   if (state.destination != nullptr) {
     state.placed_bytes += bytes;
+    SKERRY_INVARIANT(state.placed_bytes <= state.payload_bytes,
+                     "a payload is as long as announced");
     if (state.placed_bytes < state.payload_bytes) {
       marks_.wake_for_rest(endpoint);
       return Parsed::all;
@@ -204,6 +206,7 @@ Parsed Receiver::take_direct(Endpoint& endpoint, uint64_t bytes, Bytes rest, Sin
     return parsed;
   }
   state.partial_have += static_cast<uint32_t>(bytes);
+  SKERRY_INVARIANT(state.partial_have <= state.partial_need, "a frame is as long as announced");
   if (state.partial_have < state.partial_need) return Parsed::all;
   // Moved out: the sink may close the endpoint while it still looks at the message.
   const std::unique_ptr<std::byte[]> partial = std::move(state.partial);
@@ -341,6 +344,8 @@ Parsed Receiver::begin_placing(Endpoint& endpoint, Bytes header, Bytes available
   if (!available.empty()) std::memcpy(destination, available.data(), available.size());
   if (payload_bytes <= inline_payload_bytes) endpoint.short_reads = reads_after_part;
   Receive& state = endpoint.started();
+  SKERRY_INVARIANT(state.destination == nullptr && available.size() <= payload_bytes,
+                   "one payload is placed at a time");
   state.header.assign(header.begin(), header.end());
   state.destination = destination;
   state.placed_bytes = available.size();
@@ -354,6 +359,7 @@ Parsed Receiver::begin_placing(Endpoint& endpoint, Bytes header, Bytes available
 Parsed Receiver::finish_placing(Endpoint& endpoint, Sink& sink) {
   const EndpointId id = endpoint.own_id();
   Receive& state = *endpoint.receive;
+  SKERRY_INVARIANT(state.placed_bytes == state.payload_bytes, "it is whole");
   state.destination = nullptr;
   state.nowhere = {};
   marks_.lower(endpoint);
@@ -424,14 +430,16 @@ void Receiver::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t 
                                        : 0;  // a long one is placed elsewhere
     state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
   }
-  state.partial = std::make_unique_for_overwrite<std::byte[]>(
-      state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
+  const uint64_t room_bytes = state.partial_need != 0 ? state.partial_need : max_greeting_bytes;
+  SKERRY_ASSERT(bytes <= room_bytes, "what has begun is shorter than the whole");
+  state.partial = std::make_unique_for_overwrite<std::byte[]>(room_bytes);
   state.partial_have = static_cast<uint32_t>(bytes);
   std::memcpy(state.partial.get(), data, bytes);
 }
 
 void Receiver::keep_backlog(Endpoint& endpoint, Bytes first, Bytes second) {
   Receive& state = endpoint.started();
+  SKERRY_INVARIANT(state.parked && state.backlog.empty(), "a parked connection is not read");
   state.backlog.assign(first.begin(), first.end());
   state.backlog.insert(state.backlog.end(), second.begin(), second.end());
   state.backlog_done = 0;

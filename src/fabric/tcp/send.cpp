@@ -68,6 +68,7 @@ Output& Sender::output_of(Endpoint& endpoint) {
 // owned_bytes.
 void Sender::append(Output& output, Bytes first, Bytes second, Bytes third) {
   const uint64_t bytes = first.size() + second.size() + third.size();
+  SKERRY_INVARIANT(bytes <= owned_bytes, "what is copied fits in one buffer");
   Segment* last = output.first < output.segments.size() ? &output.segments.back() : nullptr;
   if (last == nullptr || last->owned == nullptr || last->capacity - last->bytes < bytes) {
     Segment segment;
@@ -245,9 +246,11 @@ SendResult Sender::write_output(Endpoint& endpoint) {
 
 // The socket took so many bytes.
 void Sender::pass(Output& output, uint64_t taken, EndpointId id) {
+  SKERRY_INVARIANT(taken <= output.bytes, "no more was offered");
   output.bytes -= taken;
   bytes_sent_ += taken;
   while (taken != 0) {
+    SKERRY_INVARIANT(output.first < output.segments.size(), "what is unsent lies in segments");
     Segment& segment = output.segments[output.first];
     const uint64_t step = std::min(taken, segment.bytes - output.first_done);
     taken -= step;
@@ -309,6 +312,8 @@ void Sender::bound_send_buffer(Endpoint& endpoint) {
 
 void Sender::blocked(Endpoint& endpoint) {
   Output& output = *endpoint.output;
+  SKERRY_INVARIANT(output.bytes > 0 && output.first < output.segments.size(),
+                   "only what is unsent waits for the socket");
   if (output.segments[output.first].owned == nullptr) bound_send_buffer(endpoint);
   output.blocked = true;
   endpoint.output_pending.store(true, std::memory_order_relaxed);
@@ -316,6 +321,7 @@ void Sender::blocked(Endpoint& endpoint) {
 }
 
 void Sender::drained(Endpoint& endpoint) {
+  SKERRY_INVARIANT(endpoint.output->bytes == 0, "nothing is unsent");
   if (endpoint.output->blocked) {
     endpoint.output_pending.store(false, std::memory_order_relaxed);
     endpoints_.set_output_interest(endpoint, false);
