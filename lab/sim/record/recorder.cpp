@@ -13,8 +13,8 @@
 #include <unordered_map>
 
 #include "core/futex.hpp"
-#include "fabric/choose.hpp"
-#include "fabric/hooks/forward.hpp"
+#include "fabric/fabric.h"
+#include "fabric/test/forward.hpp"
 #include "skerry/skerry.h"
 #include "wire/message.hpp"
 
@@ -90,7 +90,7 @@ class Recorder final : public Forward {
     const SendResult result = Forward::start_rma(endpoint, call);
     const auto node = node_.find(endpoint);
     if (result == SendResult::accepted && trace.is_open() && node != node_.end())
-      trace.request(node->second, call.bytes, !call.is_put());
+      trace.request(node->second, call.bytes, !call.is_put);
     return result;
   }
   void poll(int64_t timeout_ns, EndpointId only) override {
