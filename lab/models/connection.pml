@@ -8,7 +8,7 @@
  *   REPORT_BEFORE_DESTROY: destroy the old endpoint, then report the last applied number.
  *     Otherwise the rest of a long put overwrites a later one.
  *   OLD_GENERATION_ADMITTED: generations only grow.
- *   LATE_EVENT_COUNTS: an event of an older generation does nothing.
+ *   LATE_EVENT_COUNTS: an event of an older generation does nothing: its endpoint has no link any more.
  *   BYE_UNDRAINED: bye only when nothing is unacknowledged.
  *   SEND_AFTER_BYE: nothing follows a bye.
  *
@@ -86,7 +86,7 @@ inline evict() {
 active proctype Origin() {
   byte n, a;
   do
-  /* The program's next request: Engine::wait_open, then send. */
+  /* The program's next request: Links::wait_open, then send. */
   :: atomic { issued < REQUESTS && state == open -> issued++; send(issued); printf("origin: request %d\n", issued) }
 #ifdef SEND_AFTER_BYE
   :: atomic { issued < REQUESTS && state == closing -> issued++; send(issued); printf("origin: request %d\n", issued) }
@@ -98,7 +98,7 @@ active proctype Origin() {
   :: atomic { state == open && issued == REQUESTS && !unacknowledged -> evict() }     /* the end of the job */
   :: atomic { state == draining && !unacknowledged -> say_bye() }
 
-  /* Its slot is needed: it closes, not waiting for the answer to its bye (Engine::leave_now). */
+  /* Its slot is needed: it closes, not waiting for the answer to its bye (Links::close_leavers). */
   :: atomic { state == closing -> printf("origin: closes generation %d unanswered\n", endpoint); disconnect(); state = idle }
 
   :: atomic { endpoint != 0 && nempty(down[endpoint]) ->

@@ -1,4 +1,4 @@
-/* The progress role of src/operation/engine.hpp: threads that wait hand the fabric's poll to each other, and a helper takes it while the
+/* The progress role of src/operation/progress.hpp: threads that wait hand the fabric's poll to each other, and a helper takes it while the
  * program computes. Every sleep is without its time limit here: the limits are for a job that ends; no wake-up may hang on them. (The helper's
  * short naps are the exception: they end by themselves, in the code too.)
  *
@@ -74,7 +74,7 @@ inline poll_and_dispatch() {
   atomic { take_one(A); take_one(C); take_one(D); if :: done[C] -> receive = false :: else fi; give_role_back() }
 }
 
-/* Engine::wait_until */
+/* Progress::wait_until */
 inline wait_until(me) {
   bool take = false;
   do
@@ -135,7 +135,7 @@ active proctype ThreadD() {
   atomic { at_server[D] = true; printf("D sent a request\n") };
   do
   :: atomic { done[D] -> break }
-  :: atomic { !done[D] -> flush();                                        /* Engine::poke: one look */
+  :: atomic { !done[D] -> flush();                                        /* Engine::look */
        if
        :: role_taken -> goto again
        :: else -> role_taken = true

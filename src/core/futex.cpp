@@ -12,7 +12,7 @@ namespace skerry {
 static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
               "the kernel compares these 4 bytes");
 
-// In simulations the simulator's, in sim/runtime.
+// In simulations the simulator's, in lab/sim/runtime.
 int64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

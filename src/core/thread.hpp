@@ -4,7 +4,7 @@
 //
 // Compiled with SKERRY_SIMULATED the same interface is the simulator's: its threads are fibers of
 // one thread, which run one at a time until they wait, in an order that the seed decides. Those
-// definitions are in sim/.
+// definitions are in lab/sim/runtime.
 #pragma once
 
 #include <cstddef>

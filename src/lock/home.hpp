@@ -8,8 +8,7 @@
 //   record    what all requesters of m's lock agree on, and its manager
 //   mail[P]   mail[i]: messages to m about the lock of member i, see below
 //   tails[P]  protocols with a word on each node: tails[i]: the one of member i's lock. Used in the
-//   slice of the lowest
-//             member of each node alone
+//             slice of each node's lowest member alone
 //   links[P]  protocols with a manager: its queue
 //
 // All words of 64 bits are changed by atomics of the processor: the ranks' or the data server's.

@@ -27,13 +27,13 @@ Side side_of(std::vector<uint64_t>& words, uint64_t offset) {
 
 }  // namespace
 
-// As window::Completion::wait_issued: everything that this rank issued is done here.
+// As window::Context::wait_issued: everything that this rank issued is done here.
 bool Program::wait_issued() {
   return !failed(process_.engine().wait_implicit(), "wait_implicit") &&
          !failed(process_.engine().wait_named(), "wait_named");
 }
 
-// As window::Completion::finish: everything issued to the target is done there, too.
+// As window::Context::finish: everything issued to the target is done there, too.
 bool Program::finish(Rank target) {
   return process_.is_local(target) ||
          (wait_issued() && fence(process_.node().map().node_of(target)));

@@ -30,7 +30,7 @@ struct Costs {
   int64_t server_connection_bytes = 44 * 1024;  // and the server's
   int64_t origin_link_bytes = 384;    // what an origin keeps of a server it ever talked to
   int64_t server_session_bytes = 48;  // what a server keeps of an origin it ever served
-  // Locks alone (study/locks.hpp).
+  // Locks alone (lab/locks/study).
   int64_t cpu_atomic_ns = 10;    // a processor's atomic on a line in its cache
   int64_t cpu_transfer_ns = 60;  // on one that another processor changed last
   int64_t adapter_ns = 200;      // network adapter: one atomic of its own

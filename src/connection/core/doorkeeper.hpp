@@ -2,8 +2,7 @@
 // new one replaces. Pure: the caller closes and accepts. Asked by the data server, for ranks and
 // other servers, and by proxies, for trunks and links.
 //
-//   hello --knock--> stranger   no proof of this job's key, or of nobody's name: refuse, keep
-//   nothing
+//   hello --knock--> stranger   no proof of this job's key, or no such peer: refuse, keep nothing
 //                    replayed   used before, or overtaken by its successor: refuse
 //                    welcome    its earlier connection has ended; answer when it may have one
 #pragma once

@@ -17,9 +17,9 @@
 //
 // Rules. The longest waiting is admitted first. A fresh client is not asked to leave, so that it
 // gets something done, or two clients might evict each other for ever; it goes after `unused_ns`
-// without use, or `force_ns` of being busy. Of several victims the one goes
-// that was heard of longest ago. As many are asked as wait; one that was asked and does not leave
-// within patience_ns no longer counts, so it keeps nobody else from being asked.
+// without use, or `force_ns` of being busy. Of several victims the one goes that was heard of
+// longest ago. As many are asked as wait; one that was asked and does not leave within patience_ns
+// no longer counts, so it keeps nobody else from being asked.
 #pragma once
 
 #include <cstdint>
