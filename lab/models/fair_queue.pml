@@ -462,7 +462,7 @@ again:
 #endif
        up?kind, n, w };
      if
-     :: atomic { kind == bye -> connected = false; say(by_peer, applied, 0) }  /* Server::on_close */
+     :: atomic { kind == bye -> connected = false; say(by_peer, applied, 0) } /* Server::on_close */
      :: atomic { kind == lock && n > applied ->
           assert(n == applied + 1);
           applied = n;

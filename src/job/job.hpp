@@ -1,9 +1,9 @@
-// Job: the context that owns everything of one rank. There are no process globals, so several ranks
-// may be threads of one process.
+// Job: the context that owns everything of one rank. Nothing of it is global, so several ranks may
+// be threads of one process.
 //
-// Start order: bootstrap, host identity, node map; the leader starts the broker and the data
-// server; the control segment; the engine; the world group. Stop is the reverse, with a barrier
-// between "nobody sends any more" and "the server goes".
+// Start order: bootstrap, host identity; the leader starts the broker and the data servers, then
+// makes the node map and the control segment; the engine; the world group. Stop is the reverse,
+// with a barrier between "nobody sends any more" and "the server goes".
 #pragma once
 
 #include <algorithm>

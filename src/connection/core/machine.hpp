@@ -8,6 +8,8 @@
 //    |                |                 |                             |                | bye_answer
 //    +----------------+-----------------+-----------------------------+----------------+
 //
+// One that drains and is wanted again is open again: it has not said bye.
+//
 // The origin alone closes; a server only asks for it (please_close). So bye and bye never cross,
 // and a request that crosses a please_close is simply applied. (A server short of slots may drop an
 // idle connection without asking. That is a break like any other: what crossed it is sent again.)
