@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "connection/core/victim.hpp"
+#include "connection/core/cap.hpp"
 #include "lock/machine.hpp"
 
 namespace skerry::launcher {

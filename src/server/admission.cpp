@@ -80,10 +80,7 @@ bool Admission::admit(fabric::RequestId request, const connection::Hello& hello)
   Client& client = clients_.add(rank, known);
   SKERRY_ASSERT(!quota_.is_limited() || clients_.size() == quota_.connected(),
                 "every client has a slot, and every slot a client");
-  if (!owes_refusals) return true;
-  for (const session::Kept& kept : known.session.kept())
-    if (kept.one_way) answers_.tell_failure(client, kept.number, kept.code, kept.payload);
-  answers_.acknowledge(client);  // those were all
+  if (owes_refusals) answers_.refuse_again(client);
   return true;
 }
 

@@ -34,6 +34,8 @@ class Answers {
                   std::string_view text = {});
   // A request without a reply was refused.
   void tell_failure(Client& client, uint64_t number, int code, std::string_view text);
+  // The same of all that its origin may not have heard of; messages.cpp has it.
+  void refuse_again(Client& client);
   // please_close, farewell or bye_answer.
   fabric::SendResult tell_close(const Client& client, wire::CloseKind kind);
   // Says how far the session is applied: at the end of the turn, unless a reply says so before.

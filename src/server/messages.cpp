@@ -139,6 +139,14 @@ void Applier::answer_again(Incoming& in) {
                    static_cast<int>(status.code()));
 }
 
+// On a new connection: requests without a reply that were refused. What is acknowledged says that
+// those were all.
+void Answers::refuse_again(Client& client) {
+  for (const session::Kept& kept : client.session->kept())
+    if (kept.one_way) tell_failure(client, kept.number, kept.code, kept.payload);
+  acknowledge(client);
+}
+
 // The request is parked, or counts as applied from here on: its origin sends it once more only if
 // its answer is lost.
 fabric::Verdict Server::finish(Client& client, Applier::Outcome outcome, const Status& refusal) {

@@ -1,4 +1,3 @@
-#include "connection/core/victim.hpp"
 
 #include <gtest/gtest.h>
 
