@@ -8,7 +8,7 @@
  *   REPORT_BEFORE_DESTROY: destroy the old endpoint, then report the last applied number.
  *     Otherwise the rest of a long put overwrites a later one.
  *   OLD_GENERATION_ADMITTED: generations only grow.
- *   LATE_EVENT_COUNTS: an event of an older generation does nothing (its endpoint has no link).
+ *   LATE_EVENT_COUNTS: an event of an older connection does nothing (its endpoint has no link).
  *   BYE_UNDRAINED: bye only when nothing is unacknowledged.
  *   SEND_AFTER_BYE: nothing follows a bye.
  *

@@ -32,8 +32,11 @@ fabric::Bytes bytes_of(const Header& header) {
 }  // namespace
 
 bool Answers::has_room(const Client& client) const {
-  return client.late() == 0 &&
-         fabric_.unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2;
+  if (client.late() > 0) return false;
+  const uint64_t unsent_bytes = fabric_.unsent_bytes(client.endpoint);
+  // Behind one that the fabric still reads from, a long answer might have to be copied.
+  return unsent_bytes == 0 ||
+         (unsent_bytes < fabric::inline_payload_bytes * 2 && client.unsent == nullptr);
 }
 
 void Answers::send(Client& client, const wire::ReplyHeader& header,

@@ -217,16 +217,18 @@ Status Applier::notify(const Incoming& in, Outcome* outcome) {
   if (n.counter_offset % 8 != 0)
     return error(Code::invalid, "counter offset ", n.counter_offset, " is not a multiple of 8");
   uint64_t old = 0;
+  Status failure;  // of given memory
   const memory::Rmw add{memory::RmwOp::fetch_add, 8, n.increment, 0};
   in.session().set_notify_pending();
   const LockResult result = memory::rmw(in.region, n.counter_offset, add, *stripes_,
-                                        memory::Patience::try_once, &old);
+                                        memory::Patience::try_once, &old, &failure);
   if (result == LockResult::busy) {
     *outcome = Outcome::park;
     return {};
   }
   if (result != LockResult::locked)
     return stripes_->explain(result, memory::stripe_index(in.region.seed, n.counter_offset));
+  SKERRY_TRY(failure);
   const int32_t member = view_.member_of(in.request.target());
   if (member >= 0) memory::ring_doorbell(view_.control.member(static_cast<uint32_t>(member)));
   return {};

@@ -223,7 +223,8 @@ fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes hea
                                   uint64_t payload_bytes) {
   Client* client = clients_.find(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
-  SKERRY_INVARIANT(client->state == Client::State::receiving, "what is placed was on its way");
+  SKERRY_INVARIANT(client->state == Client::State::receiving || client->session->notify_pending(),
+                   "what is placed was on its way, or its notification met a busy stripe");
   client->state = Client::State::serving;
   admission_.heard(*client);
   (void)wire::decode(header, &request_);  // place_directly accepted it

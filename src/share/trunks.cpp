@@ -55,7 +55,13 @@ Status Trunks::to(std::string address, Trunk** out) {
     partner_trunk_[partner] = &trunk;
     cap_.open(trunk.claim);
     give_slots();
-    if (partner_trunk_[partner] == nullptr) return begin_failure_;
+    if (partner_trunk_[partner] == nullptr) {
+      if (is_new) {  // whoever names addresses that are none leaves nothing behind
+        partners_.erase(named);
+        partner_trunk_.pop_back();
+      }
+      return begin_failure_;
+    }
   }
   *out = partner_trunk_[partner];
   return {};
