@@ -131,6 +131,10 @@ class Job {
 
   uint64_t address_secret() const { return address_secret_; }  // of Addresses
   uint64_t machine() const { return machine_; }  // from whose memory it takes (find_host)
+  // Nodes that may share a machine.
+  bool has_virtual_nodes() const {
+    return options_.config.nodes > 0 || bootstrap_->node_hint().has_value();
+  }
   // The ranks of this node are charged for memory together.
   bool node_is_one_cgroup() const;
 

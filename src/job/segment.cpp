@@ -163,6 +163,7 @@ struct Survey {
   uint64_t taken_bytes;
   uint64_t lowest_machine, highest_machine;
   uint64_t cgroup;
+  uint64_t virtual_nodes;  // not 0: a machine may have several
   static constexpr uint64_t nobody_takes = 0, several_cgroups = 2;
 };
 
@@ -184,12 +185,32 @@ void merge(Survey* into, const Survey& from) {
   if (into->cgroup == Survey::nobody_takes) into->cgroup = from.cgroup;
   else if (from.cgroup != Survey::nobody_takes && from.cgroup != into->cgroup)
     into->cgroup = Survey::several_cgroups;
+  into->virtual_nodes |= from.virtual_nodes;
+}
+
+// With virtual nodes on several machines: what this one's members take replaces what all do.
+Status count_on_machine(Group& group, uint64_t machine, uint64_t taken, uint64_t cgroup,
+                        Survey* all) {
+  struct Taken {
+    uint64_t machine, bytes, cgroup;
+  } const mine{machine, taken, cgroup};
+  all->taken_bytes = 0;
+  all->cgroup = Survey::nobody_takes;
+  all->lowest_machine = all->highest_machine = machine;
+  return group.collect(mine, 0, group.size(), [&](std::span<const Taken> passing, int32_t) {
+    for (const Taken& one : passing) {
+      if (one.machine != machine || one.bytes == 0) continue;
+      all->taken_bytes = add_capped(all->taken_bytes, one.bytes);
+      if (all->cgroup == Survey::nobody_takes) all->cgroup = one.cgroup;
+      else if (all->cgroup != one.cgroup) all->cgroup = Survey::several_cgroups;
+    }
+  });
 }
 
 // Is there room for what this member takes, beside what the others on its machine do? Virtual nodes
-// share one machine: what fits each of them alone may be too much for all. (Of several machines,
-// the nodes count their own members alone.) `local_bytes`: of this node's slices, `beside_bytes`:
-// of its part of the segment beside those.
+// share one machine: what fits each of them alone may be too much for all. (Of several machines
+// without virtual nodes, the nodes count their own members alone.) `local_bytes`: of this node's
+// slices, `beside_bytes`: of its part of the segment beside those.
 Status check_room(const Job& job, uint64_t bytes, const Survey& all, uint64_t local_bytes,
                   uint64_t beside_bytes) {
   const bool is_one = all.lowest_machine == all.highest_machine;
@@ -289,8 +310,12 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
              .taken_bytes = whole_pages(taken),
              .lowest_machine = job.machine(),
              .highest_machine = job.machine(),
-             .cgroup = taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_takes};
+             .cgroup = taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_takes,
+             .virtual_nodes = job.has_virtual_nodes()};
+  const Survey mine = all;
   SKERRY_TRY(group.combine(&all, merge));
+  if (all.virtual_nodes != 0 && all.lowest_machine != all.highest_machine && all.taken_bytes > 0)
+    SKERRY_TRY(count_on_machine(group, job.machine(), mine.taken_bytes, mine.cgroup, &all));
 
   const SegmentId id{static_cast<uint32_t>(group.lowest()), static_cast<uint32_t>(all.generation)};
   auto made = std::make_unique<Segment>(job, &group, id);

@@ -298,8 +298,8 @@ void Opener::read(Endpoint& endpoint, Sink& sink) {
 void Opener::ask(Endpoint& endpoint, Bytes hello, Bytes early, Sink& sink) {
   endpoint.receive.reset();
   if (!early.empty()) {
+    endpoint.started().parked = true;
     Receiver::keep_backlog(endpoint, early, {});
-    endpoint.receive->parked = true;
   }
   endpoint.state = State::asking;
   SocketAddress peer;

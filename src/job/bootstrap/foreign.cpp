@@ -30,7 +30,13 @@ std::vector<std::string> loaded_libraries(std::string_view process, std::string_
 }
 
 Status ForeignBootstrap::fence() {
-  if (start_is_over_) return meet();
+  if (start_is_over_) {
+    // A rank may come late: it is closing a connection that broke, or stands in a debugger. If it
+    // is dead, the launcher ends the job.
+    constexpr std::chrono::hours patience(24);
+    if (!meeting_.ready()) return {};
+    return launcher_ends_job() ? meeting_.meet(patience) : meeting_.meet();
+  }
   const bool first = !meeting_.ready() && size() > 1;
   std::vector<std::byte> invitation;
   if (first) SKERRY_TRY(meeting_.open(rank(), size(), &invitation));

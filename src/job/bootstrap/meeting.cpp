@@ -137,8 +137,9 @@ Status Meeting::accept_invitation(std::span<const std::byte> invitation) {
   return {};
 }
 
-Status Meeting::meet() {
-  deadline_ = Clock::now() + limit_;
+Status Meeting::meet(std::chrono::milliseconds limit) {
+  limit_s_ = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  deadline_ = Clock::now() + limit;
   Status status = gather();
   if (status.ok() && rank_ > 0) status = go_to_parent();
   if (status.ok())
@@ -187,7 +188,7 @@ Status Meeting::gather() {
                  "of the job: ", shortage_text(EMFILE));
   return error(Code::network, missing(), " of the ", children(), " ranks from ", rank_ * fan_in + 1,
                " on that come to rank ", rank_, " did not, at the end of the job, within ",
-               limit_.count() / 1000, " s");
+               limit_s_.count(), " s");
 }
 
 // Takes what waits at the listener. False: no descriptor is left for it.

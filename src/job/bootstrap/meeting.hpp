@@ -41,8 +41,9 @@ class Meeting {
 
   // Collective. Blocks (sleeping) until all ranks have come. Errors: network (the parent has gone,
   // some rank did not come within the limit, or this process may open no further file; a dead rank
-  // is the launcher's to end the job for).
-  Status meet();
+  // is the launcher's to end the job for). `limit`: instead of the constructor's.
+  Status meet() { return meet(limit_); }
+  Status meet(std::chrono::milliseconds limit);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -62,8 +63,9 @@ class Meeting {
 
   const std::chrono::milliseconds limit_;
   int rank_ = 0;
-  int size_ = 0;      // 0: not open
-  uint32_t met_ = 0;  // meetings before this one
+  int size_ = 0;                    // 0: not open
+  uint32_t met_ = 0;                // meetings before this one
+  std::chrono::seconds limit_s_{};  // of the present meeting
   Clock::time_point deadline_;
 
   // This rank as a parent.
