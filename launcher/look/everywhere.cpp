@@ -18,7 +18,7 @@
 namespace skerry::look {
 namespace {
 
-constexpr int64_t patience_ns = 8'000'000'000;
+constexpr int64_t answer_patience_ns = 8'000'000'000;
 
 // A connection to the agent that started `rank`: one of its process's ancestors, of the same user.
 // None: it was started otherwise.
@@ -57,7 +57,7 @@ void take_answer(const job::Frame& frame, uint32_t* all, Sample* sample) {
 
 void ask(int agent, Sample* sample) {
   job::FrameBuffer buffer(job::max_link_payload);
-  const int64_t end_ns = monotonic_ns() + patience_ns;
+  const int64_t end_ns = monotonic_ns() + answer_patience_ns;
   uint32_t all = UINT32_MAX;
   for (uint32_t taken = 0; taken < all;) {
     const int64_t left_ms = (end_ns - monotonic_ns()) / 1'000'000;

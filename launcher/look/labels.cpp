@@ -7,7 +7,7 @@
 namespace skerry::look {
 namespace {
 
-constexpr const char* usage =
+constexpr const char* labels_usage =
     "usage: skerry-look labels [JOB]\n\n"
     "JSON of the named slices of a job's ranks on this machine. For sk.attach of Python.\n";
 
@@ -48,7 +48,7 @@ std::string labels_of(const JobView& job, const RankView& rank) {
 int labels_main(const std::vector<std::string>& words) {
   Words read;
   int status = 0;
-  if (!read_words(words, "attach", usage, {}, {}, &read, &status)) return status;
+  if (!read_words(words, "attach", labels_usage, {}, {}, &read, &status)) return status;
   JobView job;
   if (!open_job("attach", read.job, &job)) return 1;
   std::string slices;

@@ -9,7 +9,7 @@
 namespace skerry::look {
 namespace {
 
-constexpr const char* usage =
+constexpr const char* matrix_usage =
     "usage: skerry matrix [JOB] [--ranks] [--json] [--svg FILE]\n\n"
     "Which nodes the ranks of a running job have talked to since it began: operations and bytes "
     "of\n"
@@ -121,7 +121,7 @@ bool draw(const std::string& path, const Sample& sample, const std::vector<Row>&
 int matrix_main(const std::vector<std::string>& words) {
   Words read;
   int status = 0;
-  if (!read_words(words, "matrix", usage, {"--ranks", "--json"}, {"--svg"}, &read, &status))
+  if (!read_words(words, "matrix", matrix_usage, {"--ranks", "--json"}, {"--svg"}, &read, &status))
     return status;
   JobView job;
   if (!open_job("matrix", read.job, &job)) return 1;

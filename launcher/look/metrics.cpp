@@ -17,7 +17,7 @@ namespace skerry::look {
 namespace {
 
 constexpr size_t longest_request = 8192;
-constexpr int64_t patience_ns = 2'000'000'000;  // with a silent client: the next one waits
+constexpr int64_t client_patience_ns = 2'000'000'000;  // with a silent client: the next one waits
 
 // One value of all nodes or ranks; `labels(one)`: which of them.
 template <class Each, class Labels>
@@ -58,7 +58,7 @@ bool has_key(const std::string& request, const std::string& key) {
 // Up to the empty line; empty: it is too long, or did not come in time.
 std::string read_request(int client) {
   std::string request;
-  const int64_t end_ns = monotonic_ns() + patience_ns;
+  const int64_t end_ns = monotonic_ns() + client_patience_ns;
   while (request.find("\r\n\r\n") == std::string::npos) {
     pollfd wait{client, POLLIN, 0};
     char chunk[1024];
@@ -72,10 +72,10 @@ std::string read_request(int client) {
 }
 
 void write_all(int client, const std::string& text) {
-  const int64_t end_ns = monotonic_ns() + patience_ns;
+  const int64_t end_ns = monotonic_ns() + client_patience_ns;
   for (size_t sent = 0; sent < text.size() && monotonic_ns() < end_ns;) {
     pollfd wait{client, POLLOUT, 0};
-    if (poll(&wait, 1, static_cast<int>(patience_ns / 1'000'000)) <= 0) return;
+    if (poll(&wait, 1, static_cast<int>(client_patience_ns / 1'000'000)) <= 0) return;
     const ssize_t put = send(client, text.data() + sent, text.size() - sent,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put < 0 && errno != EAGAIN && errno != EINTR) return;

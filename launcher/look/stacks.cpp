@@ -10,7 +10,7 @@
 namespace skerry::look {
 namespace {
 
-constexpr const char* usage =
+constexpr const char* stacks_usage =
     "usage: skerry stacks [JOB] [--json]\n\n"
     "What each rank of a running job waits for, and since when; of a lock, who holds it. A\n"
     "deadlock among locks is named as a circle. Reads the job's memory and asks nothing of it.\n\n"
@@ -153,7 +153,7 @@ std::vector<Circle> circles_in(const std::vector<Edge>& waiting) {
 int stacks_main(const std::vector<std::string>& words) {
   Words read;
   int status = 0;
-  if (!read_words(words, "stacks", usage, {"--json"}, {}, &read, &status)) return status;
+  if (!read_words(words, "stacks", stacks_usage, {"--json"}, {}, &read, &status)) return status;
   if (read.job.empty()) {
     std::vector<std::string> remarks;
     const std::vector<JobView> jobs = find_jobs(&remarks);

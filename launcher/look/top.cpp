@@ -15,7 +15,7 @@
 namespace skerry::look {
 namespace {
 
-constexpr const char* usage =
+constexpr const char* top_usage =
     "usage: skerry top [JOB] [--once] [--every SECONDS] [--json | --prometheus]\n"
     "       skerry top [JOB] --metrics [ADDRESS:]PORT | --key\n\n"
     "What the ranks and nodes of a running job do, as a table that refreshes: operations and\n"
@@ -143,7 +143,7 @@ void print_json(const Sample& before, const Sample& now) {
 int top_main(const std::vector<std::string>& words) {
   Words read;
   int status = 0;
-  if (!read_words(words, "top", usage, {"--once", "--json", "--prometheus", "--key"},
+  if (!read_words(words, "top", top_usage, {"--once", "--json", "--prometheus", "--key"},
                   {"--every", "--metrics"}, &read, &status))
     return status;
   const std::string given = read.value("--every", read.has("--once") ? "0.5" : "1");

@@ -16,7 +16,7 @@
 namespace skerry::look {
 namespace {
 
-constexpr const char* usage =
+constexpr const char* trace_usage =
     "usage: skerry trace [JOB] [--seconds S] [--every-ms M] [--output FILE]\n\n"
     "Switches recording on in the ranks of a running job that are on this machine, and writes "
     "what\n"
@@ -300,7 +300,7 @@ int trace_main(const std::vector<std::string>& words) {
   Words read;
   int status = 0;
   double seconds = 0, every_ms = 0;
-  if (!read_words(words, "trace", usage, {}, {"--seconds", "--every-ms", "--output"}, &read,
+  if (!read_words(words, "trace", trace_usage, {}, {"--seconds", "--every-ms", "--output"}, &read,
                   &status))
     return status;
   if (!read_number(read, "--seconds", "5", 0.1, 3600, &seconds) ||
