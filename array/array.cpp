@@ -69,7 +69,7 @@ struct ArrayCounter {
   CounterKind kind;
   const char* unit;
   const char* description;
-  detail::Tally detail::ArrayContext::* tally;
+  detail::Tally detail::ArrayContext::*tally;
 };
 constexpr ArrayCounter array_entries[] = {
     {"array_gets", CounterKind::total, "calls", "gets of a patch", &detail::ArrayContext::gets},

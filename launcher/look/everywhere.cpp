@@ -23,7 +23,7 @@ constexpr int64_t answer_patience_ns = 8'000'000'000;
 // A connection to the agent that started `rank`: one of its process's ancestors, of the same user.
 // None: it was started otherwise.
 launcher::UniqueFd agent_of(const RankView& rank) {
-  struct stat owner{};
+  struct stat owner {};
   pid_t pid = rank.process->pid();
   if (stat(concat("/proc/", pid).c_str(), &owner) != 0) return {};
   for (pid = parent_of(pid); pid > 1; pid = parent_of(pid)) {

@@ -43,7 +43,7 @@ std::vector<Row> rows_of(const Sample& sample, bool by_rank) {
 }
 
 void print(const std::vector<Row>& rows, const char* from, const char* what,
-           uint64_t operation::NodeTraffic::* value) {
+           uint64_t operation::NodeTraffic::*value) {
   std::printf("%s\n%10s", what, "to node");
   for (size_t node = 0; node < rows.front().to.size(); ++node) std::printf(" %12zu", node);
   for (const Row& row : rows) {

@@ -23,7 +23,7 @@ namespace {
 std::string path_of(pid_t pid, const char* file) { return concat("/proc/", pid, "/", file); }
 
 Status refused(pid_t pid, int why) {
-  struct stat owner{};
+  struct stat owner {};
   if (stat(path_of(pid, "").c_str(), &owner) != 0)
     return error(Code::invalid, "there is no process ", pid);
   if (owner.st_uid != geteuid() && geteuid() != 0)

@@ -94,9 +94,9 @@ void watch_crashes(int32_t rank, const CrashActions& actions) {
   if (sigaltstack(nullptr, &present) == 0 && (present.ss_flags & SS_DISABLE) != 0)
     (void)sigaltstack(&spare, nullptr);
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
-    struct sigaction before{};
+    struct sigaction before {};
     if (sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
-    struct sigaction ours{};
+    struct sigaction ours {};
     ours.sa_handler = on_signal;
     ours.sa_flags = SA_ONSTACK;
     (void)sigaction(number, &ours, nullptr);

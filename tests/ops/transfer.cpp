@@ -220,7 +220,7 @@ void run_queued(Context& c) {
 void run_huge(Context& c) {
   const uint64_t bytes = (uint64_t{1} << 31) + 12345;
   const int target = c.size - 1;
-  struct sysinfo machine{};
+  struct sysinfo machine {};
   (void)sysinfo(&machine);
   int32_t enough = machine.freeram * machine.mem_unit > 3 * bytes ? 1 : 0;
   OK(skerry_allreduce(c.world(), SKERRY_INT32, SKERRY_MIN, &enough, 1));

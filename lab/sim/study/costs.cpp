@@ -11,7 +11,7 @@ namespace {
 
 struct Field {
   const char* name;
-  int64_t Costs::* integer;
+  int64_t Costs::*integer;
 };
 constexpr Field fields[] = {
     {"latency_ns", &Costs::latency_ns},

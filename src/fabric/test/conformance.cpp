@@ -150,9 +150,7 @@ TEST_P(Conformance, AHeldRequestThatIsRejectedWasToldBefore) {
 
 TEST_P(Conformance, NobodyListens) {
   client = side();
-  {
-    const auto gone = server();
-  }
+  { const auto gone = server(); }
   if (!client->fabric->connect(address, as_bytes("hello"), &near).ok())
     return;  // told at once: fine
   ASSERT_TRUE(run_until({client.get()}, [&] { return !client->closed.empty(); }));
