@@ -104,7 +104,6 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   Status opened = made->agree(mine, status, &told);
   if (opened.ok()) opened = made->open(choice, told, has_desk);
   if (!opened.ok()) {
-    (void)memory.move_out();
     made->give_up();  // all members failed alike, and give back the same
     return opened;
   }
