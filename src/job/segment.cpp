@@ -164,6 +164,12 @@ struct Survey {
   uint64_t lowest_machine, highest_machine;
   uint64_t cgroup;
   uint64_t virtual_nodes;  // not 0: a machine may have several
+
+  void add_taken(uint64_t bytes, uint64_t of_cgroup) {
+    taken_bytes = add_capped(taken_bytes, bytes);
+    if (cgroup == nobody_takes) cgroup = of_cgroup;
+    else if (of_cgroup != nobody_takes && of_cgroup != cgroup) cgroup = several_cgroups;
+  }
   static constexpr uint64_t nobody_takes = 0, several_cgroups = 2;
 };
 
@@ -179,12 +185,9 @@ void merge(Survey* into, const Survey& from) {
     into->votes = from.votes - into->votes;
   }
   into->generation |= from.generation;
-  into->taken_bytes = add_capped(into->taken_bytes, from.taken_bytes);
+  into->add_taken(from.taken_bytes, from.cgroup);
   into->lowest_machine = std::min(into->lowest_machine, from.lowest_machine);
   into->highest_machine = std::max(into->highest_machine, from.highest_machine);
-  if (into->cgroup == Survey::nobody_takes) into->cgroup = from.cgroup;
-  else if (from.cgroup != Survey::nobody_takes && from.cgroup != into->cgroup)
-    into->cgroup = Survey::several_cgroups;
   into->virtual_nodes |= from.virtual_nodes;
 }
 
@@ -198,12 +201,8 @@ Status count_on_machine(Group& group, uint64_t machine, uint64_t taken, uint64_t
   all->cgroup = Survey::nobody_takes;
   all->lowest_machine = all->highest_machine = machine;
   return group.collect(mine, 0, group.size(), [&](std::span<const Taken> passing, int32_t) {
-    for (const Taken& one : passing) {
-      if (one.machine != machine || one.bytes == 0) continue;
-      all->taken_bytes = add_capped(all->taken_bytes, one.bytes);
-      if (all->cgroup == Survey::nobody_takes) all->cgroup = one.cgroup;
-      else if (all->cgroup != one.cgroup) all->cgroup = Survey::several_cgroups;
-    }
+    for (const Taken& one : passing)
+      if (one.machine == machine) all->add_taken(one.bytes, one.cgroup);
   });
 }
 
