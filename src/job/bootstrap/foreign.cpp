@@ -34,8 +34,7 @@ Status ForeignBootstrap::fence() {
     // A rank may come late: it is closing a connection that broke, or stands in a debugger. If it
     // is dead, the launcher ends the job.
     constexpr std::chrono::hours patience(24);
-    if (!meeting_.ready()) return {};
-    return launcher_ends_job() ? meeting_.meet(patience) : meeting_.meet();
+    return launcher_ends_job() ? meet(patience) : meet();
   }
   const bool first = !meeting_.ready() && size() > 1;
   std::vector<std::byte> invitation;

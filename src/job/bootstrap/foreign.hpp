@@ -22,7 +22,9 @@ class ForeignBootstrap : public Bootstrap {
   [[noreturn]] void abort(int exit_status, std::string_view message) final;
 
  protected:
-  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
+  Status meet(std::chrono::milliseconds limit = Meeting::usual_limit) {
+    return meeting_.ready() ? meeting_.meet(limit) : Status();
+  }
 
  private:
   // Collective: makes what each rank has put known to all.

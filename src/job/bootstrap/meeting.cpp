@@ -138,9 +138,8 @@ Status Meeting::accept_invitation(std::span<const std::byte> invitation) {
 }
 
 Status Meeting::meet(std::chrono::milliseconds limit) {
-  limit_s_ = std::chrono::duration_cast<std::chrono::seconds>(limit);
   deadline_ = Clock::now() + limit;
-  Status status = gather();
+  Status status = gather(limit);
   if (status.ok() && rank_ > 0) status = go_to_parent();
   if (status.ok())
     for (const int socket : present_)
@@ -159,7 +158,7 @@ void Meeting::drop_children() {
 
 // --- as a parent -----------------------------------------------------------------------------
 
-Status Meeting::gather() {
+Status Meeting::gather(std::chrono::milliseconds limit) {
   const auto missing = [this] {
     return children() -
            static_cast<int>(std::ranges::count_if(present_, [](int s) { return s >= 0; }));
@@ -188,7 +187,7 @@ Status Meeting::gather() {
                  "of the job: ", shortage_text(EMFILE));
   return error(Code::network, missing(), " of the ", children(), " ranks from ", rank_ * fan_in + 1,
                " on that come to rank ", rank_, " did not, at the end of the job, within ",
-               limit_s_.count(), " s");
+               limit.count() / 1000, " s");
 }
 
 // Takes what waits at the listener. False: no descriptor is left for it.

@@ -54,7 +54,7 @@ class Meeting {
   enum class Visit { met, not_there, busy, left };
 
   int children() const;
-  Status gather();
+  Status gather(std::chrono::milliseconds limit);
   bool accept_all();
   bool recognise(int socket);
   void drop_children();
@@ -63,9 +63,8 @@ class Meeting {
 
   const std::chrono::milliseconds limit_;
   int rank_ = 0;
-  int size_ = 0;                    // 0: not open
-  uint32_t met_ = 0;                // meetings before this one
-  std::chrono::seconds limit_s_{};  // of the present meeting
+  int size_ = 0;      // 0: not open
+  uint32_t met_ = 0;  // meetings before this one
   Clock::time_point deadline_;
 
   // This rank as a parent.
