@@ -226,6 +226,19 @@ CAUGHT
 }
 CAUGHT
 
+// Others wait for the lock, and it is open: it goes to and fro so for as long as they let it.
+[[gnu::noinline]] int lock_open(const void* site, skerry_window* window, int rank) {
+  if (of(window).epochs().pass_queue()) [[likely]]
+    return SKERRY_OK;
+  return lock_anyhow(site, window, SKERRY_LOCK_EXCLUSIVE, rank, 0);
+}
+
+[[gnu::noinline]] int unlock_open(const void* site, skerry_window* window, int rank) {
+  if (of(window).epochs().leave_open()) [[likely]]
+    return SKERRY_OK;
+  return unlock_anyhow(site, window, rank);
+}
+
 [[gnu::noinline]] int put_anyhow(const void* site, skerry_window* window, int rank, uint64_t at,
                                  const void* origin, uint64_t bytes) try {
   ENTER_FROM(site, window);
@@ -357,14 +370,21 @@ skerry_group* skerry_window_group(const skerry_window* window) {
 }
 
 int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
-  if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0 &&
-      of(window).epochs().lock_free(rank)) [[likely]]
-    return SKERRY_OK;
+  if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0) [[likely]] {
+    const window::Quick locked = of(window).epochs().lock_free(rank);
+    if (locked == window::Quick::done) [[likely]]
+      return SKERRY_OK;
+    if (locked == window::Quick::open) return lock_open(SITE, window, rank);
+  }
   return lock_anyhow(SITE, window, mode, rank, promises);
 }
 int skerry_window_unlock(skerry_window* window, int rank) {
-  if (window != nullptr && of(window).epochs().unlock_unasked(rank)) [[likely]]
-    return SKERRY_OK;
+  if (window != nullptr) [[likely]] {
+    const window::Quick unlocked = of(window).epochs().unlock_unasked(rank);
+    if (unlocked == window::Quick::done) [[likely]]
+      return SKERRY_OK;
+    if (unlocked == window::Quick::open) return unlock_open(SITE, window, rank);
+  }
   return unlock_anyhow(SITE, window, rank);
 }
 int skerry_window_lock_all(skerry_window* window, uint32_t promises) {

@@ -55,14 +55,18 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
 
 bool Mutexes::lock_here(Rank rank, uint32_t index) {
   lock::Mutex* const mutex = here(rank, index);
-  return mutex != nullptr && job_->asked_lock_ == nullptr && !job_->spans().is_on() &&
-         lock::try_lock(*mutex, holder_of(*job_)) == lock::LockAnswer::granted;
+  if (mutex == nullptr || job_->asked_lock_ != nullptr || job_->spans().is_on()) return false;
+  const lock::Holder holder = holder_of(*job_);
+  return lock::lock_free(*mutex, holder) == 0 ||
+         lock::try_lock(*mutex, holder) == lock::LockAnswer::granted;
 }
 
 bool Mutexes::unlock_here(Rank rank, uint32_t index) {
   lock::Mutex* const mutex = here(rank, index);
-  return mutex != nullptr &&
-         lock::try_unlock(*mutex, holder_of(*job_)) == lock::UnlockAnswer::released;
+  if (mutex == nullptr) return false;
+  const lock::Holder holder = holder_of(*job_);
+  return lock::unlock_unasked(*mutex, holder) == holder ||
+         lock::try_unlock(*mutex, holder) == lock::UnlockAnswer::released;
 }
 
 Status Mutexes::lock(Rank rank, uint32_t index) {

@@ -77,7 +77,8 @@ bool pass_queue(Mutex& mutex, Holder holder) {
   if (!mutex.word.compare_exchange_strong(value, holder | open_word, std::memory_order_acquire,
                                           std::memory_order_relaxed))
     return false;
-  mutex.passes.fetch_add(1, std::memory_order_relaxed);
+  // Without an atomic addition: as long as we hold it nobody else changes the count.
+  mutex.passes.store(mutex.passes.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
 

@@ -252,18 +252,19 @@ LockAnswer rest(Mutex& mutex, const Waiter& waiter, bool impatient, Caller& call
 // granted, queued, no_guard.
 LockAnswer holds(Mutex& mutex, Holder holder, Caller& caller);
 
-// ---- without the guard: any thread, one compare-and-swap (sharers: one that succeeds) ----
+// ---- without the guard: any thread, at most one compare-and-swap that succeeds ----
 // A word with sharers does not say who they are: it cannot tell that one of them asks again, or
-// that an unlocker is none of them.
+// that an unlocker is none of them. Who tries one of these has most often failed at the shortest
+// way below, so it looks first: a compare-and-swap that fails takes the line from the holder.
 LockAnswer try_share(Mutex& mutex, Holder holder, bool* others = nullptr);  // *others: there are
 bool pass_queue(Mutex& mutex, Holder holder);  // of an open word; it may change meanwhile
 bool leave_open(Mutex& mutex, Holder holder);  // the mutex, whose first waiter is invited
 UnlockAnswer try_unshare(Mutex& mutex);
 inline LockAnswer try_lock(Mutex& mutex, Holder holder) {  // granted, contended, recursive
   if (shares(holder)) return try_share(mutex, holder);
-  uint64_t value = 0;
-  if (mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
-                                         std::memory_order_relaxed)) [[likely]]
+  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  if (value == 0 && mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
+                                                       std::memory_order_relaxed))
     return LockAnswer::granted;
   if (value == open_word && pass_queue(mutex, holder)) return LockAnswer::granted;
   return (value & ~open_word) == holder ? LockAnswer::recursive : LockAnswer::contended;
@@ -271,23 +272,29 @@ inline LockAnswer try_lock(Mutex& mutex, Holder holder) {  // granted, contended
 inline UnlockAnswer try_unlock(Mutex& mutex,
                                Holder holder) {  // released, contended, not_holder
   if (shares(holder)) return try_unshare(mutex);
-  uint64_t value = holder;
-  if (mutex.word.compare_exchange_strong(value, 0, std::memory_order_release,
-                                         std::memory_order_relaxed)) [[likely]]
+  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  if (value == holder && mutex.word.compare_exchange_strong(value, 0, std::memory_order_release,
+                                                            std::memory_order_relaxed))
     return UnlockAnswer::released;
   if (value == (holder | open_word) && leave_open(mutex, holder)) return UnlockAnswer::released;
   return (value & ~open_word) == holder ? UnlockAnswer::contended : UnlockAnswer::not_holder;
 }
 
-// The most frequent case of both for an exclusive holder, without any call.
-inline bool lock_free(Mutex& mutex, Holder holder) {
-  uint64_t value = 0;
-  return mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
-                                            std::memory_order_relaxed);
+// The most frequent case of both for an exclusive holder, without any call. The word that it met:
+// 0, it is locked now; `holder`, it is unlocked; others, nothing has happened. Only the holder
+// looks first: it has the word's line.
+inline uint64_t lock_free(Mutex& mutex, Holder holder) {
+  uint64_t met = 0;
+  mutex.word.compare_exchange_strong(met, holder, std::memory_order_acquire,
+                                     std::memory_order_relaxed);
+  return met;
 }
-inline bool unlock_unasked(Mutex& mutex, Holder holder) {
-  return mutex.word.compare_exchange_strong(holder, 0, std::memory_order_release,
-                                            std::memory_order_relaxed);
+inline uint64_t unlock_unasked(Mutex& mutex, Holder holder) {
+  uint64_t met = mutex.word.load(std::memory_order_relaxed);
+  if (met == holder)
+    mutex.word.compare_exchange_strong(met, 0, std::memory_order_release,
+                                       std::memory_order_relaxed);
+  return met;
 }
 
 }  // namespace skerry::lock

@@ -227,7 +227,7 @@ bool Epochs::lock_quickly(lock::Holder mode, Rank rank) {
   if (target == nullptr) return false;
   target->shared = mode != 0;
   if (!locks_.take_quickly(*target)) return false;
-  note_locked(*target);
+  note_locked(*target, target->shared);
   return true;
 }
 

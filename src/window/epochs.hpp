@@ -72,19 +72,28 @@ class Epochs final : private job::AskedLock {
   bool unlock_quickly(Rank rank);
   // For itself alone, if nobody else has the lock or wants it. Inline to their ends: a call in them
   // would make those who ask save registers.
-  bool lock_free(Rank rank) {
+  Quick lock_free(Rank rank) {
     Target* const target = lockable(rank);
-    if (target == nullptr || !locks_.take_free(*target)) [[unlikely]]
-      return false;
-    target->shared = false;
-    note_locked(*target);
+    const Quick taken = target == nullptr ? Quick::no : locks_.take_free(*target);
+    if (taken == Quick::done) note_locked(*target, false);
+    return taken;
+  }
+  Quick unlock_unasked(Rank rank) {
+    Target* const target = unlockable(rank);
+    const Quick given = target == nullptr || target->shared ? Quick::no
+                                                            : locks_.give_back_unasked(*target);
+    if (given == Quick::done) note_unlocked(*target);
+    return given;
+  }
+  // Right behind those, which found the lock open.
+  bool pass_queue() {
+    if (!locks_.pass_queue(*quick_)) return false;
+    note_locked(*quick_, false);
     return true;
   }
-  bool unlock_unasked(Rank rank) {
-    Target* const target = unlockable(rank);
-    if (target == nullptr || target->shared || !locks_.give_back_unasked(*target)) [[unlikely]]
-      return false;
-    note_unlocked(*target);
+  bool leave_open() {
+    if (!locks_.leave_open(*quick_)) return false;
+    note_unlocked(*quick_);
     return true;
   }
   bool flush_quickly(Rank rank) {
@@ -136,8 +145,9 @@ class Epochs final : private job::AskedLock {
                      target->own_epoch && target->mutex != nullptr && job_.is_alive();
     return may ? target : nullptr;
   }
-  void note_locked(Target& target) {
+  void note_locked(Target& target, bool shared) {
     SKERRY_INVARIANT(target.hold == Hold::none && target.deferred == nullptr, "free before");
+    target.shared = shared;
     target.own_epoch = true;
     target.hold = Hold::held;
     epoch_ = Epoch::lock;

@@ -48,10 +48,7 @@ bool Locks::give_back_here(const Target& target) {
 bool Locks::give_back_quickly(Target& target) {
   if (target.shared) context_.complete_stores();
   if (!give_back_here(target)) return false;
-  if (!target.shared) context_.complete_stores_after_rmw();
-  SKERRY_INVARIANT(job_.window_locks_.load(std::memory_order_relaxed) > 0,
-                   "a lock that is given back was counted");
-  count_held(-1);
+  count_given_back();
   return true;
 }
 
