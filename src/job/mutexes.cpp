@@ -98,11 +98,15 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   SKERRY_INVARIANT(slot < control.layout().slots_per_member, "a borrowed slot is this member's");
   memory::NoteWait note(&control.member(job_->member_index()).waits);
   const memory::LockName name{segment_->id(), rank, index};
-  note.tell(monotonic_ns(), name);
+  const int64_t began_ns = monotonic_ns();
   const memory::WaitSpan span(&job_->spans(), [&] { return memory::text_of(name); }, name);
   const lock::LockAnswer answer = lock::wait_for_lock(
-      *mutex, holder, slot, mine, caller,
-      [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });
+      *mutex, holder, slot, mine, caller, [&](int64_t until_ns, auto&& wait) {
+        return job_->wait_working(until_ns, [&](int64_t slice_ns) {
+          return memory::wait_and_tell(note, began_ns, slice_ns, wait,
+                                       [&] { note.tell(began_ns, name); });
+        });
+      });
   memory::free_slot(mine);
   job_->engine().return_slot(slot);
   if (answer == lock::LockAnswer::granted) return {};

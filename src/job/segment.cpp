@@ -636,12 +636,17 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
     (void)job_->idle_core_spin().spin(
         ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
+    memory::NoteWait note(&me.waits);
+    const int64_t began_ns = monotonic_ns();
     const auto asleep = [&](int64_t until_ns) {
       return memory::wait_doorbell(me, job_->control().abort_flag(), until_ns, ready);
     };
-    memory::NoteWait note(&me.waits);
-    if (timeout_ns < 0) note.tell(monotonic_ns(), text());
-    switch (job_->wait_working(deadline_ns, asleep)) {
+    const auto asleep_and_told = [&](int64_t until_ns) {
+      return memory::wait_and_tell(note, began_ns, until_ns, asleep,
+                                   [&] { note.tell(began_ns, text()); });
+    };
+    switch (timeout_ns < 0 ? job_->wait_working(deadline_ns, asleep_and_told)
+                           : job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout:
         return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ",

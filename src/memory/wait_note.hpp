@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/futex.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 
@@ -80,6 +81,21 @@ class NoteWait {
   WaitNote* const note_;
   int64_t told_ns_ = 0;  // 0: it has told nothing
 };
+
+// wait(until_ns) sleeps, and so does this until `until_ns`; tell() only once the wait has lasted
+// since `began_ns`. Most are over before anybody could look, and to make a text takes as long as a
+// short one.
+template <class Wait, class Tell>
+WaitResult wait_and_tell(const NoteWait& note, int64_t began_ns, int64_t until_ns, Wait&& wait,
+                         Tell&& tell) {
+  constexpr int64_t untold_ns = 10'000'000;
+  const int64_t tell_ns = began_ns + untold_ns;
+  if (!note.has_told() && (until_ns == no_deadline || tell_ns < until_ns)) {
+    if (const WaitResult result = wait(tell_ns); result != WaitResult::timeout) return result;
+    tell();
+  }
+  return wait(until_ns);
+}
 
 // "skerry::Status skerry::operation::Engine::fence(...)": "Engine::fence".
 constexpr std::string_view short_name(std::string_view function) {
