@@ -40,17 +40,23 @@ bool are_apart(uint64_t head) { return (head & some_stay) != 0 && leaver_of(head
 
 // ---- reductions -------------------------------------------------------------------------------
 
-// into[i] = into[i] (operation) from[i]; no alignment is assumed.
+// into[i] = into[i] (operation) from[i]; no alignment is assumed. By value: arguments that the loop
+// reads by reference might change with every store, and keep it from using vectors.
+template <class T, Operation operation>
+void combine_each(std::byte* into, const std::byte* from, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += sizeof(T)) {
+    T a, b;
+    std::memcpy(&a, into + at, sizeof(T));
+    std::memcpy(&b, from + at, sizeof(T));
+    a = combined<operation>(a, b);
+    std::memcpy(into + at, &a, sizeof(T));
+  }
+}
+
 void combine_elements(ElementType type, Operation wanted, std::byte* into, const std::byte* from,
                       uint64_t bytes) {
   with_operation(type, wanted, [&]<class T, Operation operation>() {
-    for (uint64_t at = 0; at < bytes; at += sizeof(T)) {
-      T a, b;
-      std::memcpy(&a, into + at, sizeof(T));
-      std::memcpy(&b, from + at, sizeof(T));
-      a = combined<operation>(a, b);
-      std::memcpy(into + at, &a, sizeof(T));
-    }
+    combine_each<T, operation>(into, from, bytes);
   });
 }
 
