@@ -87,8 +87,11 @@ Status check_reduction(ElementType type, int reduction) {
 
 // ---- the sweep --------------------------------------------------------------------------------
 
+// Who names one that leaves sends nothing more. So it counts for all that the recipient, which may
+// be in another collective, waits for at once.
 Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter) {
-  return area_->put_notify(rank, offset, data, {counter, 1});
+  const bool is_last = leaver_of(head_of(data.data())) != no_rank;
+  return area_->put_notify(rank, offset, data, {counter, is_last ? depth : 1});
 }
 
 Status Group::receive(uint64_t counter, uint64_t at_least) {
@@ -166,19 +169,16 @@ Status Group::sweep(const Sweep& what) {
   auto result = [&](uint64_t t) -> const std::byte* {
     return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
   };
-  // Chunk t tells whether all members are in the same collective. If not, it is the last.
-  auto has_come = [&](uint64_t t) -> Status {
-    if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(down_counter, chunk_ + t + 1));
-    if (other_top_ != no_rank)
-      join_tops(what, own_message(t), area + top_data(children_.size(), chunk_ + t));
-    return {};
-  };
-  // Down go the chunks [t, end).
+  // Down go the chunks [t, end), after one wait for all: each wait may be a sleep. Chunk t tells
+  // whether all members are in the same collective. If not, it is the last.
   auto down = [&](uint64_t t, uint64_t end) -> Status {
-    SKERRY_TRY(has_come(t));
-    if (are_apart(head_of(result(t)))) end = t + 1;
-    for (uint64_t d = t + 1; d < end; ++d) SKERRY_TRY(has_come(d));
+    if (parent_ != no_rank || other_top_ != no_rank)
+      SKERRY_TRY(receive(down_counter, chunk_ + end));
+    for (uint64_t d = t; d < end; ++d) {
+      if (other_top_ != no_rank)
+        join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
+      if (are_apart(head_of(result(d)))) end = d + 1;
+    }
     // Leaders of other nodes first, they have further to go; and by turns from either end: under a
     // cap, the connection used last is there for the next burst.
     std::reverse(children_to_.begin(), children_to_.begin() + leaders_below_);
