@@ -2,6 +2,7 @@
 #pragma once
 
 #include <skerry/skerry.h>
+#include <skerry/window.h>
 
 #include <cxxabi.h>
 
@@ -12,6 +13,7 @@
 #include "job/job.hpp"
 #include "job/mutexes.hpp"
 #include "job/segment.hpp"
+#include "window/window.hpp"
 
 // A job's handle is its address. The others name objects on the job's shelves: a handle of a freed
 // object leads to what stands for all of them, and for mutexes to null.
@@ -30,6 +32,9 @@ inline job::Segment* of(const skerry_segment* handle) {
 inline job::Mutexes* of(const skerry_mutexes* handle) {
   return job::Shelf<job::Mutexes>::object_of(handle);
 }
+
+using WindowShelf = job::Shelf<std::unique_ptr<window::Window>>;
+inline window::Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle); }
 
 inline skerry_job* to(job::Job* object) { return reinterpret_cast<skerry_job*>(object); }
 inline skerry_group* to(const job::Group* object) {

@@ -16,10 +16,6 @@ using window::Window;
 
 namespace {
 
-using WindowShelf = job::Shelf<std::unique_ptr<Window>>;
-
-Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle); }
-
 // The job's windows, made with the first one.
 WindowShelf& shelf_of(job::Job& job) {
   if (job.objects().windows_ == nullptr) {
@@ -70,9 +66,9 @@ int make(skerry_group* group, skerry_window** window, Flavor flavor, void* base,
          uint64_t unit) try {
   if (group == nullptr || window == nullptr) return null_argument("group or window");
   CHECK(capi::check_live(group));
-  job::Job& job = capi::of(group)->job();
+  job::Job& job = of(group)->job();
   std::unique_ptr<Window> made;
-  if (Status status = Window::make(*capi::of(group), flavor, base, bytes, unit, &made);
+  if (Status status = Window::make(*of(group), flavor, base, bytes, unit, &made);
       !status.ok())
     return fail(status);
   const std::lock_guard guard(job.objects().mutex());
@@ -156,9 +152,9 @@ struct Quick {
 
 // By type and operation: can it go alone?
 constexpr auto quick_updates = [] {
-  std::array<std::array<bool, operations>, element_types> found{};
+  std::array<std::array<bool, skerry::operations>, element_types> found{};
   for (int type = 0; type < element_types; ++type)
-    for (int operation = 0; operation < operations; ++operation)
+    for (int operation = 0; operation < skerry::operations; ++operation)
       found[static_cast<size_t>(type)]
            [static_cast<size_t>(operation)] = memory::goes_alone(static_cast<ElementType>(type)) &&
                                               has_operation(static_cast<ElementType>(type),

@@ -14,10 +14,6 @@ using window::Window;
 
 namespace {
 
-using WindowShelf = job::Shelf<std::unique_ptr<Window>>;
-
-Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle); }
-
 static_assert(sizeof(VectorPiece) == sizeof(skerry_piece) &&
               offsetof(VectorPiece, origin) == offsetof(skerry_piece, origin) &&
               offsetof(VectorPiece, offset) == offsetof(skerry_piece, offset) &&
