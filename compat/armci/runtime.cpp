@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "../nodes_of_part.hpp"
 #include "unaligned.hpp"
@@ -40,7 +42,11 @@ void die(const char* call, const std::string& what, int code) {
   if (runtime().job != nullptr) skerry_abort(runtime().job, code, line.c_str());
   std::fflush(nullptr);
   std::fprintf(stderr, "%s\n", line.c_str());
-  if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, code);
+  if (mpi_is_up()) {
+    // Hydra forgets what it has not read of a process that aborts.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    MPI_Abort(MPI_COMM_WORLD, code);
+  }
   std::_Exit(code);
 }
 
