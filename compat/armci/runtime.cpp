@@ -43,7 +43,8 @@ void die(const char* call, const std::string& what, int code) {
   std::fflush(nullptr);
   std::fprintf(stderr, "%s\n", line.c_str());
   if (mpi_is_up()) {
-    // Hydra forgets what it has not read of a process that aborts.
+    // Hydra forgets what it has not read of a process that aborts, and nothing tells when it has
+    // read: the pipe may be empty and the line lost between its own processes.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     MPI_Abort(MPI_COMM_WORLD, code);
   }

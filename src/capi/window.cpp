@@ -68,8 +68,7 @@ int make(skerry_group* group, skerry_window** window, Flavor flavor, void* base,
   CHECK(capi::check_live(group));
   job::Job& job = of(group)->job();
   std::unique_ptr<Window> made;
-  if (Status status = Window::make(*of(group), flavor, base, bytes, unit, &made);
-      !status.ok())
+  if (Status status = Window::make(*of(group), flavor, base, bytes, unit, &made); !status.ok())
     return fail(status);
   const std::lock_guard guard(job.objects().mutex());
   *window = static_cast<skerry_window*>(
@@ -367,19 +366,19 @@ skerry_group* skerry_window_group(const skerry_window* window) {
 
 int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
   if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0) [[likely]] {
-    const window::Quick locked = of(window).epochs().lock_free(rank);
-    if (locked == window::Quick::done) [[likely]]
+    const window::ShortWay locked = of(window).epochs().lock_free(rank);
+    if (locked == window::ShortWay::done) [[likely]]
       return SKERRY_OK;
-    if (locked == window::Quick::open) return lock_open(SITE, window, rank);
+    if (locked == window::ShortWay::open) return lock_open(SITE, window, rank);
   }
   return lock_anyhow(SITE, window, mode, rank, promises);
 }
 int skerry_window_unlock(skerry_window* window, int rank) {
   if (window != nullptr) [[likely]] {
-    const window::Quick unlocked = of(window).epochs().unlock_unasked(rank);
-    if (unlocked == window::Quick::done) [[likely]]
+    const window::ShortWay unlocked = of(window).epochs().unlock_unasked(rank);
+    if (unlocked == window::ShortWay::done) [[likely]]
       return SKERRY_OK;
-    if (unlocked == window::Quick::open) return unlock_open(SITE, window, rank);
+    if (unlocked == window::ShortWay::open) return unlock_open(SITE, window, rank);
   }
   return unlock_anyhow(SITE, window, rank);
 }

@@ -638,15 +638,15 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
         ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
     memory::NoteWait note(&me.waits);
     const int64_t began_ns = monotonic_ns();
-    const auto asleep = [&](int64_t until_ns) {
+    const auto bell = [&](int64_t until_ns) {
       return memory::wait_doorbell(me, job_->control().abort_flag(), until_ns, ready);
     };
-    const auto asleep_and_told = [&](int64_t until_ns) {
-      return memory::wait_and_tell(note, began_ns, until_ns, asleep,
-                                   [&] { note.tell(began_ns, text()); });
+    const auto asleep = [&](int64_t until_ns) {
+      return timeout_ns >= 0 ? bell(until_ns)
+                             : memory::wait_and_tell(note, began_ns, until_ns, bell,
+                                                     [&] { note.tell(began_ns, text()); });
     };
-    switch (timeout_ns < 0 ? job_->wait_working(deadline_ns, asleep_and_told)
-                           : job_->wait_working(deadline_ns, asleep)) {
+    switch (job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout:
         return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ",

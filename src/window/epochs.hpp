@@ -72,17 +72,17 @@ class Epochs final : private job::AskedLock {
   bool unlock_quickly(Rank rank);
   // For itself alone, if nobody else has the lock or wants it. Inline to their ends: a call in them
   // would make those who ask save registers.
-  Quick lock_free(Rank rank) {
+  ShortWay lock_free(Rank rank) {
     Target* const target = lockable(rank);
-    const Quick taken = target == nullptr ? Quick::no : locks_.take_free(*target);
-    if (taken == Quick::done) note_locked(*target, false);
+    const ShortWay taken = target == nullptr ? ShortWay::no : locks_.take_free(*target);
+    if (taken == ShortWay::done) note_locked(*target, false);
     return taken;
   }
-  Quick unlock_unasked(Rank rank) {
+  ShortWay unlock_unasked(Rank rank) {
     Target* const target = unlockable(rank);
-    const Quick given = target == nullptr || target->shared ? Quick::no
-                                                            : locks_.give_back_unasked(*target);
-    if (given == Quick::done) note_unlocked(*target);
+    const ShortWay given = target == nullptr || target->shared ? ShortWay::no
+                                                               : locks_.give_back_unasked(*target);
+    if (given == ShortWay::done) note_unlocked(*target);
     return given;
   }
   // Right behind those, which found the lock open.

@@ -48,7 +48,8 @@ bool Locks::give_back_here(const Target& target) {
 bool Locks::give_back_quickly(Target& target) {
   if (target.shared) context_.complete_stores();
   if (!give_back_here(target)) return false;
-  count_given_back();
+  if (!target.shared) context_.complete_stores_after_rmw();
+  count_held(-1);
   return true;
 }
 
@@ -63,8 +64,6 @@ Status Locks::take(Target& target) {
 }
 
 Status Locks::give_back(Target& target) {
-  SKERRY_INVARIANT(job_.window_locks_.load(std::memory_order_relaxed) > 0,
-                   "a lock that is given back was counted");
   count_held(-1);
   context_.complete_stores();
   return target.machine != nullptr ? give_back_machine(target) : give_back_queued(target);

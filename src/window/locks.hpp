@@ -15,7 +15,7 @@ namespace skerry::window {
 
 // What became of the shortest way to a lock of this node. `open`: nothing has happened, but others
 // wait for it, and it may be passed to and fro before their turn comes (lock/mutex.hpp).
-enum class Quick : uint8_t { done, open, no };
+enum class ShortWay : uint8_t { done, open, no };
 
 class Locks {
  public:
@@ -45,18 +45,19 @@ class Locks {
   bool take_quickly(const Target& target);
   bool give_back_quickly(Target& target);
   // The same for itself alone, without any call, if nobody else has it or wants it.
-  Quick take_free(Target& target) {
+  ShortWay take_free(Target& target) {
     const uint64_t met = lock::lock_free(*target.mutex, own_holder());
-    if (met != 0) return met == lock::open_word ? Quick::open : Quick::no;
+    if (met != 0) return met == lock::open_word ? ShortWay::open : ShortWay::no;
     count_held(1);
-    return Quick::done;
+    return ShortWay::done;
   }
-  Quick give_back_unasked(Target& target) {
+  ShortWay give_back_unasked(Target& target) {
     const lock::Holder holder = own_holder();
     const uint64_t met = lock::unlock_unasked(*target.mutex, holder);
-    if (met != holder) return met == (holder | lock::open_word) ? Quick::open : Quick::no;
-    count_given_back();
-    return Quick::done;
+    if (met != holder) return met == (holder | lock::open_word) ? ShortWay::open : ShortWay::no;
+    context_.complete_stores_after_rmw();
+    count_held(-1);
+    return ShortWay::done;
   }
   // Behind those, which met a lock that is open.
   bool pass_queue(Target& target) {
@@ -66,7 +67,8 @@ class Locks {
   }
   bool leave_open(Target& target) {
     if (!lock::leave_open(*target.mutex, own_holder())) return false;
-    count_given_back();
+    context_.complete_stores_after_rmw();
+    count_held(-1);
     return true;
   }
 
@@ -79,15 +81,11 @@ class Locks {
   }
   void count_held(int32_t more) const {  // locks of this rank, in all windows
     std::atomic<uint32_t>& held = job_.window_locks_;
+    SKERRY_INVARIANT(more > 0 || held.load(std::memory_order_relaxed) > 0,
+                     "a lock that is given back was counted");
     const auto change = static_cast<uint32_t>(more);
     if (multiple_) held.fetch_add(change, std::memory_order_relaxed);
     else held.store(held.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
-  }
-  void count_given_back() {  // right behind the change of the lock's word
-    context_.complete_stores_after_rmw();
-    SKERRY_INVARIANT(job_.window_locks_.load(std::memory_order_relaxed) > 0,
-                     "a lock that is given back was counted");
-    count_held(-1);
   }
   lock::Holder asking_holder(const Target& target) const;
   bool give_back_here(const Target& target);
