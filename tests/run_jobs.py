@@ -87,6 +87,20 @@ def without_helper(ops, seed):
         ["-n", "4", "--nodes", "4", ops, "windows,window_litmus"],
         environment={"SKERRY_PROGRESS_THREAD": "0", "SKERRY_SERVER_MAX_CONN": "1"},
     )
+    # Bug guarded against: all that was outstanding was sent again at once, over up to three
+    # connections in a row, and the next break came before the first answer: minutes.
+    yield Case(
+        "transfers without the helper thread, 8 ranks on 5 nodes that share connections, clusters "
+        "of 4, cap 1, 3000 breaks per million messages",
+        ["-n", "8", "--nodes", "5", ops, "transfer", "--seed", str(seed)],
+        environment={
+            "SKERRY_PROGRESS_THREAD": "0",
+            "SKERRY_SHARE": "1",
+            "SKERRY_CLUSTER_SIZE": "4",
+            "SKERRY_MAX_CONN": "1",
+            "SKERRY_FAULTS": f"drop=3000,seed={seed}",
+        },
+    )
 
 
 def without_polling(sections):

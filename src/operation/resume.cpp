@@ -1,14 +1,30 @@
 #include "operation/resume.hpp"
 
+#include <cstddef>
+
 #include "core/pure/rule.hpp"
 #include "operation/layers.hpp"
 
 namespace skerry::operation {
+namespace {
+
+// More parts of its transfer follow: the server may acknowledge them together.
+bool is_joined(fabric::Bytes header) {
+  const std::byte flags = header[offsetof(wire::RequestHeader, flags)];
+  return (flags & std::byte{wire::flag_more}) != std::byte{0};
+}
+
+}  // namespace
 
 void Resume::go_on(Link& link) {
   context_.assert_held();
   if (!link.replay.running() || context_.is_ending()) return;
-  if (!requests(link) || !transfers(link, UINT64_MAX) || !locks(link)) {
+  const bool accepted = requests(link);
+  if (accepted && link.replay.waits_for_answers(link.log.get())) {
+    (void)context_.fabric->flush(link.endpoint);
+    return;
+  }
+  if (!accepted || !transfers(link, UINT64_MAX) || !locks(link)) {
     // Refused: on_writable or on_closed follows.
     link.room = Link::Room::full;
     return;
@@ -20,13 +36,13 @@ void Resume::go_on(Link& link) {
 bool Resume::requests(Link& link) {
   while (const uint64_t number = link.replay.next(link.log.get())) {
     if (!transfers(link, number)) return false;
+    const session::ReplayLog::Request request = link.log->request(number);
     if (SKERRY_RULE(replay) && link.log->is_wanted(number)) {
-      const session::ReplayLog::Request request = link.log->request(number);
       if (!send(link, request.header, request.payload, number)) return false;
       if (number <= link.backlog.sent) ++context_.counters.requests_replayed;
       else layers_.sender.note_sent(link, number);
     }
-    link.replay.passed(number);
+    link.replay.passed(number, is_joined(request.header));
   }
   return true;
 }

@@ -6,7 +6,8 @@
 //   - transfers of the fabric's own are issued again, between the messages where they belong,
 //   - mutexes that are waited for are asked for again.
 //
-// It stops where the fabric is full, and goes on when it is writable (session::ReplayCursor).
+// It stops where the fabric is full, and goes on when it is writable; and where a portion ends,
+// until its answers have come (session::ReplayCursor).
 #pragma once
 
 #include "operation/context.hpp"

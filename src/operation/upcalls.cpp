@@ -25,6 +25,8 @@ void Engine::come_in(Link& link, fabric::Bytes header, fabric::Bytes payload, bo
     return layers_.links.fail_and_close(link,
                                         error(Code::internal, "node ", link.server.node,
                                               " does not speak our protocol: ", status.message()));
+  if (link.replay.running() && link.room == Link::Room::free)
+    layers_.resume.go_on(link);  // it may have waited for this answer
   layers_.links.maybe_drained(link);
 }
 

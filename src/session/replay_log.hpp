@@ -130,6 +130,11 @@ class ReplayLog {
 //           -> idle
 //
 // A break while it runs stops it; the next connection starts it again from the front.
+//
+// After a break, requests go in portions: the next one once the log's oldest request has left the
+// last one behind. Each break halves the portion, each portion that gets through doubles it. Else a
+// network that breaks often enough lets nothing through: all that is outstanding, at once, needs so
+// many messages that the next break comes before the first answer.
 class ReplayCursor {
  public:
   enum class Phase : uint8_t { idle, requests, parked };
@@ -145,6 +150,8 @@ class ReplayCursor {
     scope_ = scope;
     number_ = from;
     slot_ = 0;
+    portion_end_ = 0;
+    if (scope == Scope::all && portion_ > 1) portion_ /= 2;
   }
   void stop() { phase_ = Phase::idle; }
   bool running() const { return phase_ != Phase::idle; }
@@ -155,11 +162,22 @@ class ReplayCursor {
     if (phase_ != Phase::requests || log == nullptr || log->empty()) return 0;
     // What was acknowledged meanwhile is not kept any more.
     number_ = std::max(number_, log->first_number());
-    return number_ <= log->last_number() ? number_ : 0;
+    if (log->first_number() > portion_end_) {
+      if (portion_end_ > 0) portion_ = std::min(2 * portion_, largest_portion);
+      portion_end_ = log->first_number() + portion_ - 1;
+    }
+    return number_ <= log->last_number() && !is_portion_sent() ? number_ : 0;
   }
-  void passed(uint64_t number) {
+  // `joined`: the answer may wait for the next request's, so that a portion does not end here.
+  void passed(uint64_t number, bool joined = false) {
     SKERRY_ASSERT(phase_ == Phase::requests && number == number_, "one after the other");
+    if (joined && number == portion_end_) ++portion_end_;
     ++number_;
+  }
+  // next() has nothing, and will have more when answers have come.
+  bool waits_for_answers(const ReplayLog* log) const {
+    return phase_ == Phase::requests && log != nullptr && !log->empty() &&
+           number_ <= log->last_number() && is_portion_sent();
   }
   // The log is through. The next slot to look at, of `slots`; equal to `slots`: all are through.
   uint32_t next_slot(uint32_t slots) {
@@ -175,8 +193,14 @@ class ReplayCursor {
   }
 
  private:
-  uint64_t number_ = 0;  // requests: the next one to look at
-  uint32_t slot_ = 0;    // parked: the next one to look at
+  // More than a session has outstanding (Credits); one break leaves half of it.
+  static constexpr uint32_t first_portion = 128, largest_portion = 8192;
+  bool is_portion_sent() const { return scope_ == Scope::all && number_ > portion_end_; }
+
+  uint64_t number_ = 0;               // requests: the next one to look at
+  uint64_t portion_end_ = 0;          // the last request of this portion; 0: none has begun
+  uint32_t portion_ = first_portion;  // requests
+  uint32_t slot_ = 0;                 // parked: the next one to look at
   Phase phase_ = Phase::idle;
   Scope scope_ = Scope::all;
 };

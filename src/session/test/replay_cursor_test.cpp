@@ -75,5 +75,63 @@ TEST_F(ReplayCursorTest, ASecondBreakStartsAgainFromTheFront) {
   EXPECT_DEATH(cursor.passed(2), "one after the other");
 }
 
+// Sends what the cursor gives until it has nothing; returns how much.
+uint32_t send_all(ReplayCursor& cursor, const ReplayLog& log) {
+  uint32_t sent = 0;
+  while (const uint64_t number = cursor.next(&log)) {
+    cursor.passed(number);
+    ++sent;
+  }
+  return sent;
+}
+
+TEST_F(ReplayCursorTest, BreaksHalveAPortionAndAnswersDoubleIt) {
+  for (uint64_t n = 1; n <= 1000; ++n) issue(n);
+  cursor.start(1, ReplayCursor::Scope::all);
+  EXPECT_EQ(send_all(cursor, log), 64u);
+  EXPECT_TRUE(cursor.waits_for_answers(&log));
+  // Expect: a portion that has not got through whole lets nothing follow.
+  log.acknowledge(63);
+  EXPECT_EQ(send_all(cursor, log), 0u);
+  log.acknowledge(64);
+  EXPECT_EQ(send_all(cursor, log), 128u);
+  log.acknowledge(192);
+  EXPECT_EQ(send_all(cursor, log), 256u);
+  // Expect: breaks without a single answer come down to one request at a time.
+  for (const uint32_t portion : {128u, 64u, 32u, 16u, 8u, 4u, 2u, 1u, 1u}) {
+    cursor.stop();
+    cursor.start(1, ReplayCursor::Scope::all);
+    EXPECT_EQ(send_all(cursor, log), portion);
+  }
+  // Expect: from there to the end, and then nothing is waited for.
+  uint64_t sent = 193;
+  for (uint32_t portion = 2; sent + portion < 1000; portion *= 2) {
+    log.acknowledge(sent);
+    ASSERT_EQ(send_all(cursor, log), portion);
+    sent += portion;
+  }
+  log.acknowledge(sent);
+  EXPECT_EQ(send_all(cursor, log), 1000 - sent);
+  EXPECT_FALSE(cursor.waits_for_answers(&log));
+}
+
+TEST_F(ReplayCursorTest, APortionEndsWhereAnAnswerIsOwed) {
+  for (uint64_t n = 1; n <= 100; ++n) issue(n);
+  cursor.start(1, ReplayCursor::Scope::all);
+  // Expect: requests 60 to 70 are parts of one transfer, acknowledged together.
+  uint64_t last = 0;
+  while (const uint64_t number = cursor.next(&log)) {
+    cursor.passed(number, number >= 60 && number < 70);
+    last = number;
+  }
+  EXPECT_EQ(last, 70u);
+}
+
+TEST_F(ReplayCursorTest, WhatWasOnlyQueuedGoesAtOnce) {
+  for (uint64_t n = 1; n <= 1000; ++n) issue(n);
+  cursor.start(1, ReplayCursor::Scope::queued);
+  EXPECT_EQ(send_all(cursor, log), 1000u);
+}
+
 }  // namespace
 }  // namespace skerry::session
