@@ -216,10 +216,10 @@ def configuration(plan, rule):
     return [*chosen.values(), rule]
 
 
-def search(model, defines, shortest=False, small=False):
+def search(model, defines, shortest=False, optimize="-O0"):
     """Returns (found a mistake, states, what pan said, the run as text).
 
-    small: the search is short beside the compiler's work, which is kept short then."""
+    optimize: of a search that is short beside the compiler's work, that is kept short."""
     plan = MODELS[model] if "LIVELY" not in defines else LIVELY
     shortest = shortest and "-a" not in plan["search"]  # pan shortens runs, but not cycles
     with tempfile.TemporaryDirectory() as work:
@@ -234,7 +234,7 @@ def search(model, defines, shortest=False, small=False):
         extra = ["-DREACH"] if shortest else []
         made = run(
             compiler,
-            "-O0" if small else "-O2",
+            optimize,
             "-w",
             "-DMEMLIM=6000",
             "-DCOLLAPSE",
@@ -292,7 +292,8 @@ def main():
     for model in arguments.models or MODELS:
         plan = MODELS[model]
         for defines in plan["holds"] + (plan["long"] if arguments.long else []):
-            found, states, said, trail = search(model, defines)
+            long = defines in plan["long"]
+            found, states, said, trail = search(model, defines, optimize="-O2" if long else "-Og")
             print(
                 f"{model} {' '.join(defines) or 'as it is'}: {'MISTAKE FOUND' if found else 'holds'}, {states} states",
                 flush=True,
@@ -302,7 +303,7 @@ def main():
                 print(said, readable(trail), sep="\n")
         for rule in plan["broken"]:
             found, states, said, trail = search(
-                model, configuration(plan, rule), shortest=arguments.write_trails, small=True
+                model, configuration(plan, rule), shortest=arguments.write_trails
             )
             print(
                 f"{model} {rule}: {'found' if found else 'NOT FOUND'}, {states} states", flush=True
