@@ -1,5 +1,5 @@
 // What comes and goes for ever: a job of one rank.
-//   growth grow   100,000 segments, mutex sets and groups allocated and freed do not grow the
+//   growth grow   25,000 segments, mutex sets and groups allocated and freed do not grow the
 //                 process, and a handle of each that was freed stays recognised
 //   growth find   threads look addresses up, and use a handle of a freed segment, while segments
 //                 come and go
@@ -69,8 +69,8 @@ void cycle(skerry_job* job, int number, Handles* freed) {
 
 // Each freed segment took 184 bytes for ever, each mutex set 224 more, each group some 510.
 void grow(skerry_job* job) {
-  constexpr int warm_up = 2000, cycles = 100'000;
-  constexpr uint64_t bound = uint64_t{2} << 20;
+  constexpr int warm_up = 2000, cycles = 25'000;
+  constexpr uint64_t bound = uint64_t{1} << 19;
   Handles freed;
   for (int i = 0; i < warm_up; ++i) cycle(job, i, &freed);
   const uint64_t before = resident_bytes();
