@@ -41,9 +41,6 @@ endfunction()
 # skerry_unoptimized(TARGET...): a test's own code is compiled much faster so. What it tests, the
 # rooms, is as users get it.
 function(skerry_unoptimized)
-  if(SKERRY_SANITIZE)
-    return()  # its optimizer also takes out checks that cannot fail
-  endif()
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE -O0)
   endforeach()
@@ -77,6 +74,7 @@ function(skerry_test NAME)
     return()
   endif()
   add_executable(${NAME} ${T_SOURCES})
+  skerry_unity(${NAME})
   skerry_unoptimized(${NAME})
   target_link_libraries(${NAME} PRIVATE skerry_flags GTest::gtest_main GTest::gtest ${T_LIBS})
   foreach(used ${T_USES})
@@ -84,6 +82,16 @@ function(skerry_test NAME)
   endforeach()
   add_test(NAME ${NAME} COMMAND ${NAME})
   set_tests_properties(${NAME} PROPERTIES TIMEOUT 120 LABELS "unit;${T_LABELS}")
+  if(NOT "launchers" IN_LIST T_LABELS)
+    skerry_checked(${NAME})
+  endif()
+endfunction()
+
+# skerry_checked(TARGET...): `make test` runs it under sanitizers, so that the target `checked`
+# builds it.
+add_custom_target(checked)
+function(skerry_checked)
+  add_dependencies(checked ${ARGN})
 endfunction()
 
 # skerry_version(TARGET): the file's versions. A wheel has no symbolic links: one file is called as

@@ -88,7 +88,8 @@ step "the DFT example" $PYTHON -m pytest -q -rs examples/dft/tests
 if [ -n "$SANITIZERS" ]; then
   for kind in asan tsan; do
     step "build with $kind" \
-      bash -c "cmake --preset $kind > /dev/null && cmake --build --preset $kind -j $(nproc)"
+      bash -c "cmake --preset $kind > /dev/null &&
+               cmake --build --preset $kind -j $(nproc) --target checked"
     step "unit tests, $kind" \
       ctest --test-dir build-$kind -L unit -LE 'launchers|no_sanitizers' --output-on-failure -j 2
   done

@@ -60,9 +60,9 @@ class Sessions {
   uint64_t stamps_ = 0;
 };
 
-class Study {
+class RouteStudy {
  public:
-  explicit Study(const RouteStudyConfig& config)
+  explicit RouteStudy(const RouteStudyConfig& config)
       : c_(config),
         routes_(config.nodes, config.cluster, config.shared),
         random_(config.seed),
@@ -282,7 +282,7 @@ RouteStudyResult run_route_study(const RouteStudyConfig& config) {
   SKERRY_ASSERT(
       config.nodes > 1 && config.per_node > 0 && config.servers > 0 && config.requests > 0,
       "a job of one node has no routes");
-  return Study(config).run();
+  return RouteStudy(config).run();
 }
 
 }  // namespace skerry::sim

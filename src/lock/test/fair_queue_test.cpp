@@ -9,8 +9,8 @@ namespace skerry::lock {
 namespace {
 
 // Reaches ranks below `reach`; takes the guard unless it is told not to.
-struct TestCaller final : Caller {
-  TestCaller(const WaiterPool& records, Rank r) : Caller(records), reach(r) {}
+struct QueueCaller final : Caller {
+  QueueCaller(const WaiterPool& records, Rank r) : Caller(records), reach(r) {}
   bool acquire(OwnerWord& guard) override { return !no_guard && guard.try_lock(1); }
   void release(OwnerWord& guard) override { (void)guard.release(); }
   bool reaches(const Waiter& waiter) const override { return rank_of(waiter.holder) < reach; }
@@ -38,7 +38,7 @@ class FairQueue : public testing::Test {
   Record memory_[3];
   WaiterPool pool_{memory_[0].bytes, 2};
   Mutex mutex_{};
-  TestCaller server_{pool_, 1000}, rank_{pool_, 10};  // the node has ranks 0 to 9
+  QueueCaller server_{pool_, 1000}, rank_{pool_, 10};  // the node has ranks 0 to 9
 };
 
 TEST_F(FairQueue, GrantsInOrderAndTellsTheNext) {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "connection/core/test/given.hpp"
+
 namespace skerry::connection {
 namespace {
-
-constexpr int64_t ms = 1'000'000, s = 1'000'000'000;
 
 TEST(Dialer, PausesDoubleUpToASecond) {
   Dialer dialer;

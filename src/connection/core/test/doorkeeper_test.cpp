@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "connection/core/dialer.hpp"
+#include "connection/core/test/given.hpp"
 
 namespace skerry::connection {
 namespace {
-
-constexpr Peer server{3, 0, 1, Role::server};
 
 class Door : public ::testing::Test {
  protected:

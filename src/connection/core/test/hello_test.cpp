@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "connection/core/test/given.hpp"
+
 namespace skerry::connection {
 namespace {
 
-constexpr Peer server{3, 0, 1, Role::server};
 constexpr uint64_t generation = 0x1234'5678'9abc;  // 32 bits of them were used up in days
 
 JobKey key_of(int seed) {

@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "connection/core/test/given.hpp"
+
 namespace skerry::connection {
 namespace {
 
@@ -13,8 +15,6 @@ using State = Quota::State;
 using Kind = Quota::Action::Kind;
 using Busy = Quota::Busy;
 using Arrival = Quota::Arrival;
-
-constexpr int64_t ms = 1'000'000;
 
 std::string_view to_string(Quota::Action::Kind kind) {
   switch (kind) {
