@@ -62,7 +62,7 @@ step "includes follow the rooms" $PYTHON tools/check_includes.py
 step "columns and lengths" $PYTHON tools/check_style.py
 step "documentation follows the code" $PYTHON tools/check_docs.py
 step "programs say what they do" $PYTHON tools/check_programs.py
-step "unit tests" ctest --test-dir build -L unit -LE launchers --output-on-failure -j 2
+step "unit tests" ctest --test-dir build -L unit -LE launchers --output-on-failure -j 3
 step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-failure
 step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py --jobs 4  # they wait most of the time
 step "a soak of a minute" $PYTHON tests/soak/soak.py --minutes 1
@@ -91,7 +91,7 @@ if [ -n "$SANITIZERS" ]; then
       bash -c "cmake --preset $kind > /dev/null &&
                cmake --build --preset $kind -j $(nproc) --target checked"
     step "unit tests, $kind" \
-      ctest --test-dir build-$kind -L unit -LE 'launchers|no_sanitizers' --output-on-failure -j 2
+      ctest --test-dir build-$kind -L unit -LE 'launchers|no_sanitizers' --output-on-failure -j 3
   done
   step "jobs, asan" $PYTHON tests/run_jobs.py --build build-asan --quick --jobs 4
 fi

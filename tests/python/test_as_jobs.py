@@ -11,7 +11,6 @@ import skerry as sk
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = Path(sk.__file__).parent / "bin" / "skerry"
-LAYOUTS = [(2, 1), (2, 2), (3, 2), (4, 2), (4, 4), (8, 4)]
 
 pytestmark = pytest.mark.skipif(
     sk.size() > 1 or "SKERRY_RANK" in os.environ, reason="already inside a job"
@@ -30,36 +29,31 @@ def run(ranks, nodes, *program):
         *map(str, program),
     ]
     return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
     )
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), LAYOUTS)
-@pytest.mark.parametrize("module", ["arrays", "buffers", "job", "mirrors", "windows"])
-def test_module(module, ranks, nodes):
-    job = run(
-        ranks,
-        nodes,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        Path(__file__).with_name(f"test_{module}.py"),
-    )
+def run_modules(ranks, nodes, modules):
+    """All modules in one job: most of the time of a short one is Python's start in each rank."""
+    files = [Path(__file__).with_name(f"test_{module}.py") for module in modules.split()]
+    job = run(ranks, nodes, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files)
     assert job.returncode == 0, job.stdout[-4000:]
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
-WHOLE = """xp_arrays xp_results numpy numpy_alike advice cyclic pictures tutorial tasks files
-    patches ga""".split()
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (3, 2), (4, 2), (4, 4), (8, 4)])
+def test_modules(ranks, nodes):
+    run_modules(ranks, nodes, "arrays buffers job mirrors windows")
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
-@pytest.mark.parametrize("module", WHOLE)
-def test_whole_arrays(module, ranks, nodes):
-    test_module(module, ranks, nodes)
+def test_modules_of_whole_arrays(ranks, nodes):
+    run_modules(
+        ranks,
+        nodes,
+        "xp_arrays xp_results numpy numpy_alike advice cyclic pictures tutorial tasks files "
+        "patches ga",
+    )
 
 
 @pytest.mark.parametrize(
