@@ -31,9 +31,10 @@ LAB_PROTOCOLS = "two_sided one_sided queue cohort asymmetric reader_writer".spli
 
 
 class Case:
-    """One job: its name, the words after `skerry run`, variables, and how long it may take."""
+    """One job: its name, the words after `skerry run`, variables, and how long it may take: five
+    times what the longest takes beside three others on two cores."""
 
-    def __init__(self, name, words, limit_s=120, environment=None, expected_status=0, program=None):
+    def __init__(self, name, words, limit_s=360, environment=None, expected_status=0, program=None):
         self.name = name
         self.words = words
         self.limit_s = limit_s
@@ -275,7 +276,6 @@ def cases(options):
         yield Case(
             "a transfer of more than 2^31 bytes",
             ["-n", "2", "--nodes", "2", ops, "huge"],
-            limit_s=240,
         )
 
 
