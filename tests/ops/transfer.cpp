@@ -56,10 +56,8 @@ void run_transfer(Context& c) {
     const uint64_t salt = bytes * 17 + static_cast<uint64_t>(c.rank);
     fill(buffer.data(), bytes, salt);
     OK(skerry_put(segment, right, 3, buffer.data(), bytes));
-    if (bytes > 0) {
-      std::memset(buffer.data(), 0xee, bytes);
-      std::memset(seen.data(), 0x11, bytes);
-    }
+    std::memset(buffer.data(), 0xee, bytes);
+    std::memset(seen.data(), 0x11, bytes);
     OK(skerry_get(segment, right, 3, seen.data(), bytes));  // a get sees the puts before it
     check(seen.data(), bytes, salt, "get after put");
     OK(skerry_sync(c.world()));
