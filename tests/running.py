@@ -70,15 +70,28 @@ def end(process, grace_s=5):
     """Asks a process of start() to end, then ends what is left of it and of all that it started. A
     launcher that is killed may leave ranks behind, in groups of their own, that hold its output
     open."""
-    family = [(pid, stamp_of(pid)) for pid in descendants(process.pid)]
+    family = {pid: stamp_of(pid) for pid in descendants(process.pid)}
+
+    def tell(what):
+        """A signal to those that are left; returns them."""
+        left = [pid for pid, stamp in family.items() if stamp and stamp_of(pid) == stamp]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, what)
+        return left
+
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=grace_s)
-    for pid, stamp in family:
-        if stamp and stamp_of(pid) == stamp:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    # Stopped first, until none has started another since we looked: what a killed process had just
+    # started would belong to nobody, and hold the output open.
+    new = family
+    while new:
+        found = [pid for left in tell(signal.SIGSTOP) for pid in descendants(left)]
+        new = {pid: stamp_of(pid) for pid in found if pid not in family}
+        family |= new
+    tell(signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
