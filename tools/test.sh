@@ -63,7 +63,7 @@ step "columns and lengths" $PYTHON tools/check_style.py
 step "documentation follows the code" $PYTHON tools/check_docs.py
 step "programs say what they do" $PYTHON tools/check_programs.py
 step "unit tests" ctest --test-dir build -L unit -LE launchers --output-on-failure -j 3
-step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-failure
+step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-failure -j 2
 step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py --jobs 4  # they wait most of the time
 step "a soak of a minute" $PYTHON tests/soak/soak.py --minutes 1
 step "jobs in trouble" $PYTHON tests/trouble/trouble.py
