@@ -101,6 +101,7 @@ def without_helper(ops, seed):
             "SKERRY_MAX_CONN": "1",
             "SKERRY_FAULTS": f"drop=3000,seed={seed}",
         },
+        limit_s=120,
     )
 
 

@@ -8,6 +8,7 @@
 // says of each.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -38,6 +39,11 @@ class Links : Part {
   // gives up the mutex starts from the front again. Forgets links on which nothing is left.
   const std::vector<Link*>& listed();
   bool any_unacknowledged();
+  // What a break lost is sent again, in portions that wait for answers.
+  bool any_resumes() const {
+    return std::any_of(listed_.begin(), listed_.end(),
+                       [](const Link* link) { return link->replay.running(); });
+  }
 
   // ---- what is outstanding ---------------------------------------------------------------------
   connection::Outstanding outstanding(const Link& link) const;

@@ -95,7 +95,8 @@ bool Progress::answers_come() const {
 }
 
 bool Progress::help_is_needed() const {
-  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits();
+  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits() ||
+         layers_.links.any_resumes();
 }
 
 void Progress::call_helper(bool eager) {

@@ -21,7 +21,9 @@ class Resume : Part {
 
   // Everything that a break may have lost.
   void all(Link& link) {
-    link.replay.start(1, session::ReplayCursor::Scope::all);
+    const bool keeps_any = link.log && !link.log->empty();
+    link.replay.start(1, session::ReplayCursor::Scope::all,
+                      keeps_any ? link.log->first_number() : UINT64_MAX);
     go_on(link);
   }
   // Nothing was lost: what was queued, or already sent along with the hello, continues.

@@ -132,7 +132,7 @@ class ReplayLog {
 // A break while it runs stops it; the next connection starts it again from the front.
 //
 // After a break, requests go in portions: the next one once the log's oldest request has left the
-// last one behind. Each break halves the portion, each portion that gets through doubles it. Else a
+// last one behind. A break halves a portion under way, each that gets through doubles it. Else a
 // network that breaks often enough lets nothing through: all that is outstanding, at once, needs so
 // many messages that the next break comes before the first answer.
 class ReplayCursor {
@@ -144,14 +144,18 @@ class ReplayCursor {
     queued,  // nothing was lost: requests from `from` on were never sent
   };
 
-  void start(uint64_t from, Scope scope) {
+  // oldest: the first request that the log keeps; it tells whether the last portion got through.
+  void start(uint64_t from, Scope scope, uint64_t oldest = 0) {
     SKERRY_ASSERT(from > 0, "requests are numbered from 1");
+    if (scope == Scope::all && portion_end_ > 0) {
+      if (oldest > std::min(portion_end_, number_ - 1)) grow();
+      else if (portion_ > 1) portion_ /= 2;
+    }
     phase_ = Phase::requests;
     scope_ = scope;
     number_ = from;
     slot_ = 0;
     portion_end_ = 0;
-    if (scope == Scope::all && portion_ > 1) portion_ /= 2;
   }
   void stop() { phase_ = Phase::idle; }
   bool running() const { return phase_ != Phase::idle; }
@@ -162,8 +166,8 @@ class ReplayCursor {
     if (phase_ != Phase::requests || log == nullptr || log->empty()) return 0;
     // What was acknowledged meanwhile is not kept any more.
     number_ = std::max(number_, log->first_number());
-    if (log->first_number() > portion_end_) {
-      if (portion_end_ > 0) portion_ = std::min(2 * portion_, largest_portion);
+    if (scope_ == Scope::all && log->first_number() > portion_end_) {
+      if (portion_end_ > 0) grow();
       portion_end_ = log->first_number() + portion_ - 1;
     }
     return number_ <= log->last_number() && !is_portion_sent() ? number_ : 0;
@@ -193,8 +197,9 @@ class ReplayCursor {
   }
 
  private:
-  // More than a session has outstanding (Credits); one break leaves half of it.
-  static constexpr uint32_t first_portion = 128, largest_portion = 8192;
+  static constexpr uint32_t first_portion = 64;
+  static constexpr uint32_t largest_portion = 8192;  // more than a session has outstanding
+  void grow() { portion_ = std::min(2 * portion_, largest_portion); }
   bool is_portion_sent() const { return scope_ == Scope::all && number_ > portion_end_; }
 
   uint64_t number_ = 0;               // requests: the next one to look at
