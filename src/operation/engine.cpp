@@ -260,9 +260,7 @@ Status Engine::push(Lock& lock, const Until& until) {
     if (link->has_queued()) layers_.links.open(*link);
     const uint64_t newest = link->backlog.issued;
     const auto is_gone = [&] {
-      return link->backlog.sent >= newest && !link->replay.running() &&  // also if it failed
-             (link->endpoint == fabric::no_endpoint ||
-              context_.fabric->unsent_bytes(link->endpoint) == 0);
+      return link->backlog.sent >= newest && !layers_.links.has_unsent(*link);  // also if it failed
     };
     SKERRY_TRY(layers_.progress.wait_until(lock, is_gone, nullptr, until));
   }

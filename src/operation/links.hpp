@@ -48,6 +48,12 @@ class Links : Part {
   // ---- what is outstanding ---------------------------------------------------------------------
   connection::Outstanding outstanding(const Link& link) const;
   bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
+  // Some of what was sent is still here: a portion that has to go again, or what the network has
+  // not taken yet.
+  bool has_unsent(const Link& link) const {
+    return link.replay.running() || (link.endpoint != fabric::no_endpoint &&
+                                     context_.fabric->unsent_bytes(link.endpoint) > 0);
+  }
   // The server says that everything up to `applied` is remote done. Errors: internal (not so).
   Status acknowledge(Link& link, uint64_t applied);
   // Something that was waited for arrived on its connection: an acknowledgement, an answer, the end

@@ -90,13 +90,13 @@ void Progress::wake_waiters() {
 
 bool Progress::answers_come() const {
   const session::Backlog& backlog = context_.backlog;
-  return layers_.operations.any_unwaited() &&
-         (backlog.empty() || layers_.slots.in_use() > backlog.replies());
+  return layers_.links.any_resumes() ||
+         (layers_.operations.any_unwaited() &&
+          (backlog.empty() || layers_.slots.in_use() > backlog.replies()));
 }
 
 bool Progress::help_is_needed() const {
-  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits() ||
-         layers_.links.any_resumes();
+  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits();
 }
 
 void Progress::call_helper(bool eager) {

@@ -460,10 +460,9 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   layers_.links.open_queued();
   const auto& listed = layers_.links.listed();
   const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {
-    return other != &link && (other->corked || other->replay.running() ||
-                              other->machine.state() == connection::State::opening ||
-                              (other->endpoint != fabric::no_endpoint &&
-                               context_.fabric->unsent_bytes(other->endpoint) > 0));
+    return other != &link &&
+           (other->corked || other->machine.state() == connection::State::opening ||
+            layers_.links.has_unsent(*other));
   });
   const bool alone = only_this_matters(link) && !holds_back;
   memory::NoteWait note(context_.wait_note());

@@ -170,7 +170,7 @@ class ReplayCursor {
       if (portion_end_ > 0) grow();
       portion_end_ = log->first_number() + portion_ - 1;
     }
-    return number_ <= log->last_number() && !is_portion_sent() ? number_ : 0;
+    return is_left(log) && !is_portion_sent() ? number_ : 0;
   }
   // `joined`: the answer may wait for the next request's, so that a portion does not end here.
   void passed(uint64_t number, bool joined = false) {
@@ -180,8 +180,7 @@ class ReplayCursor {
   }
   // next() has nothing, and will have more when answers have come.
   bool waits_for_answers(const ReplayLog* log) const {
-    return phase_ == Phase::requests && log != nullptr && !log->empty() &&
-           number_ <= log->last_number() && is_portion_sent();
+    return phase_ == Phase::requests && is_left(log) && is_portion_sent();
   }
   // The log is through. The next slot to look at, of `slots`; equal to `slots`: all are through.
   uint32_t next_slot(uint32_t slots) {
@@ -200,6 +199,9 @@ class ReplayCursor {
   static constexpr uint32_t first_portion = 64;
   static constexpr uint32_t largest_portion = 8192;  // more than a session has outstanding
   void grow() { portion_ = std::min(2 * portion_, largest_portion); }
+  bool is_left(const ReplayLog* log) const {
+    return log != nullptr && !log->empty() && number_ <= log->last_number();
+  }
   bool is_portion_sent() const { return scope_ == Scope::all && number_ > portion_end_; }
 
   uint64_t number_ = 0;               // requests: the next one to look at

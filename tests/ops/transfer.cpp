@@ -9,8 +9,8 @@
 namespace skerry::test {
 namespace {
 
-// A thread sanitizer keeps a record for each word of a long transfer: megabytes take seconds, and
-// take the same ways as 2 MiB, up to what has several parts.
+// A thread sanitizer keeps a record for each word of a long transfer: each 8 MiB take seconds. One
+// transfer of several parts is enough for it, and strided ones of more than one.
 #if defined(__SANITIZE_THREAD__)
 constexpr uint64_t long_bytes = 2u << 20, rows_bytes = 1'500'000;
 #else

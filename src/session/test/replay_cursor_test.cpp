@@ -115,6 +115,20 @@ TEST_F(ReplayCursorTest, BreaksHalveAPortionAndAnswersDoubleIt) {
   EXPECT_FALSE(cursor.waits_for_answers(&log));
 }
 
+TEST_F(ReplayCursorTest, WhatGotThroughBeforeABreakShrinksNothing) {
+  for (uint64_t n = 1; n <= 1000; ++n) issue(n);
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(send_all(cursor, log), 64u);
+  log.acknowledge(64);
+  // Expect: the portion was answered before the connection broke: the next one is larger.
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(send_all(cursor, log), 128u);
+  // Expect: one that was not is halved.
+  log.acknowledge(100);
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(send_all(cursor, log), 64u);
+}
+
 TEST_F(ReplayCursorTest, APortionEndsWhereAnAnswerIsOwed) {
   for (uint64_t n = 1; n <= 100; ++n) issue(n);
   cursor.start(1, ReplayCursor::Scope::all);
