@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/memory_limits.hpp"
 #include "core/pure/assert.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
+#include "job/memory_survey.hpp"
 #include "memory/doorbell.hpp"
 
 namespace skerry::job {
@@ -136,90 +136,9 @@ Status Segment::close() {
 
 namespace {
 
-uint64_t add_capped(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
 uint64_t times_capped(uint64_t a, uint64_t b) {
   uint64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-uint64_t whole_pages(uint64_t bytes) {
-  return bytes > UINT64_MAX - memory::page_bytes ? UINT64_MAX
-                                                 : memory::round_up(bytes, memory::page_bytes);
-}
-
-// What the members tell each other before any of them allocates, merged: its size does not depend
-// on how many they are.
-struct Survey {
-  uint64_t least_bytes, most_bytes;
-  // The bytes that more than half of the members ask for, if there is such a number (the majority
-  // vote of Boyer and Moore, merged: each vote for another one takes one vote away).
-  uint64_t usual_bytes;
-  int64_t votes;
-  uint64_t generation;  // the lowest member's; 0 from the others
-  // Of what their machines' memory gives: whole pages that all take together, UINT64_MAX: as many
-  // or more; the machines, equal if all share one; and the cgroup of those that take any: an odd
-  // hash, or one of these two.
-  uint64_t taken_bytes;
-  uint64_t lowest_machine, highest_machine;
-  uint64_t cgroup;
-  uint64_t virtual_nodes;  // not 0: a machine may have several
-
-  void add_taken(uint64_t bytes, uint64_t of_cgroup) {
-    taken_bytes = add_capped(taken_bytes, bytes);
-    if (cgroup == nobody_takes) cgroup = of_cgroup;
-    else if (of_cgroup != nobody_takes && of_cgroup != cgroup) cgroup = several_cgroups;
-  }
-  static constexpr uint64_t nobody_takes = 0, several_cgroups = 2;
-};
-
-void merge(Survey* into, const Survey& from) {
-  into->least_bytes = std::min(into->least_bytes, from.least_bytes);
-  into->most_bytes = std::max(into->most_bytes, from.most_bytes);
-  if (into->usual_bytes == from.usual_bytes) {
-    into->votes += from.votes;
-  } else if (into->votes >= from.votes) {
-    into->votes -= from.votes;
-  } else {
-    into->usual_bytes = from.usual_bytes;
-    into->votes = from.votes - into->votes;
-  }
-  into->generation |= from.generation;
-  into->add_taken(from.taken_bytes, from.cgroup);
-  into->lowest_machine = std::min(into->lowest_machine, from.lowest_machine);
-  into->highest_machine = std::max(into->highest_machine, from.highest_machine);
-  into->virtual_nodes |= from.virtual_nodes;
-}
-
-// With virtual nodes on several machines: what this one's members take replaces what all do.
-Status count_on_machine(Group& group, uint64_t machine, uint64_t taken, uint64_t cgroup,
-                        Survey* all) {
-  struct Taken {
-    uint64_t machine, bytes, cgroup;
-  } const mine{machine, taken, cgroup};
-  all->taken_bytes = 0;
-  all->cgroup = Survey::nobody_takes;
-  all->lowest_machine = all->highest_machine = machine;
-  return group.collect(mine, 0, group.size(), [&](std::span<const Taken> passing, int32_t) {
-    for (const Taken& one : passing)
-      if (one.machine == machine) all->add_taken(one.bytes, one.cgroup);
-  });
-}
-
-// Is there room for what this member takes, beside what the others on its machine do? Virtual nodes
-// share one machine: what fits each of them alone may be too much for all. (Of several machines
-// without virtual nodes, the nodes count their own members alone.) `local_bytes`: of this node's
-// slices, `beside_bytes`: of its part of the segment beside those.
-Status check_room(const Job& job, uint64_t bytes, const Survey& all, uint64_t local_bytes,
-                  uint64_t beside_bytes) {
-  const bool is_one = all.lowest_machine == all.highest_machine;
-  const MemoryAsk ask{whole_pages(bytes),
-                      add_capped(is_one ? all.taken_bytes : local_bytes, beside_bytes),
-                      is_one ? all.cgroup != Survey::several_cgroups : job.node_is_one_cgroup()};
-  const Status status = check_memory(ask);
-  if (status.ok()) return {};
-  return Status(status.code(),
-                concat("rank ", job.rank(), " asks for ", bytes, " bytes: ", status.message()));
 }
 
 // What the members agree on when they have mapped the segment, or failed to.
@@ -301,21 +220,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   Job& job = group.job();
   const bool reserves = pages == Pages::reserved;
   const uint64_t taken = reserves ? bytes : 0;
-  Survey all{.least_bytes = bytes,
-             .most_bytes = bytes,
-             .usual_bytes = bytes,
-             .votes = 1,
-             .generation = job.rank() == group.lowest() ? job.next_generation() : 0,
-             .taken_bytes = whole_pages(taken),
-             .lowest_machine = job.machine(),
-             .highest_machine = job.machine(),
-             .cgroup = taken > 0 ? memory_cgroup_hash() | 1 : Survey::nobody_takes,
-             .virtual_nodes = job.has_virtual_nodes()};
-  const Survey mine = all;
-  SKERRY_TRY(group.combine(&all, merge));
-  if (all.virtual_nodes != 0 && all.lowest_machine != all.highest_machine && all.taken_bytes > 0)
-    SKERRY_TRY(count_on_machine(group, job.machine(), mine.taken_bytes, mine.cgroup, &all));
-
+  MemorySurvey all;
+  SKERRY_TRY(MemorySurvey::ask(group, bytes, taken, &all));
   const SegmentId id{static_cast<uint32_t>(group.lowest()), static_cast<uint32_t>(all.generation)};
   auto made = std::make_unique<Segment>(job, &group, id);
   Layout layout;
@@ -337,8 +243,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   if (status.ok()) {
     const uint64_t first = memory::first_slice_offset(
         static_cast<uint32_t>(layout.local_ranks.size()));
-    status = check_room(job, taken, all, reserves ? layout.plan.total_bytes - first : 0,
-                        layout.total_bytes - layout.plan.total_bytes + first);
+    status = all.check_room(job, taken, reserves ? layout.plan.total_bytes - first : 0,
+                            layout.total_bytes - layout.plan.total_bytes + first);
   }
   SKERRY_TRY(group.agree(status));
   SKERRY_TRY(made->attach_together(group, layout, times_capped(members, all.most_bytes), purpose));
