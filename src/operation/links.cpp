@@ -69,8 +69,8 @@ bool Links::any_unacknowledged() {
 
 // ---- what is outstanding ----------------------------------------------------------------------
 
-connection::Outstanding Links::outstanding(const Link& link) const {
-  connection::Outstanding out;
+session::Outstanding Links::outstanding(const Link& link) const {
+  session::Outstanding out;
   const uint64_t applied = link.session.applied();
   out.unapplied = link.backlog.sent > applied ? link.backlog.sent - applied : 0;
   out.queued = link.backlog.issued - link.backlog.sent;
@@ -140,7 +140,7 @@ void Links::open_queued() {
 Action Links::step(Link& link, Event event) {
   context_.assert_held();
   const State before = link.machine.state();
-  const connection::Outstanding out = outstanding(link);
+  const session::Outstanding out = outstanding(link);
   // Nothing may follow a bye: a link that still has to send again drains first.
   const bool keeps = link.replay.running() ||
                      (event == Event::closed
@@ -296,8 +296,7 @@ void Links::drive(Link& link, Event event) {
       return;
     case Action::broken:
       ++context_.counters.connections_broken;
-      attempt_failed(link, "the connection was lost",
-                     link.dialer.failures() == 0 ? Dialer::Pause::none : Dialer::Pause::brief);
+      attempt_failed(link, "the connection was lost", Dialer::Failure::broken);
       return;
   }
 }
@@ -324,7 +323,7 @@ void Links::connect(Link& link) {
     // For example no descriptor is free. Like any failed attempt it may succeed in a moment.
     link.endpoint = fabric::no_endpoint;
     (void)step(link, Event::closed);
-    return attempt_failed(link, status.message(), Dialer::Pause::growing);
+    return attempt_failed(link, status.message(), Dialer::Failure::attempt);
   }
   by_endpoint_[link.endpoint] = &link;
   // What is queued goes right behind the hello, unless the server must first say how far it came.
@@ -391,13 +390,13 @@ bool Links::close_idle() {
 
 // An attempt failed that may succeed later. Outstanding requests wait for the next one. A link that
 // was given up is opened when it is wanted next.
-void Links::attempt_failed(Link& link, std::string_view what, Dialer::Pause pause) {
+void Links::attempt_failed(Link& link, std::string_view what, Dialer::Failure failure) {
   context_.assert_held();
   SKERRY_INVARIANT(link.endpoint == fabric::no_endpoint, "what failed is closed");
   const int64_t now_ns = monotonic_ns();
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  if (!link.dialer.failed(now_ns, context_.config.reconnect_limit_ns, random, pause))
+  if (!link.dialer.failed(now_ns, context_.config.reconnect_limit_ns, random, failure))
     return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
                             " cannot reach the data server of node ", link.server.node, " for ",
                             link.dialer.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
@@ -565,7 +564,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
     const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
     if (reason == fabric::CloseReason::unanswered) wait_for_stopped(*link);
     if (reason != fabric::CloseReason::protocol_error)
-      return attempt_failed(*link, what, Dialer::Pause::growing);
+      return attempt_failed(*link, what, Dialer::Failure::attempt);
     // Another attempt would fail likewise.
     return fail(
         *link, error(Code::network, "rank ", context_.config.rank,

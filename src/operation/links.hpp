@@ -46,7 +46,7 @@ class Links : Part {
   }
 
   // ---- what is outstanding ---------------------------------------------------------------------
-  connection::Outstanding outstanding(const Link& link) const;
+  session::Outstanding outstanding(const Link& link) const;
   bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
   // Some of what was sent is still here: a portion that has to go again, or what the network has
   // not taken yet.
@@ -124,7 +124,7 @@ class Links : Part {
   void send_bye(Link& link, bool more);
   void close_behind_bye(Link& link);
   void disconnect(Link& link, bool drained);
-  void attempt_failed(Link& link, std::string_view what, connection::Dialer::Pause pause);
+  void attempt_failed(Link& link, std::string_view what, connection::Dialer::Failure failure);
   void wait_for_stopped(Link& link);
   void opened(Link& link, bool must_resume);
   void release_unused(Link& link);

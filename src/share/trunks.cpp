@@ -244,19 +244,19 @@ void Trunks::give_slots() {
 
 // Returns false if no trunk could make way yet.
 bool Trunks::take_slot() {
-  if (cap_.at_limit()) evict_unused();
   const int64_t now_ns = monotonic_ns();
   Cap::Claim* victim = nullptr;
   const auto standing = [&](const Cap::Claim& claim) {
     const Trunk* const trunk = partner_trunk_[claim.partner];
     if (trunk == nullptr || trunk->state != State::open) return Cap::Standing::busy;
+    if (is_unused(*trunk)) return Cap::Standing::unused;
     return trunk->unanswered > 0 ? Cap::Standing::unproven : Cap::Standing::settled;
   };
   switch (cap_.ask(now_ns, standing, &victim)) {
     case Cap::Answer::granted: return true;
     case Cap::Answer::hasten: cap_.denied(now_ns); return false;  // its deadline ends it
     case Cap::Answer::wait: context_.note_deadline(cap_.look_again_ns()); return false;
-    case Cap::Answer::evict: evict(*partner_trunk_[victim->partner]); return !cap_.at_limit();
+    case Cap::Answer::evict: evict(*partner_trunk_[victim->partner]); return take_slot();
   }
   return false;
 }
@@ -265,6 +265,7 @@ void Trunks::evict(Trunk& trunk) {
   SKERRY_INVARIANT(trunk.state == State::open, "only what is open makes way");
   const int64_t now_ns = monotonic_ns();
   context_.counters().trunks_evicted.fetch_add(1, std::memory_order_relaxed);
+  if (is_unused(trunk)) return end(trunk, CloseReason::by_us, {});
   cap_.hold(trunk.claim, Cap::Hold::leaving, now_ns, true);
   partner_trunk_[trunk.claim.partner] = nullptr;
   trunk.state = State::leaving;
@@ -272,14 +273,6 @@ void Trunks::evict(Trunk& trunk) {
   context_.note_deadline(trunk.quiet_since_ns + quiet_ns);
   context_.want_dispatch();
   for (Place* const place : trunk.channels) user_.on_trunk_leaves(*place);
-}
-
-// A proxy's trunk without channels, if there is one, ends before any victim of the policy.
-void Trunks::evict_unused() {
-  const auto unused = std::ranges::find_if(all_, [&](const Trunk& one) { return is_unused(one); });
-  if (unused == all_.end()) return;
-  context_.counters().trunks_evicted.fetch_add(1, std::memory_order_relaxed);
-  end(*unused, CloseReason::by_us, {});
 }
 
 // ---- ending -----------------------------------------------------------------------------------

@@ -201,7 +201,6 @@ class Trunks {
     return context_.is_proxy && trunk.is_ours() && trunk.state == State::open &&
            trunk.channels.empty();
   }
-  void evict_unused();
   void forget_endpoint(Trunk& trunk);
   std::string with_way(const Trunk& trunk, std::string_view what) const;
   void count_trunks();

@@ -78,6 +78,7 @@ class Cap {
   };
   // What may be told of a connection when a victim is chosen.
   enum class Standing : uint8_t {
+    unused,    // nobody is on it: it goes before any other, even while others leave
     settled,   // may be evicted
     unproven,  // nothing has come back yet and somebody waits for it
     busy,      // evicting it would lose or delay what is half done
@@ -201,6 +202,12 @@ class Cap {
   }
   void note_use(Partner partner);
   template <class StandingOf>
+  Claim* find_unused(StandingOf&& standing) const {
+    const auto found = std::ranges::find_if(
+        holders_, [&](const Claim* claim) { return standing(*claim) == Standing::unused; });
+    return found == holders_.end() ? nullptr : *found;
+  }
+  template <class StandingOf>
   Claim* choose(int64_t now_ns, StandingOf&& standing, bool unproven_too);
 
   Patience patience_;
@@ -251,6 +258,7 @@ template <class StandingOf>
 Cap::Claim* Cap::choose(int64_t now_ns, StandingOf&& standing, bool unproven_too) {
   const auto is_pinned = [&](const Claim& claim) {
     switch (standing(claim)) {
+      case Standing::unused:
       case Standing::settled: return false;
       case Standing::busy: return true;
       case Standing::unproven: break;
@@ -274,6 +282,7 @@ Cap::Claim* Cap::choose(int64_t now_ns, StandingOf&& standing, bool unproven_too
 template <class StandingOf>
 Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Claim** victim) {
   if (!at_limit() && !too_many_leave()) return Answer::granted;
+  if (at_limit() && (*victim = find_unused(standing)) != nullptr) return Answer::evict;
   if (!leaving_.empty()) return Answer::hasten;
   look_again_ns_ = INT64_MAX;
   *victim = choose(now_ns, standing, false);

@@ -3,7 +3,8 @@
 // random number are arguments. Links and relays dial until it says otherwise; a trunk dials once,
 // for the ranks that use it try again.
 //
-//   failed() -> true, due_ns()     after a pause that doubles from 1 ms to 1 s, less up to a half
+//   failed() -> true, due_ns()     after a pause that doubles from 1 ms to 1 s, less up to a half;
+//                                  of an open connection: at once the first time, then up to 64 ms
 //   failed() -> false              it has failed for longer than the caller's limit
 //   succeeded()                    something got through: the next failure is a first one again
 //   was_open()                     the same, if it was open for long
@@ -31,10 +32,10 @@ class Dialer {
   static constexpr int64_t longest_brief_pause_ns = 64'000'000;
   static constexpr int64_t no_limit_ns = INT64_MAX;
 
-  enum class Pause : uint8_t {
-    growing,  // twice the last one
-    brief,    // the same up to 64 ms: the peer is there, for the connection had opened
-    none,     // the first attempt after a connection broke: most breaks are over at once
+  enum class Failure : uint8_t {
+    attempt,  // no connection: the next pause is twice the last one
+    broken,  // an open one was lost. The first time no pause, as most breaks are over at once; then
+             // one of at most 64 ms, for the peer is there
   };
 
   Dialer() = default;
@@ -53,18 +54,20 @@ class Dialer {
                         refusals_follow);
   }
 
-  // An attempt failed at now_ns (monotonic). Returns whether there is another, at due_ns(); not if
-  // they have failed for the whole limit. `random`: uniform over all values. It takes up to a half
-  // off the pause, so that origins that lost the same server do not come back all at once.
-  bool failed(int64_t now_ns, int64_t limit_ns, uint32_t random, Pause pause = Pause::growing) {
+  // An attempt failed, or its connection, at now_ns (monotonic). Returns whether there is another,
+  // at due_ns(); not if they have failed for the whole limit. `random`: uniform over all values. It
+  // takes up to a half off the pause, so that origins that lost the same server do not come back
+  // all at once.
+  bool failed(int64_t now_ns, int64_t limit_ns, uint32_t random, Failure what = Failure::attempt) {
     SKERRY_INVARIANT(now_ns > 0, "0 says that nothing has failed");
     if (failing_since_ns_ == 0) failing_since_ns_ = now_ns;
     if (now_ns - failing_since_ns_ >= limit_ns) return false;
-    const int64_t longest_ns = pause == Pause::brief ? longest_brief_pause_ns : longest_pause_ns;
+    const bool was_open = what == Failure::broken;
+    const int64_t longest_ns = was_open ? longest_brief_pause_ns : longest_pause_ns;
     const int64_t pause_ns = std::min(first_pause_ns << std::min(failures_, 10u), longest_ns);
     const auto half_ns = static_cast<uint64_t>(pause_ns / 2);
     const auto spread_ns = static_cast<int64_t>(half_ns * random >> 32);
-    due_ns_ = pause == Pause::none ? 0 : now_ns + pause_ns / 2 + spread_ns;
+    due_ns_ = was_open && failures_ == 0 ? 0 : now_ns + pause_ns / 2 + spread_ns;
     if (failures_ < UINT32_MAX) ++failures_;
     return true;
   }

@@ -60,7 +60,7 @@ TEST(Dialer, AConnectionThatStayedOpenMakesTheNextFailureAFirstOne) {
 
 TEST(Dialer, TheFirstAttemptAfterABreakDoesNotPause) {
   Dialer dialer;
-  EXPECT_TRUE(dialer.failed(s, 60 * s, UINT32_MAX, Dialer::Pause::none));
+  EXPECT_TRUE(dialer.failed(s, 60 * s, UINT32_MAX, Dialer::Failure::broken));
   EXPECT_TRUE(dialer.is_due(s));
   EXPECT_TRUE(dialer.failed(s, 60 * s, 0));
   EXPECT_EQ(dialer.due_ns(), s + ms);  // the second pause
@@ -70,11 +70,12 @@ TEST(Dialer, TheFirstAttemptAfterABreakDoesNotPause) {
 // most attempts bring no answer. With pauses of a second the job took minutes, and was given up.
 TEST(Dialer, AServerThatWasReachedIsTriedAgainSoon) {
   Dialer dialer;
-  for (int i = 0; i < 20; ++i) (void)dialer.failed(s, Dialer::no_limit_ns, 0, Dialer::Pause::brief);
+  for (int i = 0; i < 20; ++i)
+    (void)dialer.failed(s, Dialer::no_limit_ns, 0, Dialer::Failure::broken);
   Dialer longest = dialer;
-  EXPECT_TRUE(dialer.failed(s, Dialer::no_limit_ns, 0, Dialer::Pause::brief));
+  EXPECT_TRUE(dialer.failed(s, Dialer::no_limit_ns, 0, Dialer::Failure::broken));
   EXPECT_EQ(dialer.due_ns(), s + 32 * ms);
-  EXPECT_TRUE(longest.failed(s, Dialer::no_limit_ns, UINT32_MAX, Dialer::Pause::brief));
+  EXPECT_TRUE(longest.failed(s, Dialer::no_limit_ns, UINT32_MAX, Dialer::Failure::broken));
   EXPECT_LE(longest.due_ns(), s + 64 * ms);
   // Expect: an attempt that does not reach it pauses as ever.
   EXPECT_TRUE(dialer.failed(s, Dialer::no_limit_ns, 0));
