@@ -267,7 +267,8 @@ class Fabric {
   // Sleeps until there is something to dispatch, wake was called, or timeout_ns passed (0: just
   // looks; negative: no limit). `only`: a hint that nothing but this endpoint matters now, so that
   // an implementation may block on it directly. poll then need not notice other endpoints, wake or
-  // watched descriptors before timeout_ns, so give one.
+  // watched descriptors before timeout_ns, so give one; of many such polls in a row, one notices
+  // them each quarter of a second at the latest.
   virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
   // Performs the upcalls for what poll found. Never blocks; bounded work per call, endpoints served
   // round-robin.

@@ -125,7 +125,7 @@ Status Links::limit(uint32_t connections) {
   return {};
 }
 
-bool Links::queues() const { return is_limited() && context_.config.helper && !context_.can().rma; }
+bool Links::queues() const { return is_limited() && context_.has_helper() && !context_.can().rma; }
 
 void Links::open_queued() {
   context_.assert_held();
@@ -316,7 +316,7 @@ void Links::connect(Link& link) {
   link.trust = Link::Trust::plain_hello;
   link.leaves_later = false;
   link.asked_again = 0;
-  link.replay.stop();
+  end_resume(link);
   const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
                                                  hello, &link.endpoint);
   if (!status.ok()) {
@@ -430,7 +430,7 @@ void Links::fail(Link& link, Status why) {
   layers_.slots.abandon(link, link.failure);
   layers_.rma.abandon(link, link.failure);
   link.log.reset();  // nothing is sent again
-  link.replay.stop();
+  end_resume(link);
 }
 
 void Links::fail_and_close(Link& link, Status why) {
@@ -559,7 +559,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   link->room = Link::Room::free;
   const State before = link->machine.state();
   if (before == State::opening) {
-    link->replay.stop();
+    end_resume(*link);
     (void)step(*link, Event::closed);
     const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
     if (reason == fabric::CloseReason::unanswered) wait_for_stopped(*link);
@@ -572,8 +572,11 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   }
   ++context_.counters.connections_closed;
   if (before == State::open) link->dialer.was_open(monotonic_ns() - link->claim.since_ns);
-  if (link->trust == Link::Trust::farewell) ++context_.counters.connections_dropped;
-  link->replay.stop();
+  if (link->trust == Link::Trust::farewell) {
+    ++context_.counters.connections_dropped;
+    link->replay.forget_portion();
+  }
+  end_resume(*link);
   drive(*link, Event::closed);
   if (link->machine.state() == State::idle) release_unused(*link);
   // The connection broke before the server had our bye, so a mutex's grant may be lost. Ask again.

@@ -40,9 +40,15 @@ class Links : Part {
   const std::vector<Link*>& listed();
   bool any_unacknowledged();
   // What a break lost is sent again, in portions that wait for answers.
-  bool any_resumes() const {
-    return std::any_of(listed_.begin(), listed_.end(),
-                       [](const Link* link) { return link->replay.running(); });
+  bool any_resumes() const { return resumes_ > 0; }
+  void begin_resume(Link& link, uint64_t from, session::ReplayCursor::Scope scope,
+                    uint64_t oldest = 0) {
+    if (!link.replay.running()) ++resumes_;
+    link.replay.start(from, scope, oldest);
+  }
+  void end_resume(Link& link) {
+    if (link.replay.running()) --resumes_;
+    link.replay.stop();
   }
 
   // ---- what is outstanding ---------------------------------------------------------------------
@@ -136,6 +142,7 @@ class Links : Part {
   std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index
   std::vector<Link*> all_;                                         // by index
   std::vector<Link*> listed_;
+  uint32_t resumes_ = 0;  // links whose replay runs
   std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
   Link* last_ = nullptr;  // cache of the last look-up
   connection::Cap cap_;

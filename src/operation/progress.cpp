@@ -45,7 +45,9 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
     return;
   }
   ++user_rounds_;
-  const bool alone = only != nullptr && !layers_.links.anyone_waits();
+  // What is sent again on another link goes on with its answers.
+  const bool alone = only != nullptr && !layers_.links.anyone_waits() &&
+                     !layers_.links.any_resumes();
   take_role(lock, Role::program, slice_ns, alone ? only->endpoint : fabric::no_endpoint);
 }
 

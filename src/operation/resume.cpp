@@ -6,6 +6,9 @@
 #include "operation/layers.hpp"
 
 namespace skerry::operation {
+
+using Scope = session::ReplayCursor::Scope;
+
 namespace {
 
 // More parts of its transfer follow: the server may acknowledge them together.
@@ -15,6 +18,18 @@ bool is_joined(fabric::Bytes header) {
 }
 
 }  // namespace
+
+void Resume::all(Link& link) {
+  const bool keeps_any = link.log && !link.log->empty();
+  layers_.links.begin_resume(link, 1, Scope::all,
+                             keeps_any ? link.log->first_number() : UINT64_MAX);
+  go_on(link);
+}
+
+void Resume::queued(Link& link) {
+  layers_.links.begin_resume(link, link.backlog.sent + 1, Scope::queued);
+  go_on(link);
+}
 
 void Resume::go_on(Link& link) {
   context_.assert_held();
@@ -29,7 +44,7 @@ void Resume::go_on(Link& link) {
     link.room = Link::Room::full;
     return;
   }
-  link.replay.stop();
+  layers_.links.end_resume(link);
   (void)context_.fabric->flush(link.endpoint);
 }
 

@@ -20,17 +20,9 @@ class Resume : Part {
   using Part::Part;
 
   // Everything that a break may have lost.
-  void all(Link& link) {
-    const bool keeps_any = link.log && !link.log->empty();
-    link.replay.start(1, session::ReplayCursor::Scope::all,
-                      keeps_any ? link.log->first_number() : UINT64_MAX);
-    go_on(link);
-  }
+  void all(Link& link);
   // Nothing was lost: what was queued, or already sent along with the hello, continues.
-  void queued(Link& link) {
-    link.replay.start(link.backlog.sent + 1, session::ReplayCursor::Scope::queued);
-    go_on(link);
-  }
+  void queued(Link& link);
   // The fabric takes messages again. The caller looks afterwards whether the link is drained.
   void go_on(Link& link);
 

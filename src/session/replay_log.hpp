@@ -147,7 +147,7 @@ class ReplayCursor {
   // oldest: the first request that the log keeps; it tells whether the last portion got through.
   void start(uint64_t from, Scope scope, uint64_t oldest = 0) {
     SKERRY_ASSERT(from > 0, "requests are numbered from 1");
-    if (scope == Scope::all && portion_end_ > 0) {
+    if (scope == Scope::all && portion_end_ > 0 && any_passed_) {
       if (oldest > std::min(portion_end_, number_ - 1)) grow();
       else if (portion_ > 1) portion_ /= 2;
     }
@@ -157,6 +157,8 @@ class ReplayCursor {
     slot_ = 0;
     portion_end_ = 0;
   }
+  // The connection ended in order, which says nothing of the network: the portion stays as it is.
+  void forget_portion() { portion_end_ = 0; }
   void stop() { phase_ = Phase::idle; }
   bool running() const { return phase_ != Phase::idle; }
 
@@ -169,6 +171,7 @@ class ReplayCursor {
     if (scope_ == Scope::all && log->first_number() > portion_end_) {
       if (portion_end_ > 0) grow();
       portion_end_ = log->first_number() + portion_ - 1;
+      any_passed_ = false;
     }
     return is_left(log) && !is_portion_sent() ? number_ : 0;
   }
@@ -176,6 +179,7 @@ class ReplayCursor {
   void passed(uint64_t number, bool joined = false) {
     SKERRY_ASSERT(phase_ == Phase::requests && number == number_, "one after the other");
     if (joined && number == portion_end_) ++portion_end_;
+    any_passed_ = true;
     ++number_;
   }
   // next() has nothing, and will have more when answers have come.
@@ -208,6 +212,7 @@ class ReplayCursor {
   uint64_t portion_end_ = 0;          // the last request of this portion; 0: none has begun
   uint32_t portion_ = first_portion;  // requests
   uint32_t slot_ = 0;                 // parked: the next one to look at
+  bool any_passed_ = false;           // of this portion
   Phase phase_ = Phase::idle;
   Scope scope_ = Scope::all;
 };

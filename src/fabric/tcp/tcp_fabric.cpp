@@ -45,6 +45,7 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   slept_in_vain_ = told_all_ = false;
   if (!blocks_on(only, timeout_ns)) {
     int count = 0;
+    look_at_all_ns_ = monotonic_ns() + longest_blind_ns;
     const auto came = [&] { return (count = waiter_.look()) != 0; };
     const int64_t spin_ns = timeout_ns < 0 ? longest_spin_ns
                                            : std::min(timeout_ns, longest_spin_ns);
@@ -56,10 +57,11 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   waiter_.end_poll();
 }
 
-// Unsent output needs EPOLLOUT; a parked endpoint must not be read. With a raised mark recv takes
-// less than that, sleeps on, and is not woken for the tail, which is shorter.
+// Not for ever: what `only` is waited for may depend on a message that another connection lost when
+// it broke. Unsent output needs EPOLLOUT; a parked endpoint must not be read. With a raised mark
+// recv takes less than that, sleeps on, and is not woken for the tail, which is shorter.
 bool TcpFabric::blocks_on(EndpointId only, int64_t timeout_ns) {
-  if (only == no_endpoint || timeout_ns == 0) return false;
+  if (only == no_endpoint || timeout_ns == 0 || monotonic_ns() >= look_at_all_ns_) return false;
   Endpoint* const endpoint = endpoints_.find(only);
   if (endpoint == nullptr || endpoint->state != State::open || endpoint->wake_bytes != 1 ||
       endpoint->output_pending.load(std::memory_order_relaxed) || endpoint->is_parked())

@@ -17,6 +17,9 @@
 
 namespace skerry::fabric::tcp {
 
+// Polls of one endpoint are blind to the others for so long, and the rest of the last one.
+constexpr int64_t longest_blind_ns = 100'000'000;
+
 class TcpFabric final : public Fabric {
  public:
   explicit TcpFabric(const Options& options);
@@ -75,6 +78,7 @@ class TcpFabric final : public Fabric {
   IdleCoreSpin idle_core_spin_;
   bool slept_in_vain_ = false;  // the last poll found nothing
   bool told_all_ = false;       // the last poll asked epoll, and got all that it had to tell
+  int64_t look_at_all_ns_ = 0;  // when a poll of one endpoint is to look at all of them
 };
 
 }  // namespace skerry::fabric::tcp

@@ -603,6 +603,30 @@ TEST_P(Conformance, PollOnlySeesTheEnd) {
   EXPECT_EQ(client->closed[0], near);
 }
 
+// What comes on `only` may depend on what another endpoint lost: polls of one are not blind for
+// ever, be it silent or busy.
+TEST_P(Conformance, PollsOfOneEndpointNoticeTheOthersInTheEnd) {
+  begin_joined();
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes) {
+    return target->fabric->send(endpoint, header, {}, false, 0) == SendResult::accepted;
+  };
+  for (const bool is_busy : {false, true}) {
+    EndpointId near_other, far_other;
+    join(*client, *target, &near_other, &far_other);
+    client->closed.clear();
+    target->fabric->close(far_other);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (client->closed.empty() && std::chrono::steady_clock::now() < deadline) {
+      if (is_busy) {
+        ASSERT_EQ(send(*client, near, "ping", {}), SendResult::accepted);
+        target->step();
+      }
+      client->step(10'000'000, near);
+    }
+    ASSERT_EQ(client->closed, std::vector{near_other});
+  }
+}
+
 // Issue calls by one thread while another sleeps in poll: both owners at work on one fabric.
 TEST_P(Conformance, IssueBesidePoll) {
   begin();

@@ -188,7 +188,9 @@ class EngineTest : public testing::Test {
     fabric::Options options;
     options.loopback_only = true;
     std::unique_ptr<fabric::Fabric> made;
-    EXPECT_TRUE(fabric::make_loop_fabric(network_, options, &made).ok());
+    EXPECT_TRUE((tcp_ ? fabric::make_tcp_fabric(options, &made)
+                      : fabric::make_loop_fabric(network_, options, &made))
+                    .ok());
     return made;
   }
   void start(uint32_t cap, int failing_connects = 0, int64_t reconnect_limit_ns = 60'000'000'000) {
@@ -197,7 +199,7 @@ class EngineTest : public testing::Test {
     config.node = 0;
     config.map = &map_;
     config.control = control_;
-    config.one_thread_at_a_time = false;
+    config.one_thread_at_a_time = one_thread_;
     config.helper = helper_;
     config.stream_gap_ns = stream_gap_ns_;
     config.reconnect_limit_ns = reconnect_limit_ns;
@@ -255,7 +257,10 @@ class EngineTest : public testing::Test {
   memory::Control control_;
   std::unique_ptr<Engine> engine_;
   Handle watched_ = 0;
-  bool helper_ = true;  // the engine started has the thread
+  // To be set before SetUp; of the engine that is started.
+  bool tcp_ = false;  // waits sleep on one socket alone, if one thread calls at a time
+  bool one_thread_ = false;
+  bool helper_ = true;  // it has the thread
   int64_t stream_gap_ns_ = 20'000;
 };
 

@@ -59,6 +59,68 @@ TEST_F(EngineTest, AnAnswerAloneMakesTheNextBreakAFirstOne) {
   EXPECT_EQ(engine_->counters().connections_broken, 3u);
 }
 
+// Waits for node 1 sleep on its socket alone, while what they wait for depends on requests that
+// node 2's connection has lost.
+class WaitForOneNode : public EngineTest, public testing::WithParamInterface<bool> {
+ protected:
+  WaitForOneNode() {
+    tcp_ = one_thread_ = true;
+    helper_ = GetParam();
+  }
+  // `puts` go to node 2, whose connection breaks before it heard of any, while node 1 is asked.
+  void lose(uint64_t puts) {
+    start(0);
+    waiter_ = std::thread([this, puts] {
+      for (uint64_t i = 0; i < puts; ++i) put(2, i);
+      for (uint64_t old = 0; old == 0;)
+        ASSERT_TRUE(
+            engine_->read_modify_write({1, segment}, 0, wire::Rmw::fetch_add_64, 0, 0, &old).ok());
+      ended_ = true;
+    });
+    ASSERT_TRUE(until([&] { return two().got.size() == puts && !one().got.empty(); }));
+    two().got.clear();
+    two().break_connection();
+  }
+  void answer(uint64_t result) {
+    for (; !one().got.empty(); one().got.pop_front())
+      one().reply(one().got.front(), one().got.front().number(), {}, result);
+  }
+  // What it asks node 1 in a loop is answered with 0.
+  template <class Condition>
+  bool asking_until(Condition condition) {
+    return until([&] {
+      answer(0);
+      return condition();
+    });
+  }
+  void TearDown() override {
+    EXPECT_TRUE(until([&] {
+      answer(1);
+      return ended_.load();
+    }));
+    waiter_.join();
+    EngineTest::TearDown();
+  }
+  std::thread waiter_;
+  std::atomic<bool> ended_{false};
+};
+
+TEST_P(WaitForOneNode, NoticesThatAnotherConnectionBroke) {
+  lose(1);
+  EXPECT_TRUE(asking_until([&] { return two().got.size() == 1; }));
+}
+
+TEST_P(WaitForOneNode, LetsTheNextPortionGoToAnother) {
+  lose(200);
+  ASSERT_TRUE(asking_until([&] { return two().got.size() == 64; }));
+  two().acknowledge(64);
+  EXPECT_TRUE(asking_until([&] { return two().got.size() == 192; }));
+  two().acknowledge(192);
+  EXPECT_TRUE(asking_until([&] { return two().got.size() == 200; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Helper, WaitForOneNode, testing::Bool());
+
 TEST_F(EngineTest, AServerThatForgotTheSessionIsAnError) {
   start(2);
   put(1, 1);

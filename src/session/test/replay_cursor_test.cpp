@@ -129,6 +129,21 @@ TEST_F(ReplayCursorTest, WhatGotThroughBeforeABreakShrinksNothing) {
   EXPECT_EQ(send_all(cursor, log), 64u);
 }
 
+TEST_F(ReplayCursorTest, WhatSaysNothingOfTheNetworkLeavesThePortionAsItIs) {
+  for (uint64_t n = 1; n <= 1000; ++n) issue(n);
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(send_all(cursor, log), 64u);
+  // Expect: a server that closes in order is no break.
+  cursor.forget_portion();
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(send_all(cursor, log), 64u);
+  // Expect: neither is a portion whose first request the fabric refused an answered one.
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(cursor.next(&log), 1u);
+  cursor.start(1, ReplayCursor::Scope::all, log.first_number());
+  EXPECT_EQ(send_all(cursor, log), 32u);
+}
+
 TEST_F(ReplayCursorTest, APortionEndsWhereAnAnswerIsOwed) {
   for (uint64_t n = 1; n <= 100; ++n) issue(n);
   cursor.start(1, ReplayCursor::Scope::all);
