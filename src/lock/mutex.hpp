@@ -5,7 +5,8 @@
 // bring. The journey of a lock:
 //
 //   asked        a rank of the lock's node tries the word itself (job/mutexes.cpp); one of another
-//     |          node sends a request, and its data server asks in its name (host/locks.cpp)
+//     |          node sends a request, and its data server asks in its name (host/locks.cpp). A
+//     |          short epoch of a window first asks without queueing (Applier::locked)
 //     |-> taken  the word was free: one compare-and-swap (try_lock)
 //   queued       a record stands in the mutex's queue, the word has its queued bit (request);
 //     |          without a record or the guard a server keeps the request and tries again
@@ -13,7 +14,8 @@
 //   granted      release() picks the next holder under the guard and writes it into the word; or
 //     |          leaves the mutex open and invites the first waiter
 //   told         Caller::tell, without the guard: fills the waiter's completion slot if it is of
-//     |          this node (memory/slots.hpp); Server::grant answers one of another node
+//     |          this node (memory/slots.hpp); Server::grant (server/locks.cpp) answers one of
+//     |          another node
 //   taken        the waiter wakes and has it; an invited one tries for it (try_turn) or sleeps
 //     |          again (rest)
 //   passed on    its unlock is release() again. If the next waiter is out of a rank's reach, the
