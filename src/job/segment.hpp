@@ -156,7 +156,7 @@ class Segment {
   const memory::Region* plain_element(Rank rank, uint64_t offset, ElementType type) const {
     const memory::Region* region = local(rank);
     const uint64_t bytes = element_bytes(type);
-    if (region == nullptr || freed_ || !memory::goes_alone(type) || offset % bytes != 0 ||
+    if (region == nullptr || freed_ || !memory::goes_alone(type) || (offset & (bytes - 1)) != 0 ||
         offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
       return nullptr;
     return region;

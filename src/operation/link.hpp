@@ -41,25 +41,33 @@ struct Link {
     uint32_t outstanding = 0;       // puts and gets that are not done
     uint32_t gets_outstanding = 0;  // of these the gets: whatever is sent before they are done
                                     // might change what they read
-    std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was
-                                                      // last drained
+    // The number of the last message to each target rank since the session was last drained; null:
+    // none.
+    std::unique_ptr<std::unordered_map<Rank, uint64_t>> last_messages;
+    void note_message(Rank to, uint64_t number) {
+      if (!last_messages) last_messages = std::make_unique<std::unordered_map<Rank, uint64_t>>();
+      (*last_messages)[to] = number;
+    }
+    uint64_t last_message(Rank to) const {  // 0: none
+      if (!last_messages) return 0;
+      const auto last = last_messages->find(to);
+      return last == last_messages->end() ? 0 : last->second;
+    }
   };
 
   placement::ServerRef server;
-  connection::Machine machine;
   connection::Cap::Claim claim;  // its partner: the index among all links
   session::OriginSession session;
   session::Backlog::Part backlog;  // which requests went out, and which wait for a connection
   session::ReplayCursor replay;    // running: what was lost goes again before anything new
   connection::Dialer dialer;       // of opening it
   fabric::EndpointId endpoint = fabric::no_endpoint;
+  connection::Machine machine;
   Trust trust = Trust::plain_hello;
   Room room = Room::free;
   bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush
   bool told_of_stop = false;  // the user knows that its server does not answer though it lives
   bool leaves_later = false;  // the server asked for the connection in the middle of a transfer
-  uint16_t asked_again = 0;   // lock requests sent once more on this connection, whose grants may
-                              // have been lost with the one before; until the server says it knows
   bool is_invited = false;    // it opens since a connection that it shares does
   bool is_listed = false;     // in Links' list of those that something is outstanding on
   Status failure;             // not ok: the server cannot be reached any more
@@ -75,10 +83,12 @@ struct Link {
   uint32_t waiting_replies = 0;  // armed slots
   uint32_t lock_waits = 0;       // of these, requests for mutexes
   uint32_t gets_waiting = 0;     // of these, gets: see Pending::from
+  uint32_t waiters = 0;          // threads in wait_open
+  uint32_t transfers = 0;        // sent in parts by threads that are at it: the server acknowledges
+                                 // the parts together, so none is left half sent
+  uint16_t asked_again = 0;  // lock requests sent once more on this connection, whose grants may
+                             // have been lost with the one before; until the server says it knows
   Rma rma;
-  uint32_t waiters = 0;    // threads in wait_open
-  uint32_t transfers = 0;  // sent in parts by threads that are at it: the server acknowledges the
-                           // parts together, so none is left half sent
 
   Link(placement::ServerRef s, uint32_t index, uint32_t incarnation)
       : server(s), claim(index), session(incarnation, session::Credits{}), backlog(index) {}
@@ -95,6 +105,6 @@ struct Link {
 
 // What a process keeps for a data server it has talked to, for the rest of the job, beside a map
 // entry; nothing for those it has not.
-static_assert(sizeof(Link) <= 512);
+static_assert(sizeof(Link) <= 320);
 
 }  // namespace skerry::operation

@@ -447,7 +447,7 @@ void Links::abandon_transfers() {
 void Links::release_unused(Link& link) {
   if (link.log && link.log->empty()) link.log.reset();
   if (link.batch && !link.has_batch() && !link.corked) link.batch.reset();
-  if (link.session.drained()) std::unordered_map<Rank, uint64_t>().swap(link.rma.last_message);
+  if (link.session.drained()) link.rma.last_messages.reset();
 }
 
 void Links::release_unused() {
@@ -597,8 +597,9 @@ void Links::account(fabric::ConnectionsMemory* taken) const {
   for (const Link* link : all_) {
     if (link->log) taken->connection_bytes += sizeof *link->log + link->log->memory_bytes();
     if (link->batch) taken->connection_bytes += sizeof *link->batch;
-    if (!link->rma.last_message.empty())
-      taken->connection_bytes += table_bytes(link->rma.last_message);
+    if (link->rma.last_messages)
+      taken->connection_bytes += sizeof *link->rma.last_messages +
+                                 table_bytes(*link->rma.last_messages);
   }
   taken->known += all_.size();
   taken->known_bytes += all_.size() * sizeof(Link) + table_bytes(by_server_) + vector_bytes(all_) +

@@ -40,8 +40,7 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
   auto clear = [&] {
     if (!link.failure.ok()) return true;
     if (link.rma.outstanding > 0) return false;
-    const auto last = link.rma.last_message.find(target.rank);
-    return last == link.rma.last_message.end() || last->second <= link.session.applied();
+    return link.rma.last_message(target.rank) <= link.session.applied();
   };
   // Small puts that are still held back were issued before this; wait_sendable sends them.
   bool waited = true;  // for a get, with the mutex given up: everything is looked at again
@@ -50,7 +49,7 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
     SKERRY_TRY(layers_.progress.wait_until(lock, clear));
     SKERRY_TRY(layers_.transfers.wait_unread(lock, link, writes, &waited));
   }
-  if (link.session.drained()) link.rma.last_message.clear();
+  if (link.rma.last_messages && link.session.drained()) link.rma.last_messages->clear();
   return {};
 }
 

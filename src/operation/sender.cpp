@@ -105,7 +105,7 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
     if (!message.awaits_reply) layers_.progress.watch_over();
     layers_.links.used(link);
     if (context_.can().rma)
-      link.rma.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
+      link.rma.note_message(static_cast<Rank>(request_.header.target_rank), *number);
     if (message.more) layers_.batches.cork(link);
   }
   SKERRY_INVARIANT(link.backlog.issued == link.session.issued() &&
