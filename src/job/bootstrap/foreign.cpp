@@ -52,12 +52,10 @@ void ForeignBootstrap::abort(int exit_status, std::string_view message) {
   std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank(),
                static_cast<int>(message.size()), message.data());
   // A launcher that is told to abort may drop what it has not read yet (hydra does): let it read
-  // this first. It may pass the line on between its own processes, and nothing tells when that is
-  // done: hence a moment more.
+  // this first, for a moment.
   int unread = 0;
   for (int i = 0; i < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++i)
     (void)poll(nullptr, 0, 5);
-  (void)poll(nullptr, 0, 100);
   end_job(exit_status);
   _exit(exit_status);
 }
