@@ -252,7 +252,7 @@ bool Trunks::take_slot() {
     if (is_unused(*trunk)) return Cap::Standing::unused;
     return trunk->unanswered > 0 ? Cap::Standing::unproven : Cap::Standing::settled;
   };
-  switch (cap_.ask(now_ns, standing, &victim)) {
+  switch (cap_.ask(now_ns, standing, &victim, context_.is_proxy)) {
     case Cap::Answer::granted: return true;
     case Cap::Answer::hasten: cap_.denied(now_ns); return false;  // its deadline ends it
     case Cap::Answer::wait: context_.note_deadline(cap_.look_again_ns()); return false;

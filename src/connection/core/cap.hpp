@@ -78,7 +78,7 @@ class Cap {
   };
   // What may be told of a connection when a victim is chosen.
   enum class Standing : uint8_t {
-    unused,    // nobody is on it: it goes before any other, even while others leave
+    unused,    // nobody is on it: see ask
     settled,   // may be evicted
     unproven,  // nothing has come back yet and somebody waits for it
     busy,      // evicting it would lose or delay what is half done
@@ -148,9 +148,10 @@ class Cap {
     return SKERRY_RULE(connection_limit) && limit_ != 0 &&
            holders_.size() + leaving_.size() > limit_;
   }
-  // May one more connect? standing(claim) -> Standing, of one that is occupied.
+  // May one more connect? standing(claim) -> Standing, of one that is occupied. `unused_first`: at
+  // the limit an unused one goes before any other, even while others leave.
   template <class StandingOf>
-  Answer ask(int64_t now_ns, StandingOf&& standing, Claim** victim);
+  Answer ask(int64_t now_ns, StandingOf&& standing, Claim** victim, bool unused_first = false);
   // What was asked of it was answered: it is no longer unproven.
   void proven(const Claim& claim) {
     if (claim.partner < known_.size() && known_[claim.partner].doublings > 0)
@@ -280,9 +281,10 @@ Cap::Claim* Cap::choose(int64_t now_ns, StandingOf&& standing, bool unproven_too
 }
 
 template <class StandingOf>
-Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Claim** victim) {
+Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Claim** victim, bool unused_first) {
   if (!at_limit() && !too_many_leave()) return Answer::granted;
-  if (at_limit() && (*victim = find_unused(standing)) != nullptr) return Answer::evict;
+  if (unused_first && at_limit() && (*victim = find_unused(standing)) != nullptr)
+    return Answer::evict;
   if (!leaving_.empty()) return Answer::hasten;
   look_again_ns_ = INT64_MAX;
   *victim = choose(now_ns, standing, false);

@@ -45,7 +45,6 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   slept_in_vain_ = told_all_ = false;
   if (!blocks_on(only, timeout_ns)) {
     int count = 0;
-    look_at_all_ns_ = monotonic_ns() + longest_blind_ns;
     const auto came = [&] { return (count = waiter_.look()) != 0; };
     const int64_t spin_ns = timeout_ns < 0 ? longest_spin_ns
                                            : std::min(timeout_ns, longest_spin_ns);
@@ -53,6 +52,7 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
       count = waiter_.sleep(marks_.until_look_ns(timeout_ns));
     slept_in_vain_ = count == 0 && timeout_ns != 0;
     told_all_ = count >= 0 && count < Waiter::max_events;
+    look_at_all_ns_ = monotonic_ns() + longest_blind_ns;
   }
   waiter_.end_poll();
 }
@@ -66,7 +66,9 @@ bool TcpFabric::blocks_on(EndpointId only, int64_t timeout_ns) {
   if (endpoint == nullptr || endpoint->state != State::open || endpoint->wake_bytes != 1 ||
       endpoint->output_pending.load(std::memory_order_relaxed) || endpoint->is_parked())
     return false;
-  receiver_.block(*endpoint, only, timeout_ns, idle_core_spin_);
+  receiver_.block(*endpoint, only,
+                  timeout_ns < 0 ? longest_block_ns : std::min(timeout_ns, longest_block_ns),
+                  idle_core_spin_);
   return true;
 }
 

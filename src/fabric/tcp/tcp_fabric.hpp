@@ -17,8 +17,10 @@
 
 namespace skerry::fabric::tcp {
 
-// Polls of one endpoint are blind to the others for so long, and the rest of the last one.
+// Polls of one endpoint are blind to the others for so long, and the rest of the last one, which
+// blocks for so long at most.
 constexpr int64_t longest_blind_ns = 100'000'000;
+constexpr int64_t longest_block_ns = 140'000'000;
 
 class TcpFabric final : public Fabric {
  public:

@@ -608,7 +608,8 @@ TEST_P(Conformance, PollOnlySeesTheEnd) {
 TEST_P(Conformance, PollsOfOneEndpointNoticeTheOthersInTheEnd) {
   begin_joined();
   target->hook = [&](EndpointId endpoint, Bytes header, Bytes) {
-    return target->fabric->send(endpoint, header, {}, false, 0) == SendResult::accepted;
+    (void)target->fabric->send(endpoint, header, {}, false, 0);
+    return true;
   };
   for (const bool is_busy : {false, true}) {
     EndpointId near_other, far_other;
@@ -618,9 +619,9 @@ TEST_P(Conformance, PollsOfOneEndpointNoticeTheOthersInTheEnd) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (client->closed.empty() && std::chrono::steady_clock::now() < deadline) {
       if (is_busy) {
-        ASSERT_EQ(send(*client, near, "ping", {}), SendResult::accepted);
-        target->step();
+        ASSERT_NE(send(*client, near, "ping", {}), SendResult::closed);
       }
+      target->step();
       client->step(10'000'000, near);
     }
     ASSERT_EQ(client->closed, std::vector{near_other});
