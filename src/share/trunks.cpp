@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
 
-// A trunk is no victim for this long while a channel on it has no answer: docs/design/0019.
+// A trunk is no victim for this long while a channel on it has no answer: docs/design/0031.
 constexpr Cap::Patience patience{4'000'000, 100'000'000};
 
 }  // namespace
