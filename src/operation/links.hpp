@@ -8,7 +8,6 @@
 // says of each.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <unordered_map>

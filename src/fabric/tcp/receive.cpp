@@ -128,10 +128,9 @@ void Receiver::block(Endpoint& endpoint, EndpointId id, int64_t timeout_ns, Idle
   }
   // SO_RCVTIMEO costs a system call, so time-outs are rounded down to powers of two (poll may
   // return early) and set only when they change.
-  const int64_t rounded_ns = timeout_ns < 0
-                                 ? 0
-                                 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
-                                       std::max<int64_t>(timeout_ns, 1'000'000))));
+  SKERRY_INVARIANT(timeout_ns > 0, "a wait for one endpoint ends");
+  const auto rounded_ns = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(timeout_ns, 1'000'000))));
   if (rounded_ns != endpoint.receive_timeout_ns) {
     const timeval timeout{rounded_ns / 1'000'000'000, rounded_ns % 1'000'000'000 / 1000};
     setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
