@@ -68,7 +68,7 @@ ROOMS = {
         ],
         False,
     ),
-    "src/operation": (
+    "src/origin": (
         [
             "src/core",
             "src/core/pure",
@@ -98,7 +98,7 @@ ROOMS = {
             "src/fabric",
             "src/share",
             "src/server",
-            "src/operation",
+            "src/origin",
             "src/window",
             "src/job/bootstrap",
         ],
@@ -111,7 +111,7 @@ ROOMS = {
             "src/wire",
             "src/memory",
             "src/lock",
-            "src/operation",
+            "src/origin",
             "src/job",
             "src/job/bootstrap",
         ],
@@ -123,7 +123,7 @@ ROOMS = {
             "src/core",
             "src/core/pure",
             "src/share",
-            "src/operation",
+            "src/origin",
             "src/window",
             "src/job",
             "src/job/bootstrap",
@@ -165,7 +165,7 @@ ROOMS = {
             "src/lock/host",
             "src/share",
             "src/server",
-            "src/operation",
+            "src/origin",
             "launcher/planner",
         ],
         False,
@@ -179,7 +179,7 @@ ROOMS = {
     "launcher/planner": (
         [
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
-            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/operation"),
+            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/origin"),
         ],
         False,
     ),
@@ -188,7 +188,7 @@ ROOMS = {
         [
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
             *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
-            *("src/operation", "src/server", "src/job", "src/job/bootstrap", "launcher"),
+            *("src/origin", "src/server", "src/job", "src/job/bootstrap", "launcher"),
         ],
         False,
     ),

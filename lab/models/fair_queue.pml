@@ -1,7 +1,7 @@
 /* The fair queue of src/lock (mutex.cpp) with all who drive it: local ranks that
  * sleep for it (src/lock/host/wait.hpp, src/job/mutexes.cpp), the data server that acts for
  * ranks of other nodes (src/lock/host/locks.cpp), and one such rank, whose threads ask over one
- * connection (wait_granted in src/operation/transfers.cpp). The connection breaks, is given up
+ * connection (wait_granted in src/origin/send/transfers.cpp). The connection breaks, is given up
  * and comes back at any moment. One writer or many readers have the lock, nobody overtakes the
  * queue, no grant is lost, and in the end all had their turns.
  *
@@ -418,7 +418,7 @@ active proctype Server() {
   mtype kind, answer;
 again:
   do
-  /* Admits its connection, and the origin resumes (src/operation/resume.cpp): what was not
+  /* Admits its connection, and the origin resumes (src/origin/link/resume.cpp): what was not
    * applied goes again, then parked locks. */
   :: atomic { link == opening ->
        do

@@ -1,4 +1,4 @@
-/* The progress role of src/operation/progress.hpp: threads that wait hand the fabric's poll to each other, and a helper takes it while the
+/* The progress role of src/origin/progress/progress.hpp: threads that wait hand the fabric's poll to each other, and a helper takes it while the
  * program computes. Every sleep is without its time limit here: the limits are for a job that ends; no wake-up may hang on them. (The helper's
  * short naps are the exception: they end by themselves, in the code too.)
  *

@@ -24,7 +24,7 @@ constexpr const char* matrix_usage =
 
 struct Row {
   int32_t name = 0;  // of a node or rank
-  std::vector<operation::NodeTraffic> to;
+  std::vector<origin::NodeTraffic> to;
 };
 
 std::vector<Row> rows_of(const Sample& sample, bool by_rank) {
@@ -43,12 +43,12 @@ std::vector<Row> rows_of(const Sample& sample, bool by_rank) {
 }
 
 void print(const std::vector<Row>& rows, const char* from, const char* what,
-           uint64_t operation::NodeTraffic::*value) {
+           uint64_t origin::NodeTraffic::*value) {
   std::printf("%s\n%10s", what, "to node");
   for (size_t node = 0; node < rows.front().to.size(); ++node) std::printf(" %12zu", node);
   for (const Row& row : rows) {
     std::printf("\n%s %*d", from, 9 - static_cast<int>(std::string(from).size()), row.name);
-    for (const operation::NodeTraffic& to : row.to)
+    for (const origin::NodeTraffic& to : row.to)
       std::printf(" %12llu", static_cast<unsigned long long>(to.*value));
   }
   std::printf("\n");
@@ -60,7 +60,7 @@ void print_json(const Sample& sample, const std::vector<Row>& rows, const char* 
     out += concat(&row == &rows.front() ? "" : ", ", "{\"", from, "\": ", row.name);
     for (const bool is_bytes : {false, true}) {
       out += is_bytes ? ", \"bytes\": [" : ", \"operations\": [";
-      for (const operation::NodeTraffic& to : row.to)
+      for (const origin::NodeTraffic& to : row.to)
         out += concat(&to == &row.to.front() ? "" : ", ", is_bytes ? to.bytes : to.operations);
       out += "]";
     }
@@ -80,7 +80,7 @@ bool draw(const std::string& path, const Sample& sample, const std::vector<Row>&
   const int left = 60, top = 50;
   uint64_t most = 1;
   for (const Row& row : rows)
-    for (const operation::NodeTraffic& to : row.to) most = std::max(most, to.bytes);
+    for (const origin::NodeTraffic& to : row.to) most = std::max(most, to.bytes);
   std::fprintf(
       file,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
@@ -96,7 +96,7 @@ bool draw(const std::string& path, const Sample& sample, const std::vector<Row>&
       std::fprintf(file, "<text x=\"8\" y=\"%zu\">%d</text>\n",
                    at_y + static_cast<size_t>(side) / 2 + 4, rows[y].name);
     for (size_t x = 0; x < columns; ++x) {
-      const operation::NodeTraffic& to = rows[y].to[x];
+      const origin::NodeTraffic& to = rows[y].to[x];
       const double share = std::log1p(static_cast<double>(to.bytes)) /
                            std::log1p(static_cast<double>(most));
       const int light = 255 - static_cast<int>(200 * share);
@@ -131,8 +131,8 @@ int matrix_main(const std::vector<std::string>& words) {
   if (read.has("--json")) {
     print_json(sample, rows, from);
   } else {
-    print(rows, from, "operations", &operation::NodeTraffic::operations);
-    print(rows, from, "bytes", &operation::NodeTraffic::bytes);
+    print(rows, from, "operations", &origin::NodeTraffic::operations);
+    print(rows, from, "bytes", &origin::NodeTraffic::bytes);
     std::fputs(elsewhere(sample, "matrix").c_str(), stdout);
   }
   const std::string picture = read.value("--svg", "");

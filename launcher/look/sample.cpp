@@ -45,9 +45,9 @@ uint64_t count_queued(const RankView& rank, const memory::ControlLayout& layout)
 }
 
 // What it issued to each node.
-std::vector<operation::NodeTraffic> traffic_of(const RankView& rank,
+std::vector<origin::NodeTraffic> traffic_of(const RankView& rank,
                                                const job::LocalCounters& local) {
-  std::vector<operation::NodeTraffic> to(static_cast<size_t>(rank.panel.nodes));
+  std::vector<origin::NodeTraffic> to(static_cast<size_t>(rank.panel.nodes));
   if (rank.panel.traffic != nullptr)
     (void)rank.process->read(reinterpret_cast<uint64_t>(rank.panel.traffic), to.data(),
                              to.size() * sizeof to.front());
@@ -62,7 +62,7 @@ RankSample sample_rank(const RankView& rank) {
   out.node = rank.panel.node;
   out.pid = rank.process->pid();
   job::LocalCounters local;
-  operation::EngineCounters engine;
+  origin::EngineCounters engine;
   // A process that ends meanwhile leaves zeros.
   (void)rank.process->read(rank.panel.local, &local);
   (void)rank.process->read(rank.panel.engine, &engine);

@@ -47,7 +47,7 @@ struct RankSample {
   int64_t time_ns = 0;       // of this reading
   std::optional<Wait> wait;  // none: it does not wait
   uint64_t values[rank_values] = {};
-  std::vector<operation::NodeTraffic> to;  // what it issued to each node, the own one among them
+  std::vector<origin::NodeTraffic> to;  // what it issued to each node, the own one among them
 };
 struct NodeSample {
   int32_t node = 0;

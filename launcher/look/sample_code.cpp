@@ -30,7 +30,7 @@ void write(const RankSample& rank, FrameWriter* to) {
   }
   for (const uint64_t value : rank.values) to->u64(value);
   uint32_t used = 0;
-  for (const operation::NodeTraffic& each : rank.to) used += each.operations != 0;
+  for (const origin::NodeTraffic& each : rank.to) used += each.operations != 0;
   to->u32(used);
   for (size_t node = 0; node < rank.to.size(); ++node)
     if (rank.to[node].operations != 0)

@@ -253,7 +253,7 @@ class Trace {
   }
   static bool count(Track* track) {
     job::LocalCounters local;
-    operation::EngineCounters engine;
+    origin::EngineCounters engine;
     if (!track->rank->process->read(track->rank->panel.local, &local) ||
         !track->rank->process->read(track->rank->panel.engine, &engine))
       return false;

@@ -7,7 +7,7 @@
 #include "core/pure/container_bytes.hpp"
 #include "lock/home.hpp"
 #include "memory/control.hpp"
-#include "operation/link.hpp"
+#include "origin/link/link.hpp"
 #include "placement/member_values.hpp"
 #include "placement/members.hpp"
 #include "placement/node_map.hpp"
@@ -66,7 +66,7 @@ uint64_t links_bytes(const TablesOfJob& job) {
   for (int32_t n = 0; n < job.partners(); ++n) by_server.try_emplace(static_cast<uint64_t>(n));
   return job.processes() *
          (table_bytes(by_server) +
-          static_cast<uint64_t>(job.partners()) * (sizeof(operation::Link) + 2 * sizeof(void*)));
+          static_cast<uint64_t>(job.partners()) * (sizeof(origin::Link) + 2 * sizeof(void*)));
 }
 
 // The buffers of a group's collectives: 64 KiB for a member and for each child in its tree.

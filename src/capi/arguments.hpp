@@ -9,10 +9,10 @@
 
 namespace skerry::capi {
 
-using operation::Access;
-using operation::Handle;
-using operation::Mode;
-using operation::Side;
+using origin::Access;
+using origin::Handle;
+using origin::Mode;
+using origin::Side;
 
 #define CHECK(call)                                            \
   do {                                                         \
@@ -60,7 +60,7 @@ inline Side contiguous(const void* base, uint64_t offset, uint64_t bytes) {
 }
 
 // Of an accumulate; `scale` null: one. Errors: invalid.
-inline Status read_accumulate(int type, const void* scale, operation::Accumulate* what) {
+inline Status read_accumulate(int type, const void* scale, origin::Accumulate* what) {
   SKERRY_TRY(check_type(type));
   what->type = static_cast<ElementType>(type);
   if (scale != nullptr) what->scale = memory::Scale::of(what->type, scale);
@@ -159,7 +159,7 @@ inline Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) 
 }
 
 // A type, and an operation that it has.
-inline Status read_update(int type, int operation, operation::Accumulate* what) {
+inline Status read_update(int type, int operation, origin::Accumulate* what) {
   SKERRY_TRY(check_type(type));
   if (!is_operation(operation))
     return error(Code::invalid, "operation ", operation, ": give a skerry_operation, 0 to ",

@@ -25,7 +25,7 @@ enum class CounterSection : uint8_t { operations, connections, server, trunks, r
 // One consistent reading of all parts of the process.
 struct CounterSources {
   const job::LocalCounters& local;
-  const operation::EngineCounters& engine;
+  const origin::EngineCounters& engine;
   const fabric::Fabric::Traffic& traffic;
   std::span<const std::unique_ptr<server::Server>> servers;  // that this process hosts
   std::span<const std::shared_ptr<share::Counters>> share;   // of each; none: they do not forward
@@ -77,7 +77,7 @@ uint64_t share_value(const Sources& s) {
 }
 
 using Local = job::LocalCounters;
-using Engine = operation::EngineCounters;
+using Engine = origin::EngineCounters;
 using Server = server::Server::Counters;
 using Share = share::Counters;
 
@@ -242,7 +242,7 @@ std::string_view to_string(CounterSection section) {
 
 // All values at one moment; `values` has room for `count`.
 void read_counters(job::Job& job, uint64_t* values) {
-  const operation::EngineCounters engine = job.engine().counters();
+  const origin::EngineCounters engine = job.engine().counters();
   const fabric::Fabric::Traffic traffic = job.engine().traffic();
   const CounterSources sources{job.local_counters(), engine,    traffic, job.servers(),
                                job.share_counters(), job.plan()};

@@ -26,7 +26,7 @@ int nothing_outstanding(Handle* handle) {
 
 // The general way. `result`: of a fetching update. Apart from what comes before it, since an Access
 // is large, and elements that join others need none.
-[[gnu::noinline]] int issue_alone(Kind kind, const operation::Accumulate& what,
+[[gnu::noinline]] int issue_alone(Kind kind, const origin::Accumulate& what,
                                   skerry_segment* segment, int rank, uint64_t offset,
                                   const void* origin, void* result, uint64_t count, Mode mode,
                                   Handle* handle) {
@@ -51,12 +51,12 @@ int nothing_outstanding(Handle* handle) {
   return done(of(segment)->issue(access, handle));
 }
 
-int issue(Kind kind, const operation::Accumulate& what, skerry_segment* segment, int rank,
+int issue(Kind kind, const origin::Accumulate& what, skerry_segment* segment, int rank,
           uint64_t offset, const void* origin, void* result, uint64_t count, Mode mode,
           Handle* handle) {
   // A few elements to another node may join others.
   if (kind == Kind::accumulate && what.operation != Operation::no_op &&
-      count <= operation::Batch::longest_bytes && offset % part_bytes(what.type) == 0 &&
+      count <= origin::Batch::longest_bytes && offset % part_bytes(what.type) == 0 &&
       of(segment)->join_batch(rank, &what, offset, origin, count * element_bytes(what.type), mode))
     return nothing_outstanding(handle);
   return issue_alone(kind, what, segment, rank, offset, origin, result, count, mode, handle);
@@ -70,7 +70,7 @@ int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void
       of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin))
       [[likely]]
     return nothing_outstanding(handle);
-  operation::Accumulate what;
+  origin::Accumulate what;
   if (Status status = read_accumulate(type, scale, &what); !status.ok()) return fail(status);
   return issue(Kind::accumulate, what, segment, rank, offset, origin, nullptr, count, mode, handle);
 }
@@ -85,7 +85,7 @@ int update(Kind kind, skerry_segment* segment, int rank, uint64_t offset, int ty
   if (count == 1 && origin != result &&
       update_here(segment, rank, offset, type, operation, origin, result)) [[likely]]
     return nothing_outstanding(handle);
-  operation::Accumulate what;
+  origin::Accumulate what;
   if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
   return issue(kind, what, segment, rank, offset, origin, result, count, mode, handle);
 }

@@ -83,13 +83,13 @@ int check_ranks(const int* ranks, int count) {
 }
 
 int put(skerry_window* window, int rank, uint64_t at, const void* origin, uint64_t bytes,
-        operation::Handle* handle) {
+        origin::Handle* handle) {
   CHECK(check_buffer(origin, bytes, "origin"));
   return ended(window, of(window).accesses().put({rank, at, bytes}, origin, handle));
 }
 
 int get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
-        operation::Handle* handle) {
+        origin::Handle* handle) {
   CHECK(check_buffer(origin, bytes, "origin"));
   return ended(window, of(window).accesses().get({rank, at, bytes}, origin, handle));
 }
@@ -102,7 +102,7 @@ Status read_counted(int type, int operation, uint64_t count, memory::Update* wha
 }
 
 int update(skerry_window* window, int rank, uint64_t at, int type, int operation,
-           const void* origin, uint64_t count, operation::Handle* handle) {
+           const void* origin, uint64_t count, origin::Handle* handle) {
   if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
   memory::Update what;
   if (Status status = read_counted(type, operation, count, &what); !status.ok())
@@ -112,7 +112,7 @@ int update(skerry_window* window, int rank, uint64_t at, int type, int operation
 }
 
 int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
-                 const void* origin, void* result, uint64_t count, operation::Handle* handle) {
+                 const void* origin, void* result, uint64_t count, origin::Handle* handle) {
   if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
   CHECK(check_buffer(result, count, "result"));
   memory::Update what;

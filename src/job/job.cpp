@@ -293,7 +293,7 @@ bool Job::node_is_one_cgroup() const {
 }
 
 Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
-  operation::EngineConfig config;
+  origin::EngineConfig config;
   config.rank = rank_;
   config.node = node_;
   config.key = key_;
@@ -332,17 +332,17 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   }
   if (map_.nodes() > 1) {
     // Pages appear for the nodes that it talks to.
-    const size_t bytes = static_cast<size_t>(map_.nodes()) * sizeof(operation::NodeTraffic);
+    const size_t bytes = static_cast<size_t>(map_.nodes()) * sizeof(origin::NodeTraffic);
     void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED)
       return error(Code::no_memory, "no ", bytes, " bytes for counters of ", map_.nodes(),
                    " nodes");
-    traffic_ = {static_cast<operation::NodeTraffic*>(pages), static_cast<size_t>(map_.nodes())};
+    traffic_ = {static_cast<origin::NodeTraffic*>(pages), static_cast<size_t>(map_.nodes())};
     config.traffic = traffic_.data();
   }
   config.spans = &spans_;
-  engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
+  engine_ = std::make_unique<origin::Engine>(std::move(config), std::move(origin_side));
   return engine_->limit_connections(options_.config.max_connections);
 }
 

@@ -23,7 +23,7 @@
 #include "job/servers.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/stripes.hpp"
-#include "operation/engine.hpp"
+#include "origin/engine/engine.hpp"
 #include "placement/node_map.hpp"
 #include "placement/plan.hpp"
 #include "server/server.hpp"
@@ -67,7 +67,7 @@ class Job {
   Rank size() const { return map_.ranks(); }
   NodeId node() const { return node_; }
   const placement::NodeMap& map() const { return map_; }
-  operation::Engine& engine() { return *engine_; }
+  origin::Engine& engine() { return *engine_; }
   const memory::Control& control() const { return control_; }
   const memory::Stripes& stripes() const { return *stripes_; }
   memory::NodeMemory& node_memory() { return *node_memory_; }
@@ -105,7 +105,7 @@ class Job {
   IdleCoreSpin& idle_core_spin() { return idle_core_spin_; }  // of waits in shared memory
 
   // While no thread waits.
-  void while_waiting(operation::WaitingWork work) {
+  void while_waiting(origin::WaitingWork work) {
     work_ = work;
     engine_->while_waiting(work);
   }
@@ -115,8 +115,8 @@ class Job {
   WaitResult wait_working(int64_t deadline_ns, Wait&& wait) {
     const bool listens = engine_ != nullptr && engine_->needs_looks();
     if (work_.call == nullptr && !listens) return wait(deadline_ns);
-    for (int64_t pause_ns = operation::WaitingWork::first_pause_ns;;
-         pause_ns = operation::WaitingWork::next_pause_ns(pause_ns)) {
+    for (int64_t pause_ns = origin::WaitingWork::first_pause_ns;;
+         pause_ns = origin::WaitingWork::next_pause_ns(pause_ns)) {
       const int64_t until_ns = deadline_after(pause_ns);
       const bool last = deadline_ns != no_deadline && deadline_ns <= until_ns;
       const WaitResult result = wait(last ? deadline_ns : until_ns);
@@ -183,15 +183,15 @@ class Job {
   memory::Control control_;
   placement::NodeMap map_;
   std::unique_ptr<memory::Stripes> stripes_;
-  std::unique_ptr<operation::Engine> engine_;
+  std::unique_ptr<origin::Engine> engine_;
   Group* world_ = nullptr;
   alignas(64) LocalCounters local_counters_;   // the fast paths look at this line ...
   memory::Spans spans_;                        // ... and at the first word of this one
-  std::span<operation::NodeTraffic> traffic_;  // by node; empty: not counted
+  std::span<origin::NodeTraffic> traffic_;  // by node; empty: not counted
   Labels labels_;
   Panel panel_;
   Objects objects_;
-  operation::WaitingWork work_;  // set by the program
+  origin::WaitingWork work_;  // set by the program
   IdleCoreSpin idle_core_spin_;
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   Deaths deaths_;

@@ -15,7 +15,7 @@
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 #include "memory/spans.hpp"
-#include "operation/context.hpp"
+#include "origin/context.hpp"
 #include "server/server.hpp"
 #include "share/share.hpp"
 
@@ -78,8 +78,8 @@ struct Panel {
   int64_t started_ns = 0;  // monotonic clock of this machine
   // Addresses in this process.
   const LocalCounters* local = nullptr;
-  const operation::EngineCounters* engine = nullptr;
-  const operation::NodeTraffic* traffic = nullptr;  // `nodes` of them; null: not counted
+  const origin::EngineCounters* engine = nullptr;
+  const origin::NodeTraffic* traffic = nullptr;  // `nodes` of them; null: not counted
   std::array<const server::Server::Counters*, Config::most_servers> server{};
   std::array<const share::Counters*, Config::most_servers> share{};  // null: does not forward
   const std::atomic<const Label*>* labels = nullptr;                 // where the first one is
@@ -90,7 +90,7 @@ struct Panel {
 constexpr uint64_t panel_layout() {
   uint64_t number = 1;  // raised when fields change their places
   for (const uint64_t bytes :
-       {sizeof(Panel), sizeof(Label), sizeof(LocalCounters), sizeof(operation::EngineCounters),
+       {sizeof(Panel), sizeof(Label), sizeof(LocalCounters), sizeof(origin::EngineCounters),
         sizeof(server::Server::Counters), sizeof(share::Counters), sizeof(memory::Member),
         sizeof(memory::SpanSwitch), sizeof(memory::SpanRing)})
     number = number * 1'000'003 + bytes;

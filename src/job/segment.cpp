@@ -358,8 +358,8 @@ Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape,
 
 namespace {
 
-using operation::Access;
-using operation::Side;
+using origin::Access;
+using origin::Side;
 
 void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
@@ -465,14 +465,14 @@ bool Segment::read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, u
   return true;
 }
 
-bool Segment::join_batch(Rank rank, const operation::Accumulate* what, uint64_t offset,
-                         const void* origin, uint64_t bytes, operation::Mode mode) {
+bool Segment::join_batch(Rank rank, const origin::Accumulate* what, uint64_t offset,
+                         const void* origin, uint64_t bytes, origin::Mode mode) {
   const SpanKind kind = what == nullptr ? SpanKind::put : SpanKind::accumulate;
   return remote_holds(rank, offset, bytes) && !job_->spans().is_due(kind) &&
          job_->engine().join_batch(target(rank), what, offset, origin, bytes, mode);
 }
 
-Status Segment::issue(const Access& access, operation::Handle* handle) {
+Status Segment::issue(const Access& access, origin::Handle* handle) {
   const Rank rank = access.target.rank;
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().issue(access, handle);
@@ -497,7 +497,7 @@ Status Segment::issue(const Access& access, operation::Handle* handle) {
 }
 
 Status Segment::put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
-                           const operation::Notify& notify) {
+                           const origin::Notify& notify) {
   Access access;
   access.target = target(rank);
   access.remote.offset = offset;

@@ -13,7 +13,7 @@
 #include "memory/apply.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/segment.hpp"
-#include "operation/engine.hpp"
+#include "origin/engine/engine.hpp"
 #include "placement/member_values.hpp"
 
 namespace skerry::job {
@@ -111,17 +111,17 @@ class Segment {
                               uint64_t expected, uint64_t* old);
   // The shortest way for a small put or accumulate to another node: see Engine::join_batch. Of an
   // accumulate the elements are aligned.
-  bool join_batch(Rank rank, const operation::Accumulate* what, uint64_t offset, const void* origin,
-                  uint64_t bytes, operation::Mode mode);
+  bool join_batch(Rank rank, const origin::Accumulate* what, uint64_t offset, const void* origin,
+                  uint64_t bytes, origin::Mode mode);
 
   // What names an access's target here.
-  operation::Target target(Rank rank) const { return {rank, id_}; }
+  origin::Target target(Rank rank) const { return {rank, id_}; }
   // Any rank, local or remote; arguments have been checked. Of a fetching update both sides are
   // contiguous. `handle` as of Engine::issue.
-  Status issue(const operation::Access& access, operation::Handle* handle = nullptr);
+  Status issue(const origin::Access& access, origin::Handle* handle = nullptr);
   // Source done on return; afterwards a counter of the same slice grows.
   Status put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
-                    const operation::Notify& notify);
+                    const origin::Notify& notify);
   Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,

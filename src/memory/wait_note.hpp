@@ -97,7 +97,7 @@ WaitResult wait_and_tell(const NoteWait& note, int64_t began_ns, int64_t until_n
   return wait(until_ns);
 }
 
-// "skerry::Status skerry::operation::Engine::fence(...)": "Engine::fence".
+// "skerry::Status skerry::origin::Engine::fence(...)": "Engine::fence".
 constexpr std::string_view short_name(std::string_view function) {
   function = function.substr(0, function.find('('));
   if (const size_t space = function.rfind(' '); space != function.npos)

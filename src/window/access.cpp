@@ -8,10 +8,10 @@ namespace {
 
 using memory::CallSpan;
 using memory::SpanKind;
-using operation::Side;
+using origin::Side;
 
-operation::Mode mode_of(const operation::Handle* handle) {
-  return handle == nullptr ? operation::Mode::implicit : operation::Mode::handle;
+origin::Mode mode_of(const origin::Handle* handle) {
+  return handle == nullptr ? origin::Mode::implicit : origin::Mode::handle;
 }
 
 Side origin_side(const void* base, uint64_t bytes) {
@@ -23,8 +23,8 @@ Side origin_side(const void* base, uint64_t bytes) {
 
 // What is deferred has copied what it reads: a put is source done at once, with a handle, too. What
 // returns data is done only with the epoch.
-bool may_defer(wire::Kind kind, uint64_t bytes, const operation::Handle* handle) {
-  return bytes <= operation::Guard::longest_bytes &&
+bool may_defer(wire::Kind kind, uint64_t bytes, const origin::Handle* handle) {
+  return bytes <= origin::Guard::longest_bytes &&
          (handle == nullptr || kind == wire::Kind::put || kind == wire::Kind::accumulate);
 }
 
@@ -53,7 +53,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
                           const Block& block) {
   const bool is_put = block.kind == wire::Kind::put;
   if ((!is_put && block.kind != wire::Kind::accumulate) ||
-      bytes > operation::Batch::longest_bytes || target.hold == Hold::wanted ||
+      bytes > origin::Batch::longest_bytes || target.hold == Hold::wanted ||
       context_.check != nullptr ||
       context_.job.spans().is_due(is_put ? SpanKind::put : SpanKind::accumulate))
     return false;
@@ -64,7 +64,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
 // In each of the calls, where the kind is known: what the calls of one kind skip costs a tenth of a
 // short put.
 [[gnu::always_inline]] inline Status Accesses::run(const Place& place, const Block& block,
-                                                   operation::Handle* handle) {
+                                                   origin::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
   const bool may_wait = may_defer(block.kind, place.bytes, handle);
@@ -81,7 +81,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
 }
 
 Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, Block block,
-                               operation::Handle* handle) {
+                               origin::Handle* handle) {
   if (context_.check == nullptr || !Check::is_checking()) [[likely]]
     return issue(target, offset, bytes, block, handle);
   Check& check = *context_.check;
@@ -100,7 +100,7 @@ Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, 
 }
 
 Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
-                       operation::Handle* handle) {
+                       origin::Handle* handle) {
   if (target.region != nullptr) return apply_here(target, offset, bytes, block);
   const Access access = access_of(target, block, offset, bytes, mode_of(handle));
   if (target.hold == Hold::wanted) {
@@ -115,9 +115,9 @@ Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Bl
 
 // Memory that the program gave is moved by messages of a size that its server can copy. All but the
 // last are waited for, so that one handle is enough.
-Status Accesses::send_in_parts(const Access& access, operation::Handle* handle) {
+Status Accesses::send_in_parts(const Access& access, origin::Handle* handle) {
   constexpr uint64_t part_bytes = fabric::inline_payload_bytes;
-  operation::Engine& engine = context_.job.engine();
+  origin::Engine& engine = context_.job.engine();
   if (memory_.flavor() == Flavor::allocated || access.updates())
     return engine.issue(access, handle);
   SKERRY_INVARIANT(!access.guard.has_value(), "what a guard goes with is one message");
@@ -180,21 +180,21 @@ Status Accesses::update_here(const Target& target, uint64_t offset, const memory
 
 // ---- the calls ---------------------------------------------------------------------------------
 
-Status Accesses::put(const Place& to, const void* origin, operation::Handle* handle) {
+Status Accesses::put(const Place& to, const void* origin, origin::Handle* handle) {
   return run(to, {wire::Kind::put, origin, nullptr, nullptr}, handle);
 }
 
-Status Accesses::get(const Place& from, void* origin, operation::Handle* handle) {
+Status Accesses::get(const Place& from, void* origin, origin::Handle* handle) {
   return run(from, {wire::Kind::get, nullptr, origin, nullptr}, handle);
 }
 
 Status Accesses::update(const Place& to, const memory::Update& what, const void* origin,
-                        operation::Handle* handle) {
+                        origin::Handle* handle) {
   return run(to, {wire::Kind::accumulate, origin, nullptr, &what}, handle);
 }
 
 Status Accesses::fetch_update(const Place& at, const memory::Update& what, const void* origin,
-                              void* result, operation::Handle* handle) {
+                              void* result, origin::Handle* handle) {
   return run(at, {wire::Kind::fetch_update, origin, result, &what}, handle);
 }
 

@@ -1,4 +1,4 @@
-// Accesses inside an epoch. What leaves the node is a value, operation::Access: `issue` defers it
+// Accesses inside an epoch. What leaves the node is a value, origin::Access: `issue` defers it
 // until the epoch needs its lock, or sends it. Memory of this node is accessed at once.
 //
 //   access.cpp   one block
@@ -14,7 +14,7 @@
 
 namespace skerry::window {
 
-using operation::Access;
+using origin::Access;
 
 // One piece of an access; `offset` counts bytes, whatever the target's unit.
 struct VectorPiece {
@@ -29,14 +29,14 @@ class Accesses {
       : context_(context), memory_(memory), epochs_(epochs) {}
 
   // `handle` null: done at the next synchronization.
-  Status put(const Place& to, const void* origin, operation::Handle* handle);
-  Status get(const Place& from, void* origin, operation::Handle* handle);
+  Status put(const Place& to, const void* origin, origin::Handle* handle);
+  Status get(const Place& from, void* origin, origin::Handle* handle);
   // target = target (operation) origin for whole elements; the type has the operation.
   Status update(const Place& to, const memory::Update& what, const void* origin,
-                operation::Handle* handle);
+                origin::Handle* handle);
   // The same; `result` gets the elements before. A no-op reads no `origin`.
   Status fetch_update(const Place& at, const memory::Update& what, const void* origin, void* result,
-                      operation::Handle* handle);
+                      origin::Handle* handle);
   // A put, get or accumulate (`what`; null: none) of pieces anywhere in a member's memory. A wrong
   // one: none is accessed.
   Status access_pieces(Rank rank, wire::Kind kind, const memory::Update* what,
@@ -49,7 +49,7 @@ class Accesses {
   Status compare_swap(const Place& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
  private:
-  using Mode = operation::Mode;
+  using Mode = origin::Mode;
 
   // This side of an access of one block. Within the node nothing more is needed: to fill in a whole
   // Access takes as long as a short put.
@@ -64,15 +64,15 @@ class Accesses {
   };
   Access access_of(const Target& target, const Block& block, uint64_t offset, uint64_t bytes,
                    Mode mode) const;
-  Status run(const Place& place, const Block& block, operation::Handle* handle);
+  Status run(const Place& place, const Block& block, origin::Handle* handle);
   // Of a member elsewhere. True: it is issued, in the batch that is being collected for it.
   bool join_batch(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
   // In the debug mode it is looked at, too.
   Status issue_checked(Target& target, uint64_t offset, uint64_t bytes, Block block,
-                       operation::Handle* handle);
+                       origin::Handle* handle);
   Status issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
-               operation::Handle* handle);
-  Status send_in_parts(const Access& access, operation::Handle* handle);
+               origin::Handle* handle);
+  Status send_in_parts(const Access& access, origin::Handle* handle);
   Status apply_here(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
                      const void* origin, void* result, uint64_t bytes) const;

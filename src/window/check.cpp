@@ -154,7 +154,7 @@ Status Check::begin(Rank target, const Access& access) {
   return {};
 }
 
-void Check::issued(Rank target, const operation::Handle* handle) {
+void Check::issued(Rank target, const origin::Handle* handle) {
   const std::lock_guard guard(mutex_);
   Target& known = targets_[target];
   ++issued_;

@@ -31,7 +31,7 @@
 #include "core/config.hpp"
 #include "job/group.hpp"
 #include "memory/apply.hpp"
-#include "operation/engine.hpp"
+#include "origin/engine/engine.hpp"
 
 namespace skerry::window {
 
@@ -50,7 +50,7 @@ class Check {
   };
   static constexpr std::byte missing{0xDB};
 
-  Check(Level level, Rank rank, std::string window, operation::Engine& engine)
+  Check(Level level, Rank rank, std::string window, origin::Engine& engine)
       : level_(level), rank_(rank), window_(std::move(window)), engine_(engine) {}
 
   // Until the next call: messages about calls of this thread name `caller` (null: who called
@@ -72,7 +72,7 @@ class Check {
   // A buffer that is filled when it is done here; returns where the data is to arrive.
   void* fills(Rank target, void* buffer, uint64_t bytes);
   // It was issued (handle null: it has none), or refused.
-  void issued(Rank target, const operation::Handle* handle);
+  void issued(Rank target, const origin::Handle* handle);
   void refused(Rank target);
 
   // Everything issued to `target` (no_rank: to all) before this thread's present call is done here,
@@ -89,7 +89,7 @@ class Check {
     Access access;
     const void* site = nullptr;
     uint64_t number = not_issued;                  // of the accesses issued: 1, 2, ...
-    std::optional<operation::Handle> handle = {};  // 0: it was done at once
+    std::optional<origin::Handle> handle = {};  // 0: it was done at once
   };
   struct Buffer {
     std::byte* address = nullptr;
@@ -128,7 +128,7 @@ class Check {
   const Level level_;
   const Rank rank_;
   const std::string window_;  // as messages name it
-  operation::Engine& engine_;
+  origin::Engine& engine_;
   std::mutex accesses_;  // held while an access is issued; before `mutex_`
   std::mutex mutex_;     // several threads may call
   uint64_t issued_ = 0;  // accesses

@@ -158,7 +158,7 @@ Status Epochs::end_epoch(Target& target, Hold before) {
     const std::unique_ptr<Deferred> deferred = std::move(target.deferred);
     if (deferred == nullptr) return {};  // nothing was accessed: the lock was never needed
     // Lock, access and unlock in one.
-    operation::Access& access = deferred->access;
+    origin::Access& access = deferred->access;
     access.guard = locks_.guard(target);
     const Status status = job_.engine().issue(access);
     if (status.code() != Code::contended) return status;

@@ -32,7 +32,7 @@ class Locks {
   bool travels_with_access(const Target& target) const {
     return target.mutex == nullptr && machines_ == nullptr;
   }
-  operation::Guard guard(const Target& target) const {
+  origin::Guard guard(const Target& target) const {
     return {queue_->segment().id(), index_, holder_of(target)};
   }
 

@@ -53,7 +53,7 @@ class Memory {
   // Whose rank is set: its sizes, and its region if it is of this node.
   void describe(Target& target) const;
   // Where requests for this member's memory go.
-  operation::Target address(const Target& target) const {
+  origin::Target address(const Target& target) const {
     return {target.rank, data_->id(), flavor_ != Flavor::allocated};
   }
 

@@ -8,7 +8,7 @@
 
 namespace skerry::window {
 
-using operation::Side;
+using origin::Side;
 
 namespace {
 
@@ -16,7 +16,7 @@ namespace {
 // what it needs longer.
 struct Sides {
   std::vector<Piece> there, here;
-  operation::Side target, origin;
+  origin::Side target, origin;
 
   explicit Sides(std::span<const VectorPiece> pieces) {
     std::byte* low = nullptr;
@@ -31,7 +31,7 @@ struct Sides {
     origin.bytes = target.bytes;
     origin.base = low;
     if (target.bytes == 0) return;
-    origin.form = target.form = operation::Side::Form::pieces;
+    origin.form = target.form = origin::Side::Form::pieces;
     origin.pieces = here;
     target.pieces = there;
   }

@@ -11,7 +11,7 @@
 
 #include "lock/mutex.hpp"
 #include "memory/apply.hpp"
-#include "operation/description.hpp"
+#include "origin/description.hpp"
 #include "window/machine_locks.hpp"
 
 namespace skerry::window {
@@ -37,12 +37,12 @@ enum class Hold : uint8_t {
 // The first access of an epoch whose lock is not taken yet: the end of the epoch may send both in
 // one message.
 struct Deferred {
-  operation::Access access;
+  origin::Access access;
   std::vector<std::byte> data;  // a copy of what it reads at the origin
 
-  explicit Deferred(const operation::Access& as) : access(as) {
+  explicit Deferred(const origin::Access& as) : access(as) {
     // What has no copy stays the program's until it is done.
-    access.mode = as.returns_data() ? operation::Mode::implicit : operation::Mode::blocking;
+    access.mode = as.returns_data() ? origin::Mode::implicit : origin::Mode::blocking;
     if (!as.carries_data()) return;
     data.assign(as.local.base, as.local.base + as.local.bytes);
     access.local.base = data.data();

@@ -59,12 +59,12 @@ std::vector<uint32_t> numbers_of(const std::string& list) {
 }
 
 int put_freed(skerry_job* job, int target, const void* origin, uint64_t bytes) {
-  operation::Side from, to;
+  origin::Side from, to;
   from.base = static_cast<std::byte*>(const_cast<void*>(origin));
   from.bytes = to.bytes = bytes;
   const SegmentId never_allocated{0, 0x7fff'ffff};
   return capi::done(capi::of(job)->engine().issue(
-      operation::Access::put({target, never_allocated}, to, from, operation::Mode::blocking)));
+      origin::Access::put({target, never_allocated}, to, from, origin::Mode::blocking)));
 }
 
 void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,

@@ -9,8 +9,8 @@
 
 namespace skerry::sim {
 
-using operation::Access;
-using operation::Side;
+using origin::Access;
+using origin::Side;
 
 // ---- node -------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ RankProcess::RankProcess(Rank rank, const StormConfig& config, Node& node)
     : rank_(rank), config_(config), node_(node), member_(node.member_of(rank)) {}
 
 void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connection::JobKey& key) {
-  operation::EngineConfig config;
+  origin::EngineConfig config;
   config.rank = rank_;
   config.node = node_.id();
   config.key = key;
@@ -160,7 +160,7 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
     SKERRY_ASSERT(share::make_proxy_client(std::move(side), std::move(client), &side).ok(),
                   "the policy is one of the known");
   }
-  engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(side));
+  engine_ = std::make_unique<origin::Engine>(std::move(config), std::move(side));
   (void)limit(node_limits ? 0 : config_.cap);
 }
 
@@ -201,8 +201,8 @@ Status RankProcess::ended() const {
 }
 
 Status RankProcess::put(Rank target, const Side& to, const Side& from,
-                        const operation::Notify* notify, operation::Mode mode,
-                        operation::Handle* handle) {
+                        const origin::Notify* notify, origin::Mode mode,
+                        origin::Handle* handle) {
   if (!is_local(target)) {
     Access access = Access::put({target, data_segment}, to, from, mode);
     if (notify != nullptr) access.notify = *notify;
@@ -229,8 +229,8 @@ Status RankProcess::put(Rank target, const Side& to, const Side& from,
   return {};
 }
 
-Status RankProcess::get(Rank target, const Side& from, const Side& to, operation::Mode mode,
-                        operation::Handle* handle) {
+Status RankProcess::get(Rank target, const Side& from, const Side& to, origin::Mode mode,
+                        origin::Handle* handle) {
   if (!is_local(target))
     return engine_->issue(Access::get({target, data_segment}, from, to, mode), handle);
   if (handle != nullptr) *handle = 0;
@@ -248,8 +248,8 @@ Status RankProcess::get(Rank target, const Side& from, const Side& to, operation
 }
 
 Status RankProcess::accumulate(Rank target, const Side& to, const Side& from,
-                               const operation::Accumulate& what, operation::Mode mode,
-                               operation::Handle* handle) {
+                               const origin::Accumulate& what, origin::Mode mode,
+                               origin::Handle* handle) {
   if (!is_local(target))
     return engine_->issue(Access::accumulate({target, data_segment}, to, from, what, mode), handle);
   if (handle != nullptr) *handle = 0;
@@ -260,8 +260,8 @@ Status RankProcess::accumulate(Rank target, const Side& to, const Side& from,
 }
 
 Status RankProcess::fetch_update(Rank target, const Side& to, const Side& from, const Side& result,
-                                 const operation::Accumulate& what, operation::Mode mode,
-                                 operation::Handle* handle) {
+                                 const origin::Accumulate& what, origin::Mode mode,
+                                 origin::Handle* handle) {
   if (!is_local(target))
     return engine_->issue(
         Access::fetch_update({target, data_segment}, to, from, result, what, mode), handle);

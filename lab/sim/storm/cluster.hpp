@@ -8,7 +8,7 @@
 
 #include "memory/control.hpp"
 #include "memory/stripes.hpp"
-#include "operation/engine.hpp"
+#include "origin/engine/engine.hpp"
 #include "placement/node_map.hpp"
 #include "lock/host/wait.hpp"
 #include "server/server.hpp"
@@ -94,20 +94,20 @@ class RankProcess {
 
   Rank rank() const { return rank_; }
   Node& node() { return node_; }
-  operation::Engine& engine() { return *engine_; }
+  origin::Engine& engine() { return *engine_; }
   bool is_local(Rank target) const { return node_.map().node_of(target) == node_.id(); }
   const memory::Stripes& stripes() const { return node_.stripes(member_); }
 
-  Status put(Rank target, const operation::Side& to, const operation::Side& from,
-             const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);
-  Status get(Rank target, const operation::Side& from, const operation::Side& to,
-             operation::Mode mode, operation::Handle* handle);
-  Status accumulate(Rank target, const operation::Side& to, const operation::Side& from,
-                    const operation::Accumulate& what, operation::Mode mode,
-                    operation::Handle* handle);
-  Status fetch_update(Rank target, const operation::Side& to, const operation::Side& from,
-                      const operation::Side& result, const operation::Accumulate& what,
-                      operation::Mode mode, operation::Handle* handle);
+  Status put(Rank target, const origin::Side& to, const origin::Side& from,
+             const origin::Notify* notify, origin::Mode mode, origin::Handle* handle);
+  Status get(Rank target, const origin::Side& from, const origin::Side& to,
+             origin::Mode mode, origin::Handle* handle);
+  Status accumulate(Rank target, const origin::Side& to, const origin::Side& from,
+                    const origin::Accumulate& what, origin::Mode mode,
+                    origin::Handle* handle);
+  Status fetch_update(Rank target, const origin::Side& to, const origin::Side& from,
+                      const origin::Side& result, const origin::Accumulate& what,
+                      origin::Mode mode, origin::Handle* handle);
   Status read_modify_write(Rank target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   Status lock(Rank target, uint64_t index, uint64_t holder);
@@ -126,7 +126,7 @@ class RankProcess {
   const uint32_t member_;
   SimulatedFabric* fabric_ = nullptr;
   uint32_t allowed_ = 0;  // connections; 0: no limit
-  std::unique_ptr<operation::Engine> engine_;
+  std::unique_ptr<origin::Engine> engine_;
 };
 
 }  // namespace skerry::sim

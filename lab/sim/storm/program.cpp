@@ -4,8 +4,8 @@
 
 namespace skerry::sim {
 
-using operation::Mode;
-using operation::Side;
+using origin::Mode;
+using origin::Side;
 
 Program::Program(uint32_t thread, const StormConfig& config, RankProcess& process, Checker& checker,
                  const bool& ending)
@@ -169,7 +169,7 @@ bool Program::transfer(bool is_get) {
   const Mode mode = any_mode();
   t->is_get = is_get;
   t->implicit = mode == Mode::implicit;
-  operation::Handle* const handle = mode == Mode::handle ? &t->handle : nullptr;
+  origin::Handle* const handle = mode == Mode::handle ? &t->handle : nullptr;
   Status status;
   if (is_get) {
     t->expected = checker_.expected(thread_, t->target, t->there);
@@ -253,7 +253,7 @@ bool Program::accumulate() {
 }
 
 bool Program::send_update(Rank target, uint64_t offset, std::vector<int64_t> values,
-                          const operation::Accumulate& what, Mode mode) {
+                          const origin::Accumulate& what, Mode mode) {
   Side to, from;
   to.bytes = from.bytes = values.size() * 8;
   to.offset = offset;
@@ -350,7 +350,7 @@ bool Program::fetch_update(Rank target, uint32_t first, Operation operation,
   to.offset = checker_.layout().sum(thread_, first);
   from.base = reinterpret_cast<std::byte*>(t.operands.data());
   result.base = t.buffer.data();
-  const operation::Accumulate what{ElementType::int64, memory::Scale::one(), operation};
+  const origin::Accumulate what{ElementType::int64, memory::Scale::one(), operation};
   const Mode mode = any_mode();
   t.implicit = mode == Mode::implicit;
   if (failed(process_.fetch_update(target, to, from, result, what, mode,
@@ -427,7 +427,7 @@ bool Program::notify() {
   to.bytes = from.bytes = 8;
   to.offset = checker_.layout().mailbox(thread_);
   from.base = reinterpret_cast<std::byte*>(&value);
-  const operation::Notify notify{checker_.layout().counter(thread_), 1};
+  const origin::Notify notify{checker_.layout().counter(thread_), 1};
   if (failed(process_.put(target, to, from, &notify, Mode::blocking, nullptr), "put")) return false;
   checker_.notify_issued(thread_, target);
   return true;

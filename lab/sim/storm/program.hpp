@@ -39,7 +39,7 @@ class Program {
     std::vector<std::byte> expected;  // of a get or a fetching update
     std::vector<int64_t> operands;    // of a fetching update
     bool is_get = false;              // it brings something
-    operation::Handle handle = 0;
+    origin::Handle handle = 0;
     bool implicit = false;
   };
 
@@ -57,11 +57,11 @@ class Program {
   };
 
   Rank any_rank() { return static_cast<Rank>(random_.below(config_.ranks())); }
-  operation::Mode any_mode();
+  origin::Mode any_mode();
   bool failed(const Status& status, const char* what);
   std::list<Transfer>::iterator draw_transfer();
-  operation::Side there(const Transfer& transfer) const;
-  operation::Side here(Transfer& transfer) const;
+  origin::Side there(const Transfer& transfer) const;
+  origin::Side here(Transfer& transfer) const;
   std::vector<std::byte> stream_of(const Transfer& transfer) const;
   void completed(std::list<Transfer>::iterator transfer);
 
@@ -76,7 +76,7 @@ class Program {
   bool row();
   bool small_put(Rank target);
   bool send_update(Rank target, uint64_t offset, std::vector<int64_t> values,
-                   const operation::Accumulate& what, operation::Mode mode);
+                   const origin::Accumulate& what, origin::Mode mode);
   bool fetch_update(Rank target, uint32_t first, Operation operation, std::vector<int64_t> values);
   Status fetch_word(Rank target, uint64_t offset, Operation operation, uint64_t value,
                     uint64_t* old);
@@ -101,7 +101,7 @@ class Program {
   Status send_locked(const Checker::Asked& asked, Access* access, bool* contended);
   // The access under its lock, in one message. *contended: others have the lock, and nothing was
   // done.
-  Status send_guarded(operation::Access access, uint32_t mutex, bool shares, bool* contended);
+  Status send_guarded(origin::Access access, uint32_t mutex, bool shares, bool* contended);
   Status apply_locked(const Checker::Asked& asked, Access* access);
   void check_access(const Checker::Asked& asked, const Access& access);
   // ---- windows (program_windows.cpp) ----
@@ -113,7 +113,7 @@ class Program {
     bool deferred = false;  // the access takes the lock along
   };
   Epoch draw_epoch();
-  bool at_once(const Epoch& epoch, const operation::Access& access, bool* had);
+  bool at_once(const Epoch& epoch, const origin::Access& access, bool* had);
   bool wait_issued();
   bool finish(Rank target);
   bool end_epoch(const Checker::Asked& asked);

@@ -10,8 +10,8 @@
 
 namespace skerry::sim {
 
-using operation::Mode;
-using operation::Side;
+using origin::Mode;
+using origin::Side;
 
 std::pair<Rank, uint32_t> Program::draw_lock() {
   if (config_.hot_lock && random_.below(4) != 0) return {at_rank_ = 0, 0};
@@ -183,17 +183,17 @@ bool Program::access_at_once() {
   return !contended || give_back(queued);
 }
 
-Status Program::send_guarded(operation::Access access, uint32_t mutex, bool shares,
+Status Program::send_guarded(origin::Access access, uint32_t mutex, bool shares,
                              bool* contended) {
-  access.guard = operation::Guard{mutex_segment, mutex, holder(shares)};
+  access.guard = origin::Guard{mutex_segment, mutex, holder(shares)};
   const Status status = process_.engine().issue(access);
   *contended = status.code() == Code::contended;
   return *contended ? Status() : status;
 }
 
 Status Program::send_locked(const Checker::Asked& asked, Access* access, bool* contended) {
-  const operation::Target target{asked.target, data_segment};
-  const operation::Accumulate sum{ElementType::uint64, memory::Scale::one(), Operation::sum};
+  const origin::Target target{asked.target, data_segment};
+  const origin::Accumulate sum{ElementType::uint64, memory::Scale::one(), Operation::sum};
   Pair operands = access->operands();
   const bool counts = access->kind == Access::Kind::add ||
                       access->kind == Access::Kind::fetch_add ||
@@ -204,20 +204,20 @@ Status Program::send_locked(const Checker::Asked& asked, Access* access, bool* c
   data.base = reinterpret_cast<std::byte*>(operands.data());
   found.base = reinterpret_cast<std::byte*>(access->found.data());
   there.bytes = data.bytes = found.bytes = sizeof operands;
-  const auto send = [&](const operation::Access& all) {
+  const auto send = [&](const origin::Access& all) {
     return send_guarded(all, asked.mutex, access->shares, contended);
   };
   switch (access->kind) {
     case Access::Kind::add:
-      return send(operation::Access::accumulate(target, there, data, sum, Mode::blocking));
+      return send(origin::Access::accumulate(target, there, data, sum, Mode::blocking));
     case Access::Kind::fetch_add:
-      return send(operation::Access::fetch_update(target, there, data, found, sum, Mode::blocking));
+      return send(origin::Access::fetch_update(target, there, data, found, sum, Mode::blocking));
     case Access::Kind::put_stamp:
-      return send(operation::Access::put(target, there, data, Mode::blocking));
+      return send(origin::Access::put(target, there, data, Mode::blocking));
     case Access::Kind::read_count:
     case Access::Kind::read_stamp: break;
   }
-  return send(operation::Access::get(target, there, found, Mode::blocking));
+  return send(origin::Access::get(target, there, found, Mode::blocking));
 }
 
 // The same with the lock held.
@@ -225,7 +225,7 @@ Status Program::apply_locked(const Checker::Asked& asked, Access* access) {
   const Rank target = asked.target;
   const uint64_t counted = checker_.layout().counted(asked.mutex);
   const uint64_t stamped = checker_.layout().stamped(asked.mutex);
-  const operation::Accumulate sum{ElementType::uint64, memory::Scale::one(), Operation::sum};
+  const origin::Accumulate sum{ElementType::uint64, memory::Scale::one(), Operation::sum};
   Pair operands = access->operands();
   Side to, from, result;
   to.bytes = from.bytes = result.bytes = sizeof operands;

@@ -12,8 +12,8 @@
 
 namespace skerry::sim {
 
-using operation::Mode;
-using operation::Side;
+using origin::Mode;
+using origin::Side;
 
 namespace {
 
@@ -53,13 +53,13 @@ Program::Epoch Program::draw_epoch() {
   epoch.locks = random_.below(3) != 0;
   epoch.shares = random_.below(2) == 0;
   epoch.deferred = epoch.locks && !process_.is_local(target) && random_.below(2) == 0 &&
-                   config_.register_words * 8 <= operation::Guard::longest_bytes;
+                   config_.register_words * 8 <= origin::Guard::longest_bytes;
   return epoch;
 }
 
 // Lock, one access and unlock in one message. False in `had`: others have the lock, and nothing was
 // done.
-bool Program::at_once(const Epoch& epoch, const operation::Access& access, bool* had) {
+bool Program::at_once(const Epoch& epoch, const origin::Access& access, bool* had) {
   const Checker::Asked asked = checker_.asks(epoch.target, epoch.mutex, thread_, holder_,
                                              epoch.shares);
   bool contended = true;
@@ -81,7 +81,7 @@ bool Program::publish() {
   bool done = false;
   if (epoch.deferred &&
       !at_once(epoch,
-               operation::Access::put({epoch.target, data_segment}, there, here, Mode::blocking),
+               origin::Access::put({epoch.target, data_segment}, there, here, Mode::blocking),
                &done))
     return false;
   if (!done) {
@@ -115,7 +115,7 @@ bool Program::observe() {
   bool done = false;
   if (epoch.deferred &&
       !at_once(epoch,
-               operation::Access::get({epoch.target, data_segment}, there, here, Mode::blocking),
+               origin::Access::get({epoch.target, data_segment}, there, here, Mode::blocking),
                &done))
     return false;
   if (!done) {
@@ -123,7 +123,7 @@ bool Program::observe() {
     if (epoch.locks && !take(epoch.target, epoch.mutex, epoch.shares, &asked)) return false;
     at_ = "get in an epoch";
     at_rank_ = epoch.target;
-    operation::Handle handle = 0;
+    origin::Handle handle = 0;
     const Mode mode = any_mode();
     if (failed(
             process_.get(epoch.target, there, here, mode, mode == Mode::handle ? &handle : nullptr),

@@ -168,7 +168,7 @@ class Storm {
   }
 
   void count(RankProcess& rank) {
-    const operation::EngineCounters counters = rank.engine().counters();
+    const origin::EngineCounters counters = rank.engine().counters();
     result_.counts.resumed += counters.connections_resumed;
     result_.counts.replayed += counters.requests_replayed;
     result_.counts.evictions += counters.connections_evicted;

@@ -1,0 +1,227 @@
+#include "origin/progress/progress.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <system_error>
+
+#include "origin/engine/layers.hpp"
+
+namespace skerry::origin {
+
+bool Progress::advance_links() {
+  if (role_ != Role::free || !layers_.links.anyone_waits()) return false;
+  layers_.links.advance();
+  return true;
+}
+
+Status Progress::give_up() {
+  layers_.links.abandon_transfers();
+  return context_.abort_status();
+}
+
+void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
+                    const memory::LockName& lock) {
+  if (lock) note.tell(monotonic_ns(), lock);
+  else note.tell(monotonic_ns(), text_of(where, node));
+}
+
+std::string Progress::text_of(const std::source_location& where, NodeId node) {
+  const std::string_view function = memory::short_name(where.function_name());
+  return node == no_node ? std::string(function) : concat(function, ", node ", node);
+}
+
+void Progress::rest(Lock& lock, const Link* only, Until until) {
+  int64_t slice_ns = until.slice_ns;
+  if (until.deadline_ns != no_deadline)
+    slice_ns = std::clamp<int64_t>(until.deadline_ns - monotonic_ns(), 0, slice_ns);
+  if (role_ != Role::free) {
+    // What we wait for may be held back itself, and the holder of the role sleeps in the fabric.
+    layers_.batches.flush();
+    // A thread that waits is closer to its data than the helper: it takes over.
+    if (role_ == Role::helper) context_.fabric->wake();
+    ++sleepers_;
+    changed_.wait_for(lock, slice_ns);
+    --sleepers_;
+    return;
+  }
+  ++user_rounds_;
+  // What is sent again on another link goes on with its answers.
+  const bool alone = only != nullptr && !layers_.links.anyone_waits() &&
+                     !layers_.links.any_resumes();
+  take_role(lock, Role::program, slice_ns, alone ? only->endpoint : fabric::no_endpoint);
+}
+
+void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only) {
+  SKERRY_ASSERT(role_ == Role::free, "one thread at a time has the role");
+  role_ = role;
+  struct GiveBack {  // also when memory runs out: others would wait for the role for ever
+    Progress& self;
+    Lock& lock;
+    Role role;
+    ~GiveBack() {
+      if (!lock.owns_lock()) lock.lock();
+      self.dispatching_ = false;
+      SKERRY_INVARIANT(self.role_ == role, "the role is given back by its holder");
+      self.role_ = Role::free;
+      if (self.sleepers_ > 0) self.changed_.notify_all();
+    }
+  } const give_back{*this, lock, role};
+  layers_.batches.flush();
+  timeout_ns = std::min(timeout_ns, layers_.links.patience_ns());
+  lock.unlock();
+  context_.fabric->poll(timeout_ns, only);
+  lock.lock();
+  dispatching_ = true;
+  if (!context_.is_ending()) context_.fabric->dispatch(sink_);
+}
+
+void Progress::look(Lock& lock) {
+  if (layers_.links.anyone_waits()) layers_.links.advance();
+  layers_.batches.flush();
+  if (role_ == Role::free && !context_.is_ending())
+    take_role(lock, Role::program, 0, fabric::no_endpoint);
+}
+
+void Progress::wake_waiters() {
+  context_.assert_held();
+  if (sleepers_ > 0) changed_.notify_all();
+  if (role_ != Role::free) context_.fabric->wake();
+}
+
+// ---- the helper -------------------------------------------------------------------------------
+
+bool Progress::answers_come() const {
+  const session::Backlog& backlog = context_.backlog;
+  return layers_.links.any_resumes() ||
+         (layers_.operations.any_unwaited() &&
+          (backlog.empty() || layers_.slots.in_use() > backlog.replies()));
+}
+
+bool Progress::help_is_needed() const {
+  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits();
+}
+
+void Progress::call_helper(bool eager) {
+  context_.assert_held();
+  if (!context_.config.helper) return;
+  if (eager) eager_ = true;
+  switch (helper_) {
+    case Helper::stopped: return;
+    case Helper::awake:
+      if (eager && role_ == Role::free) helper_call_.notify_one();
+      return;
+    case Helper::asleep:
+    case Helper::watching: break;
+  }
+  helper_ = Helper::awake;
+  if (helper_thread_.joinable()) return helper_call_.notify_one();
+  try {
+    helper_thread_ = Thread("skerry-progress", [this] { help(); });
+  } catch (const std::system_error& why) {  // the request that asked for help was issued: it stays
+    helper_ = Helper::stopped;
+    context_.helper_is_missing.store(true, std::memory_order_relaxed);
+    std::fprintf(stderr,
+                 "skerry: rank %d has no progress thread (%s): transfers progress in its calls "
+                 "alone; raise the limit of processes (ulimit -u), or set "
+                 "SKERRY_PROGRESS_THREAD=0\n",
+                 context_.config.rank, why.what());
+  }
+}
+
+void Progress::stop_helper() {
+  {
+    const Lock lock(context_.mutex);
+    helper_ = Helper::stopped;
+    helper_call_.notify_one();
+  }
+  if (!helper_thread_.joinable()) return;
+  context_.fabric->wake();
+  helper_thread_.join();
+}
+
+// A put is source done when the fabric has it. Its program may compute, or sleep on a counter,
+// while the connection breaks. So the helper looks now and then while anything is unacknowledged,
+// and sleeps until it is called when nothing was sent for a while.
+void Progress::keep_watch(Lock& lock) {
+  // More often where a server may close a connection just as a request is on its way to it.
+  const int64_t look_every_ns = context_.config.servers_drop ? 2'000'000 : 100'000'000;
+  constexpr int quiet_looks = 20;
+  constexpr int64_t longest_queued_ns = 2'000'000'000;
+  session::Backlog& backlog = context_.backlog;
+  int stale = 0;  // looks in a row that found requests queued and no new ones
+  helper_ = Helper::watching;
+  for (int quiet = 0; helper_ == Helper::watching && quiet < quiet_looks;) {
+    const uint64_t sent = context_.requests_sent, rounds = user_rounds_;
+    const bool called = helper_call_.wait_for(lock, look_every_ns,
+                                              [&] { return helper_ != Helper::watching; });
+    if (called || context_.is_ending()) break;
+    const bool waiting = layers_.links.any_unacknowledged();
+    // A program that issues more opens connections when it needs them, so the helper leaves it
+    // alone for a while. One that has stopped may be waiting for what it queued.
+    stale = backlog.empty() || sent != context_.requests_sent ? 0 : stale + 1;
+    if (!backlog.empty() &&
+        (stale >= 2 || monotonic_ns() - backlog.since_ns() > longest_queued_ns)) {
+      layers_.links.open_queued();
+      backlog.restart_clock(monotonic_ns());
+    }
+    if (waiting) look(lock);
+    quiet = waiting || sent != context_.requests_sent ? 0 : quiet + 1;
+    if (quiet == quiet_looks) layers_.links.release_unused();
+    const bool left_to_the_program = layers_.links.queues() && program_is_at_it(rounds) &&
+                                     !layers_.batches.any_corked();
+    if (help_is_needed() && !left_to_the_program && helper_ == Helper::watching)
+      helper_ = Helper::awake;
+  }
+  if (helper_ == Helper::watching) helper_ = Helper::asleep;
+  if (!context_.is_ending()) helper_call_.wait(lock, [&] { return helper_ != Helper::asleep; });
+}
+
+void Progress::help() {
+  Lock lock(context_.mutex);
+  int idle = 0;
+  uint64_t seen_rounds = user_rounds_;
+  while (helper_ != Helper::stopped) {
+    if (context_.is_ending()) {  // nothing moves any more
+      helper_call_.wait(lock, [&] { return helper_ == Helper::stopped; });
+      return;
+    }
+    help_once(lock, &seen_rounds, &idle);
+  }
+}
+
+void Progress::help_once(Lock& lock, uint64_t* seen_rounds, int* idle) {
+  // How long held-back requests may wait for company, and how long the program must have left the
+  // role alone before the helper takes it.
+  constexpr int64_t hold_ns = 500'000;
+  // The helper stays up this many rounds without work, so that a program that issues a few
+  // operations at a time does not pay for waking it.
+  constexpr int idle_rounds = 20;
+  const bool at_it = program_is_at_it(*seen_rounds);
+  // Under a cap a program's own waits open nearly all connections.
+  const bool left_to_the_program = layers_.links.queues() && !layers_.batches.any_corked() && at_it;
+  if ((!help_is_needed() || left_to_the_program) && ++*idle > idle_rounds) {
+    keep_watch(lock);
+    *idle = 0;
+    *seen_rounds = user_rounds_;
+    return;
+  }
+  const bool receive = answers_come() || layers_.links.anyone_waits();
+  *seen_rounds = user_rounds_;
+  if (!receive || role_ != Role::free || sleepers_ > 0 || (at_it && !eager_)) {
+    eager_ = false;
+    helper_call_.wait_for(lock, hold_ns);
+    if (layers_.batches.any_corked()) {
+      layers_.batches.flush();
+      // Its connection broke, or it has no credit: what changes that has to be received.
+      if (layers_.batches.any_corked()) look(lock);
+      *idle = 0;
+    }
+    return;
+  }
+  eager_ = false;
+  *idle = 0;
+  if (layers_.links.anyone_waits()) layers_.links.advance();
+  take_role(lock, Role::helper, wait_slice_ns, fabric::no_endpoint);
+}
+
+}  // namespace skerry::origin

@@ -1,0 +1,83 @@
+// Transfers cut into requests: puts, accumulates, gets, fetching updates; and requests of one word:
+// read-modify-writes, locks, unlocks. Which way a transfer goes (batch, messages, the fabric's own)
+// is decided in Engine::issue.
+#pragma once
+
+#include <source_location>
+
+#include "origin/context.hpp"
+#include "origin/link/link.hpp"
+#include "origin/link/operations.hpp"
+#include "origin/send/sender.hpp"
+#include "origin/link/slots.hpp"
+
+namespace skerry::origin {
+
+class Transfers : Part {
+ public:
+  using Part::Part;
+
+  // Long transfers are cut, so that no message occupies a server for long.
+  static constexpr uint64_t long_part_bytes = 8u << 20;
+
+  // A put or accumulate as messages, sent or queued when this returns. `op`: done when those that
+  // are referenced are acknowledged; null: the implicit set's, or none is referenced.
+  Status send(Lock& lock, Link& link, const Access& access, Op* op);
+  // A get, or a fetching update: an accumulate whose every message is answered.
+  Status request(Lock& lock, Link& link, const Access& access, Op* op);
+  // The server keeps old elements until we have confirmed them, with our next request. So only
+  // so many bytes are on their way: that much it may have to keep for an origin that has gone
+  // quiet.
+  static constexpr uint64_t most_fetching_bytes = 128 * 1024;
+  // Waits until no earlier get, whose answer is not here, reads what is written now. *waited: the
+  // mutex was given up.
+  Status wait_unread(Lock& lock, Link& link, const Extent& extent, bool* waited);
+  // Hands the handle out, or waits, as the mode says. The operation's record is given back if it is
+  // over.
+  Status finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
+
+  struct Word {
+    Target target;
+    wire::Kind kind = wire::Kind::read_modify_write;  // or lock, lock_note, key
+    uint8_t type = 0;
+    uint64_t offset = 0;
+    wire::Operands operands{};
+    uint64_t* result = nullptr;      // null: not wanted
+    const Access* access = nullptr;  // with a guard, to be applied under a lock; null: none
+    std::byte* into = nullptr;       // the answer's data goes here ...
+    uint64_t bytes = 0;              // ... and is so long
+  };
+  // Blocks until it is answered: a read-modify-write, a lock, or an access under a lock. `work`:
+  // what a thread that waits for a lock does meanwhile.
+  Status ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work);
+  // The same for an access with a guard. Errors: contended (nothing was done).
+  Status ask_guarded(Lock& lock, Link& link, const Access& access);
+  // The fabric's key to a slice. Blocks until it is answered.
+  Status ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key);
+  // Sent when this returns; not answered.
+  Status unlock(Lock& lock, Link& link, const Target& target, uint64_t index, uint64_t holder);
+
+ private:
+  class Stream;
+  Status send_part(Lock& lock, Stream& stream);
+  Status request_part(Lock& lock, Stream& stream);
+  Status wait_updatable(Lock& lock, Link& link, const Stream& stream, bool* waited);
+  // Waits for done(), which what is queued on the link may bring. *waited: the mutex was given up.
+  template <class Done>
+  Status wait_for(Lock& lock, Link& link, Done&& done, bool* waited,
+                  std::source_location where = std::source_location::current());
+  // The part's payload. A part that is packed lies in the replay log's room afterwards.
+  void take_payload(Stream& stream, Sender::Message* message);
+  // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
+  // for one, look at the link again.
+  Status arm(Lock& lock, Link& link, wire::Kind kind, const Target& target, Op* op,
+             Slots::Wait wait, wire::Request** request, uint32_t* index);
+  // Of the request armed in this slot its number; 0: the mutex was given up, begin again.
+  uint64_t send_armed(Link& link, const Sender::Message& message, uint32_t index);
+  Status ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index, bool* asked);
+  Status wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
+                      const WaitingWork& work);
+  bool only_this_matters(const Link& link) const;
+};
+
+}  // namespace skerry::origin
