@@ -11,10 +11,18 @@
 
 #include "../nodes_of_part.hpp"
 #include "errors.hpp"
+#include "progress.hpp"
 #include "silent.hpp"
 
 namespace skerry::mpi {
 namespace {
+
+int64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+int64_t now_s() { return now_ns() / 1'000'000'000; }
 
 constexpr int hello_tag = 4711;
 constexpr int64_t silence_s = 10;           // then it is said, and looked for the process
@@ -110,8 +118,9 @@ skerry_exchange exchange_over(MPI_Comm* comm, int rank, int size) {
   return exchange;
 }
 
-// A rank that waits inside Skerry moves MPI's messages on, as one that waits in MPI does. Only
-// where the program's level of threads lets this thread call MPI.
+// A rank that waits inside Skerry moves MPI's messages on, as one that waits in MPI does, and so
+// does one that polls (progress.hpp). Only where the program's level of threads lets this thread
+// call MPI.
 void progress_mpi(void* context) {
   if (!is_up()) return;
   int level = MPI_THREAD_SINGLE, is_main = 0, there = 0;
@@ -173,12 +182,6 @@ std::shared_ptr<Job> start_job(const Communicator& over, uint64_t id, std::strin
 }
 
 // ---- who is there ------------------------------------------------------------------------------
-
-int64_t now_s() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec;
-}
 
 [[noreturn]] void refuse(const Communicator& over, const std::string& what) {
   std::fprintf(stderr, "skerry: %s\n", what.c_str());
@@ -397,6 +400,15 @@ int make_group(Communicator& over, skerry_group** group) {
   for (int k = 0; k < over.size; ++k) ranks[static_cast<size_t>(k)] = over.job_rank(k);
   const skerry_exchange exchange = exchange_over(&over.comm, over.rank, over.size);
   return skerry_group_create(over.job->job, ranks.data(), &exchange, group);
+}
+
+[[gnu::tls_model("initial-exec")]] thread_local constinit uint32_t calls_until_entry = 1;
+
+void enter_mpi(const Window& window) {
+  static thread_local constinit Pace pace;
+  const int64_t began_ns = now_ns();
+  progress_mpi(&window.over->job->comm);
+  calls_until_entry = pace.next(began_ns, now_ns());
 }
 
 // For the preloaded library, around MPI_Finalize.

@@ -1,6 +1,7 @@
 // The functions of MPI that the program calls: each looks for the window, and hands on to ours or
 // to the library's own. generate.py makes them from functions.txt.
 #include "caller.hpp"
+#include "progress.hpp"
 
 namespace skerry::mpi {
 

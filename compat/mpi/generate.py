@@ -80,6 +80,7 @@ def entry(function, large, library_is_small=False):
         "use": f"  Window* const window = find_window(win);\n"
         f"  if (window == nullptr) [[unlikely]] {{\n  {theirs};\n  }}\n"
         f"  const Caller caller(*window);\n"
+        f"  count_call(*window);\n"
         f'  return answer(*window, "MPI_{name}",\n'
         f"                {function.ours}({', '.join(['*window', *([rest] if rest else [])])}));\n",
     }[function.kind]

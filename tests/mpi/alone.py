@@ -271,6 +271,21 @@ def libraries(runner):
             )
 
 
+def polls(runner, layouts=((1, []), (2, []))):
+    """A program that polls a window moves on the messages that it has under way. Layouts: virtual
+    nodes, 0 for real ones, and what stands before the command."""
+    program = runner.compiled("polls", [HERE / "polls.c"])
+    for nodes, before in layouts if program else ():
+        runner.job(
+            f"each call that polls a window moves messages on, {nodes or 'two real'} nodes",
+            [*before, *runner.command((2,) if nodes else (1, 1), [program])],
+            r"^polls: 2 ranks, ok$",
+            {"SKERRY_NODES": str(nodes)} if nodes else {},
+            unwanted=NOT_OURS,
+            limit_s=120,
+        )
+
+
 def processes_of_others(runner):
     """Processes that were stopped, or that nobody may trace."""
     silent = runner.compiled("silent", [HERE / "silent.c"], flags=[*C_FLAGS, "-rdynamic", "-ldl"])
@@ -326,5 +341,5 @@ def slurm(runner):
 
 PARTS = (
     *(random_programs, threads, call_sites, deaths, large),
-    *(libraries, processes_of_others),
+    *(libraries, polls, processes_of_others),
 )

@@ -323,6 +323,7 @@ def on_hosts(runner):
             limit_s=300 if runner.source.name == "mpich4" else 900,
             stuck=stuck if runner.source.name == "mpich4" else None,
         )
+    alone.polls(runner, [(0, before)])
 
 
 def fetch(source):
