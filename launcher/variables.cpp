@@ -38,7 +38,10 @@ std::string variables_help() {
   for (const Variable& variable : variables()) {
     std::string left = concat("  ", variable.name, "=", variable.fallback);
     left.resize(std::max<size_t>(left.size() + 1, 32), ' ');
-    text += concat(left, variable.meaning, "\n");
+    text += concat(left, variable.meaning,
+                   variable.agreement == Agreement::job    ? "; the same on all ranks\n"
+                   : variable.agreement == Agreement::node ? "; the same on all ranks of a node\n"
+                                                           : "\n");
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "core/config.hpp"
+#include "core/pure/bytes_name.hpp"
 #include "fabric/fabric.h"
 #include "launcher/planner/node_memory.hpp"
 
@@ -210,8 +211,7 @@ Status write(const Options& o, const placement::Shape& shape, uint64_t each_byte
 Status run(const Options& o) {
   Config config;
   SKERRY_TRY(read_settings(o, &config));
-  const uint32_t asked = config.servers == Config::servers_auto ? servers_for_machine()
-                                                                : config.servers;
+  const uint32_t asked = servers_of(config);
   const placement::Shape shape{static_cast<NodeId>(o.nodes), static_cast<uint32_t>(o.per_node),
                                o.nodes == 1 ? 1 : asked};
   PieceBytes each;
@@ -237,7 +237,7 @@ Status run(const Options& o) {
       shape.nodes == 1 ? "" : "s", shape.ranks_per_node, shape.servers,
       shape.servers == 1 ? "" : "s", o.talks == 0 ? "all nodes" : concat(o.talks, " nodes").c_str(),
       cluster_size_name(config.cluster_size).c_str(),
-      placement::budget_name(settings.budget_bytes).c_str(), config.share ? 1 : 0,
+      bytes_name(settings.budget_bytes).c_str(), config.share ? 1 : 0,
       config.fabric.c_str(), static_cast<unsigned long long>(each.connection));
   print(columns);
   if (const placement::Remark remark = placement::remark(shape, settings, each.connection);

@@ -61,19 +61,46 @@ Status parse_budget(std::string_view name, std::string_view value, uint64_t* bud
 
 // How many data servers a node has with SKERRY_SERVERS=auto, if it is as this machine.
 uint32_t servers_for_machine();
+// How many it has with this configuration, if it is as this machine.
+uint32_t servers_of(const Config& config);
 
 // As SKERRY_CLUSTER_SIZE names it.
 std::string cluster_size_name(int32_t cluster_size);
 
-// One for each variable, for `skerry info` and the documentation check.
+// Whose values of a variable must be the same. They are compared when a job starts.
+enum class Agreement : uint8_t {
+  rank,  // nobody's: each rank goes by its own
+  node,  // those of the ranks of a node: one of them sets up what all use
+  job,   // those of all ranks
+};
+
+// One for each variable, for `skerry info`, the documentation check and the start of a job.
 struct Variable {
+  // Both null: others read the variable.
+  struct Access {
+    // Errors: config (the variable's name, the value, what is allowed).
+    Status (*set)(std::string_view name, std::string_view value, Config* config) = nullptr;
+    // Equal for values that mean the same.
+    std::string (*get)(const Config& config) = nullptr;
+  };
   std::string_view name;
   std::string_view fallback;
+  Agreement agreement;
   std::string_view meaning;
-  // What a value of it sets. Errors: config (its name, the value, what is allowed). Null: nothing,
-  // others read it.
-  Status (*set)(std::string_view name, std::string_view value, Config* config) = nullptr;
+  Access access = {};
 };
 std::span<const Variable> variables();
+
+// What is set of the variables with this agreement, but for fallbacks: NAME=VALUE lines, equal for
+// settings that mean the same.
+std::string settings_text(const Config& config, Agreement agreement);
+
+// The first variable with this agreement in which two ranks' settings_text differ, if each has its
+// texts of node and job in a row. Empty name: none.
+struct Difference {
+  std::string_view name;
+  std::string one, other;
+};
+Difference difference(std::string_view one, std::string_view other, Agreement agreement);
 
 }  // namespace skerry

@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "core/crash.hpp"
 #include "core/memory_limits.hpp"
@@ -34,36 +37,27 @@ std::array<std::byte, N> derive(const JobKey& key, std::string_view purpose) {
   return out;
 }
 
+// Of settings that must agree (Agreement): equal for equal ones.
+using SettingsHash = std::array<std::byte, 16>;
+SettingsHash hash_of(std::string_view settings) {
+  SettingsHash hash;
+  crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
+                     reinterpret_cast<const unsigned char*>(settings.data()), settings.size(),
+                     nullptr, 0);
+  return hash;
+}
+
 struct HostCard {         // every rank -> all
   HostIdentity identity;  // equal: one node
-  // How its connections are made; equal on all ranks:
-  uint64_t server_budget_bytes;
-  int32_t cluster_size;
-  bool share;
-  uint8_t servers;      // data servers of the node: equal on all of its ranks
-  uint8_t reserved[2];  // 0
+  SettingsHash of_job;    // equal on all ranks
+  SettingsHash of_node;   // equal on all ranks of a node
+  uint8_t has_settings;   // 1: it put them too, as it has others than the fallbacks
+  uint8_t servers;        // data servers of the node
+  uint8_t reserved[6];    // 0
 };
-
-// The first variable on which two ranks disagree that must not.
-Status check_settings(const HostCard& mine, Rank rank, const HostCard& theirs, Rank other) {
-  const bool on_one_node = mine.identity == theirs.identity;
-  const auto differ = [&](std::string_view name, const auto& one, const auto& two) {
-    return error(Code::config, name, "=", one, " on rank ", rank, ", but ", name, "=", two,
-                 " on rank ", other, on_one_node ? " of the same node" : "",
-                 ": give all ranks of a ", name == "SKERRY_SERVERS" ? "node" : "job", " the same");
-  };
-  if (mine.share != theirs.share)
-    return differ("SKERRY_SHARE", mine.share ? 1 : 0, theirs.share ? 1 : 0);
-  if (mine.cluster_size != theirs.cluster_size)
-    return differ("SKERRY_CLUSTER_SIZE", cluster_size_name(mine.cluster_size),
-                  cluster_size_name(theirs.cluster_size));
-  if (mine.server_budget_bytes != theirs.server_budget_bytes)
-    return differ("SKERRY_SERVER_BUDGET", placement::budget_name(mine.server_budget_bytes),
-                  placement::budget_name(theirs.server_budget_bytes));
-  if (on_one_node && mine.servers != theirs.servers)
-    return differ("SKERRY_SERVERS", int{mine.servers}, int{theirs.servers});
-  return {};
-}
+static_assert(std::has_unique_object_representations_v<HostCard>, "compared byte by byte");
+constexpr std::string_view settings_key = "settings";
+constexpr size_t most_settings_bytes = 4096;  // Bootstrap::put takes no more
 
 static_assert(placement::Settings::auto_cluster == Config::cluster_auto &&
               placement::Settings::sqrt_cluster == Config::cluster_sqrt);
@@ -89,6 +83,43 @@ Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* va
   std::vector<std::byte> bytes;
   SKERRY_TRY(bootstrap.get(rank, key, &bytes));
   return read_value(bytes, rank, key, value);
+}
+
+// The settings of `rank` that must agree, from its card.
+Status read_settings(Bootstrap& bootstrap, Rank rank, const HostCard& card, std::string* settings) {
+  settings->clear();
+  if (card.has_settings == 0) return {};
+  std::vector<std::byte> bytes;
+  SKERRY_TRY(bootstrap.get(rank, settings_key, &bytes));
+  settings->assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return {};
+}
+
+// Do two ranks have the same settings where they must?
+bool agree(const HostCard& one, const HostCard& two) {
+  return one.of_job == two.of_job &&
+         (one.identity != two.identity || one.of_node == two.of_node);
+}
+
+// The error of two ranks that do not agree.
+Status disagreement(Bootstrap& bootstrap, const HostCard& one, Rank rank, const HostCard& two,
+                    Rank other) {
+  const bool of_job = one.of_job != two.of_job;
+  std::string first, second;
+  SKERRY_TRY(read_settings(bootstrap, rank, one, &first));
+  SKERRY_TRY(read_settings(bootstrap, other, two, &second));
+  const Difference found = difference(first, second, of_job ? Agreement::job : Agreement::node);
+  const auto named = [&](std::string_view value, Rank whose) {
+    return value.empty() ? concat("no ", found.name, " on rank ", whose)
+                         : concat(found.name, "=", value, " on rank ", whose);
+  };
+  return error(Code::config,
+               found.name.empty()
+                   ? concat("long values of SKERRY_* variables differ on ranks ", rank, " and ",
+                            other)
+                   : concat(named(found.one, rank), ", but ", named(found.other, other)),
+               one.identity == two.identity ? " of the same node" : "", ": give all ranks of a ",
+               of_job ? "job" : "node", " the same");
 }
 
 // A program may start a job for each of its communicators. What a larger job was told is not said
@@ -195,18 +226,22 @@ Status Job::find_leader(NodeLayout* layout) {
     node_hint = block_node(bootstrap_->rank(), size, nodes);
   }
   SKERRY_TRY(find_host(node_hint, &card.identity, &machine_));
-  card.share = options_.config.share;
-  card.cluster_size = options_.config.cluster_size;
-  card.server_budget_bytes = options_.config.server_budget_bytes;
-  const uint32_t servers = options_.config.servers;
+  const std::string of_job = settings_text(options_.config, Agreement::job);
+  const std::string of_node = settings_text(options_.config, Agreement::node);
+  card.of_job = hash_of(of_job);
+  card.of_node = hash_of(of_node);
+  card.servers = static_cast<uint8_t>(servers_of(options_.config));
   static_assert(Config::most_servers <= UINT8_MAX);
-  card.servers = static_cast<uint8_t>(servers == Config::servers_auto ? servers_for_machine()
-                                                                      : servers);
+  if (const std::string settings = concat(of_node, of_job).substr(0, most_settings_bytes);
+      !settings.empty()) {
+    card.has_settings = 1;
+    SKERRY_TRY(bootstrap_->put(settings_key, std::as_bytes(std::span(settings))));
+  }
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
   HostCard zero{};  // rank 0's
   SKERRY_TRY(get_value(*bootstrap_, 0, "host", &zero));
-  SKERRY_TRY(check_settings(card, rank_, zero, 0));
+  if (!agree(card, zero)) return disagreement(*bootstrap_, card, rank_, zero, 0);
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
@@ -217,20 +252,27 @@ Status Job::find_leader(NodeLayout* layout) {
     uint32_t ranks = 0;
   };
   std::map<HostIdentity, Node> nodes;
+  std::optional<std::pair<Rank, Rank>> differ;  // the first two found that do not agree
   const auto read = [&](Rank first, int count, std::span<const std::byte> bytes) {
     HostCard theirs{};
     SKERRY_TRY(read_value(bytes, first, "host", &theirs));
-    SKERRY_TRY(check_settings(zero, 0, theirs, first));
+    if (!differ && !agree(zero, theirs)) differ = {0, first};
     const auto [node, is_new] = nodes.try_emplace(
         theirs.identity, Node{static_cast<NodeId>(nodes.size()), first, theirs});
     if (is_new) layout->leaders.push_back(first);
-    SKERRY_TRY(check_settings(node->second.card, node->second.first, theirs, first));
+    if (!differ && !agree(node->second.card, theirs)) differ = {node->second.first, first};
     node->second.ranks += static_cast<uint32_t>(count);
     layout->rank_node.insert(layout->rank_node.end(), static_cast<size_t>(count),
                              node->second.number);
     return Status{};
   };
   SKERRY_TRY(bootstrap_->get_runs({}, "host", read));
+  if (differ) {
+    HostCard one{}, two{};
+    SKERRY_TRY(get_value(*bootstrap_, differ->first, "host", &one));
+    SKERRY_TRY(get_value(*bootstrap_, differ->second, "host", &two));
+    return disagreement(*bootstrap_, one, differ->first, two, differ->second);
+  }
   placement::Shape& shape = layout->shape;
   shape.nodes = static_cast<NodeId>(nodes.size());
   // A job of one node uses its server as a broker alone.

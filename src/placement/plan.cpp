@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/pure/bytes_name.hpp"
 #include "core/pure/status.hpp"
 
 namespace skerry::placement {
@@ -61,12 +62,6 @@ Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes) {
   return out;
 }
 
-std::string budget_name(uint64_t bytes) {
-  if (bytes == 0) return "0";
-  if (bytes % mib == 0) return concat(bytes / mib, "M");
-  return bytes % kib == 0 ? concat(bytes / kib, "K") : std::to_string(bytes);
-}
-
 Plan plan(const Shape& shape, const Settings& settings, uint64_t connection_bytes) {
   Plan out;
   const bool shared = settings.shared && shape.nodes > 1;
@@ -113,7 +108,7 @@ Remark remark(const Shape& shape, const Settings& settings, uint64_t connection_
       remedy += " and leave SKERRY_CLUSTER_SIZE out";
   }
   return {enough * mib,
-          concat("SKERRY_SERVER_BUDGET=", budget_name(settings.budget_bytes),
+          concat("SKERRY_SERVER_BUDGET=", bytes_name(settings.budget_bytes),
                  " is less than this job may take: if every rank talks to every node, connections "
                  "take ",
                  (bytes + kib - 1) / kib, " KiB at a node's data servers, and ",

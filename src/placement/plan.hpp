@@ -68,9 +68,6 @@ struct Plan {
 // `connection_bytes`: what an idle connection takes at a data server, as the fabric says.
 Plan plan(const Shape& shape, const Settings& settings, uint64_t connection_bytes);
 
-// As SKERRY_SERVER_BUDGET has it: 64M.
-std::string budget_name(uint64_t bytes);
-
 // Settings that cannot all hold for this job, and what to do.
 struct Remark {
   uint64_t weight = 0;  // 0: there is nothing to say. Bytes of the budget that suffices, or 1

@@ -393,6 +393,27 @@ def one_shares(build, program):
     return one_differs(build, program, "SKERRY_SHARE=1", {}, said)
 
 
+def one_has_another_fabric(build, program):
+    """Bug guarded against: the first call to the other node was silent for a minute, and then
+    blamed the network."""
+    said = "SKERRY_FABRIC=ofi:tcp on rank 3, but SKERRY_FABRIC=tcp on rank 0"
+    return one_differs(build, program, "SKERRY_FABRIC=ofi:tcp", {}, said)
+
+
+def one_has_its_own_timeout(build, program):
+    """What each rank may have for itself is not compared."""
+    script = '[ "$SKERRY_RANK" != 3 ] || export SKERRY_CONNECT_TIMEOUT=19; exec "$0" fine'
+    job = Job(build, ["-n", 4, "--nodes", 2, "sh", "-c", script, program])
+    expect(job.end() == 0, job.err)
+    return job
+
+
+def one_has_other_slots(build, program):
+    """Bug guarded against: the node's first rank decided, and nobody was told."""
+    said = "SKERRY_SLOTS=256 on rank 2, but SKERRY_SLOTS=64 on rank 3 of the same node"
+    return one_differs(build, program, "SKERRY_SLOTS=64", {}, said)
+
+
 def one_serves(build, program):
     said = "SKERRY_SERVERS=2 on rank 2, but SKERRY_SERVERS=3 on rank 3"
     return one_differs(build, program, "SKERRY_SERVERS=3", {"SKERRY_SERVERS": "2"}, said)
@@ -561,6 +582,9 @@ TROUBLES = [
     ("a rank that has another budget than the others", one_budgets),
     ("a rank that shares connections among others that do not", one_shares),
     ("a rank that asks for other data servers than its node", one_serves),
+    ("a rank that has another fabric than the others", one_has_another_fabric),
+    ("a rank that has other slots than its node", one_has_other_slots),
+    ("a rank that has a time limit of its own", one_has_its_own_timeout),
     ("no thread can be started, and no memory is left", no_room),
     ("no thread can be started for progress", no_progress_thread),
     ("more memory than the machine has", too_much_for_the_machine),

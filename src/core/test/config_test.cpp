@@ -60,5 +60,41 @@ TEST(Config, AMistakeIsNamedWithItsRemedy) {
   EXPECT_EQ(mistake({"SKERRY_USER_CLUSTERSIZE=2", "OTHER=3"}, &config), "");
 }
 
+std::string told(const std::vector<const char*>& variables, Agreement agreement) {
+  Config config;
+  EXPECT_EQ(mistake(variables, &config), "");
+  return settings_text(config, agreement);
+}
+
+TEST(Config, SettingsThatMeanTheSameAreEqual) {
+  EXPECT_EQ(told({}, Agreement::job), "");
+  EXPECT_EQ(told({"SKERRY_FABRIC=tcp", "SKERRY_SHARE=0", "SKERRY_CHECK=0"}, Agreement::job), "");
+  EXPECT_EQ(told({"SKERRY_SERVER_BUDGET=65536K"}, Agreement::job),
+            told({"SKERRY_SERVER_BUDGET=64M"}, Agreement::job));
+  EXPECT_EQ(told({"SKERRY_SLOTS=064"}, Agreement::node), "SKERRY_SLOTS=64\n");
+  EXPECT_EQ(told({"SKERRY_CONNECT_TIMEOUT=5"}, Agreement::job), "");
+}
+
+TEST(Config, ADifferenceIsNamedWithBothValues) {
+  const std::string one = told({"SKERRY_FABRIC=ofi:tcp", "SKERRY_LOCK=migrating"}, Agreement::job);
+  const Difference found = difference(one, "SKERRY_FABRIC=ofi:tcp\n", Agreement::job);
+  EXPECT_EQ(found.name, "SKERRY_LOCK");
+  EXPECT_EQ(found.one, "migrating");
+  EXPECT_EQ(found.other, "fair");
+  EXPECT_EQ(difference(one, one, Agreement::job).name, "");
+  EXPECT_EQ(difference("SKERRY_SLOTS=64\n", "", Agreement::job).name, "");
+  EXPECT_EQ(difference("SKERRY_SLOTS=64\n", "", Agreement::node).other, "256");
+}
+
+// A variable that is read back as its fallback says it was not set.
+TEST(Config, EveryVariableThatMustAgreeCanBeReadBack) {
+  const Config config;
+  for (const Variable& variable : variables()) {
+    if (variable.agreement == Agreement::rank) continue;
+    ASSERT_NE(variable.access.get, nullptr) << variable.name;
+    EXPECT_EQ(variable.access.get(config), variable.fallback) << variable.name;
+  }
+}
+
 }  // namespace
 }  // namespace skerry
