@@ -12,59 +12,151 @@ own name: its functions call skerry.xp's for such arrays, and raise GatherError 
 `x.numpy()` is a NumPy copy of all of x.
 """
 
+import math as _math
+import types as _types
+
 import numpy as _numpy
 
+from skerry import _core
 from . import xp as _xp
-from .xp import _creation
+from .xp import _creation, _exchange, _numpy as _functions, _options
 from .xp import random  # noqa: F401 (part of the module)
 from .xp._more import convolve  # noqa: F401
 
 ndarray = _xp.Array
 
 
-def _made(function):
-    """A function that makes an array, with the dtype by position too."""
+def _is_whole(shape, dtype):
+    """Whether a new array is whole on every rank."""
+    if _exchange.ranks() == 1:
+        return True
+    try:
+        count = _math.prod(shape) if isinstance(shape, (tuple, list)) else shape
+        return count * _numpy.dtype(dtype).itemsize <= _options.values["whole_bytes"]
+    except TypeError:
+        return False
 
-    def call(shape, dtype=None):
-        return function(shape, dtype=dtype)
 
-    call.__name__, call.__doc__ = function.__name__, function.__doc__
+def _made(name):
+    """A function that makes an array of a shape."""
+    whole, divided = getattr(_numpy, name), getattr(_creation, name)
+
+    def call(shape, dtype=None, order="C", *, device=None, like=None):
+        if _is_whole(shape, dtype):
+            return _core.xp_whole(whole(shape, dtype, order, device=device))
+        return divided(shape, dtype=dtype, device=device)
+
+    call.__name__, call.__doc__ = name, divided.__doc__
     return call
 
 
-zeros, ones, empty = map(_made, (_creation.zeros, _creation.ones, _creation.empty))
-linspace, arange, meshgrid = _creation.linspace, _creation.arange, _creation.meshgrid
+zeros, ones, empty = map(_made, ("zeros", "ones", "empty"))
+linspace, meshgrid = _creation.linspace, _creation.meshgrid
 
 
-def full(shape, fill_value, dtype=None):
+def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
+    """start, start + step, ... below stop; of small arrays as numpy.arange."""
+    low, high = (0, start) if stop is None else (start, stop)
+    length = abs((high - low) / step) if step else 0
+    if _exchange.ranks() == 1 or length * 16 <= _options.values["whole_bytes"]:
+        return _core.xp_whole(_numpy.arange(low, high, step, dtype))
+    return _creation.arange(low, high, step, dtype=dtype, device=device)
+
+
+def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     """A new array of `fill_value`."""
+    if isinstance(fill_value, _xp.Array):
+        fill_value = fill_value.numpy()
+    if _is_whole(shape, "complex128") or _numpy.ndim(fill_value):
+        return array(_numpy.full(shape, fill_value, dtype, order), copy=False)
     return _creation.full(shape, fill_value, dtype=dtype)
 
 
-def eye(N, M=None, k=0, dtype=None):
+def eye(N, M=None, k=0, dtype=float, order="C", *, device=None, like=None):
     """Ones on diagonal k, zeros elsewhere."""
+    if _is_whole((N, N if M is None else M), dtype):
+        return _core.xp_whole(_numpy.eye(N, M, k, dtype, order))
     return _creation.eye(N, M, k=k, dtype=dtype)
 
 
 def identity(n, dtype=None):
     """The identity matrix."""
-    return eye(n, dtype=dtype)
+    return eye(n, dtype=float if dtype is None else dtype)
 
 
-def asarray(a, dtype=None, copy=None):
+def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
     """Data that every member has, or an array, as a whole array."""
-    return _creation.asarray(a, dtype=dtype, copy=copy)
+    if isinstance(a, _xp.Array) and a.layout.whole:
+        if copy or (dtype is not None and a.dtype != dtype):
+            return a.astype(dtype or a.dtype, copy=True)
+        return a
+    return array(a, dtype, copy=copy)
 
 
-def array(a, dtype=None, copy=True):
+def array(a, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None):
     """A new whole array of data that every member has, or of an array."""
-    return _creation.asarray(a, dtype=dtype, copy=copy)
+    if isinstance(a, _xp.Array):
+        if not a.layout.whole:
+            if ndmin > a.ndim:
+                a = a.reshape((1,) * (ndmin - a.ndim) + a.shape)
+            return _creation.asarray(a, dtype=dtype, copy=copy)
+        a = a._evaluate()
+    elif isinstance(a, (list, tuple)):
+        a = _creation._with_numbers(a)
+    elif not isinstance(a, (_numpy.ndarray, _numpy.generic, int, float, complex, str, bytes)):
+        if not hasattr(a, "__array__") or type(a).__module__.startswith("skerry"):
+            return _creation.asarray(a, dtype=dtype, copy=copy)
+    # Whether an ndarray is copied must not depend on the number of ranks: it always is.
+    values = _numpy.array(a, dtype, order=order, ndmin=ndmin)
+    if _exchange.ranks() == 1 or values.nbytes <= _options.values["whole_bytes"]:
+        return _core.xp_whole(values)
+    return _xp._array.of_numpy(values)
+
+
+# Of NumPy's functions, those that neither take nor make arrays.
+_AS_THEY_ARE = set(
+    "set_printoptions get_printoptions printoptions seterr geterr seterrcall geterrcall setbufsize "
+    "getbufsize show_config show_runtime info test get_include typename promote_types issubdtype "
+    "isdtype frompyfunc broadcast_shapes save savez savez_compressed iterable".split()
+)
+
+
+def _of(name, value, module="numpy"):
+    """What stands under a name of NumPy's here."""
+    plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
+    if plain or name in _AS_THEY_ARE:
+        return value
+    _exchange.job()  # what is made may be divided
+    return _functions.function(name, value, module)
+
+
+class _Module(_types.ModuleType):
+    """A module of NumPy's whose functions take arrays."""
+
+    def __init__(self, module):
+        super().__init__(module.__name__.replace("numpy", "skerry.numpy"), module.__doc__)
+        self._module = module
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = _of(name, getattr(self._module, name), self._module.__name__)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self):
+        return dir(self._module)
+
+
+linalg, fft = _Module(_numpy.linalg), _Module(_numpy.fft)
 
 
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(_numpy, name)
+    value = _of(name, getattr(_numpy, name))
+    globals()[name] = value
+    return value
 
 
 def __dir__():

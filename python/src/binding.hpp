@@ -89,5 +89,6 @@ void bind_mirror(nb::module_& m);
 nb::object make_mirror(const sk::AnyArray& array);  // collective
 void bind_memory(nb::module_& m);
 void bind_window(nb::module_& m);
+void bind_whole(nb::module_& m);
 
 }  // namespace skpy

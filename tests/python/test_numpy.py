@@ -1,5 +1,6 @@
 """skerry.numpy: NumPy's spelling of whole arrays, and the same random numbers on any ranks."""
 
+import contextlib
 import inspect
 import warnings
 
@@ -22,8 +23,17 @@ def divided():
 
 
 def near(ours, theirs):
-    assert isinstance(ours, xp.Array)
-    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12, atol=1e-13)
+    """Numbers where NumPy gives numbers, arrays where it gives arrays."""
+    assert isinstance(ours, np.generic if isinstance(theirs, np.generic) else xp.Array)
+    values = ours.numpy() if isinstance(ours, xp.Array) else ours
+    np.testing.assert_allclose(values, theirs, rtol=1e-12, atol=1e-13)
+
+
+def refused(what):
+    """An error that names what divided arrays lack; whole ones are NumPy's."""
+    if sk.size() == 1:
+        return contextlib.nullcontext()
+    return pytest.raises(sk.GatherError, match=what)
 
 
 @pytest.fixture
@@ -61,7 +71,7 @@ def test_products(matrix):
     out = snp.zeros((37, 37))
     assert snp.dot(matrix, matrix.T, out=out) is out
     near(out, a @ a.T)
-    with pytest.raises(ValueError, match="out has"):
+    with pytest.raises(ValueError, match="out has|wrong dimensions"):
         snp.dot(matrix.T, matrix, out=out)
 
 
@@ -127,8 +137,8 @@ def test_methods_and_stacking(matrix):
     assert str(matrix.max()) == str(a.max())
     assert matrix.astype("float32").dtype == np.float32
     assert snp.sqrt(2.0) == np.sqrt(2.0) and snp.float32 is np.float32
-    with pytest.raises(sk.GatherError, match="interp"):
-        snp.interp(matrix[0], matrix[0], matrix[0])
+    with refused("apply_over_axes"):
+        snp.apply_over_axes(snp.sum, matrix, [0])
 
 
 def test_shapes_and_bounds_in_the_spelling_of_any_numpy(matrix):
@@ -138,8 +148,8 @@ def test_shapes_and_bounds_in_the_spelling_of_any_numpy(matrix):
               np.reshape(matrix, (29, 37)), np.reshape(matrix, (-1, 37), "C")):  # fmt: skip
         near(x, a.reshape(29, 37))
     assert matrix.reshape(37, 29, copy=True) is not matrix
-    with pytest.raises(sk.GatherError, match="order"):
-        matrix.reshape(29, 37, order="F")
+    with refused("order"):
+        near(matrix.reshape(29, 37, order="F"), a.reshape(29, 37, order="F"))
     spelling = inspect.signature(np.reshape).parameters
     for name in spelling.keys() & {"shape", "newshape"}:
         with warnings.catch_warnings():
@@ -151,7 +161,7 @@ def test_shapes_and_bounds_in_the_spelling_of_any_numpy(matrix):
     near(np.std(matrix, ddof=1), np.std(a, ddof=1))
     if "correction" in inspect.signature(np.std).parameters:
         near(np.std(matrix, ddof=0, correction=1), np.std(a, ddof=1))
-        with pytest.raises(TypeError, match="mean the same"):
+        with pytest.raises((TypeError, ValueError), match="mean the same|simultaneously"):
             np.std(matrix, ddof=1, correction=1)
     near(matrix.clip(0.5), np.clip(a, 0.5, None))
     near(matrix.clip(min=0.5), np.clip(a, 0.5, None))
@@ -165,17 +175,19 @@ def test_shapes_and_bounds_in_the_spelling_of_any_numpy(matrix):
 def test_results_fill_a_larger_out_of_elementwise_functions(matrix):
     a = matrix.numpy()
     for rows, shape in ((matrix[0], (37, 29)), (matrix, (2, 37, 29)), (matrix[:1], (37, 29)),
-                        (matrix[0], (1, 29)), (matrix[0, 0], (37, 29))):  # fmt: skip
+                        (matrix[0], (1, 29)), (matrix[0, :1], (37, 29))):  # fmt: skip
         out, theirs = snp.zeros(shape), np.zeros(shape)
         assert np.multiply(rows, 2, out=out) is out
         near(out, np.multiply(rows.numpy(), 2, out=theirs))
+    assert np.multiply(matrix[0, 0], 2, out=out) is out
+    near(out, np.multiply(a[0, 0], 2, out=np.zeros(out.shape)))
     for shape in ((29,), (1, 29), (37, 1), (36, 29)):
-        with pytest.raises(ValueError, match="out has"):
+        with pytest.raises(ValueError, match="out has|broadcast"):
             np.exp(matrix, out=snp.zeros(shape))
         with pytest.raises(ValueError, match="broadcast"):
             np.exp(a, out=np.zeros(shape))
     for out in (snp.zeros((2, 29)), snp.zeros((1, 29))):
-        with pytest.raises(ValueError, match="out has"):
+        with pytest.raises(ValueError, match="out has|dimension|broadcast"):
             np.sum(matrix, axis=0, out=out)
 
 
@@ -183,11 +195,12 @@ def test_results_fill_a_larger_out_of_elementwise_functions(matrix):
 def test_axes_may_be_numpys_integers(matrix, one):
     a, w, v = matrix.numpy(), snp.random.rand(29), snp.random.rand(29)
     near(np.average(matrix, axis=one(1), weights=w), np.average(a, axis=1, weights=w.numpy()))
-    near(np.tensordot(matrix, v, axes=one(1)), a @ v.numpy())
+    if one is not np.uint8 or not matrix.layout.whole:  # NumPy takes none without a sign there
+        near(np.tensordot(matrix, v, axes=one(1)), a @ v.numpy())
     near(v.transpose(one(0)), v.numpy())
     near(matrix.sum(axis=one(0)), a.sum(axis=0))
     for axis in (None, one(0)):
-        with pytest.raises(TypeError, match="weights of"):
+        with pytest.raises((TypeError, ValueError), match="weights"):
             np.average(matrix, axis=axis, weights=w)
 
 
@@ -202,8 +215,8 @@ def test_functions_in_c_know_their_arguments(matrix):
     near(np.arange(5, like=matrix), np.arange(5))
     near(np.arange(1, 9, 2, dtype="float32", like=matrix), np.arange(1, 9, 2))
     near(np.concatenate((matrix, matrix), 1), np.concatenate((matrix.numpy(),) * 2, 1))
-    with pytest.raises(sk.GatherError, match="vdot"):
-        np.vdot(matrix, matrix)
+    with refused("place"):
+        np.place(matrix, matrix > 0.5, [1.0, 2.0])
 
 
 def test_tall_matrices_are_factored_where_they_are(monkeypatch):

@@ -1,5 +1,19 @@
 """The array of skerry.xp: a block per rank, a layout that all ranks know, and a value or an
-expression."""
+expression.
+
+An array is *whole* (every rank has all of it) or *divided*. Whole arrays are NumPy's: the type is
+written in C++ (python/src/whole.cpp) and passes operators, indices, methods and functions to NumPy
+before anything here is asked; views are NumPy's views, elements NumPy's numbers. What is in these
+files serves divided arrays, and whole ones that are still to be computed (`_block` is None).
+
+How a function treats them: write it for divided arrays, in NumPy's spelling, and let
+`_numpy.function(name)` make what users call. It goes straight to NumPy if all array arguments are
+whole, also those in lists and in `out=`, and calls the function of that name in `_more`, `xp`,
+`xp.linalg` or `xp.fft` otherwise. A method: `_methods.method(name, function for divided arrays)`.
+Such a function may still get whole arrays beside divided ones: `x.layout.whole`, `x._evaluate()`.
+`_core.xp_whole(ndarray)` makes a whole array. Results without axes are NumPy's numbers in NumPy's
+spelling, and arrays in the functions of xp itself.
+"""
 
 import operator
 import weakref
@@ -7,7 +21,10 @@ import weakref
 import numpy as np
 
 import skerry as sk
+from skerry import _core
 from . import _exchange, _layout, _lazy, _options
+
+Array = _core.Whole
 
 
 class Memory:
@@ -21,39 +38,24 @@ class Memory:
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
 
 
-class Array:
-    """A whole array over all ranks. Operations on it are collective: all members call them in the
-    same order. Indexing gives arrays; only `numpy()` and `array` leave skerry.xp."""
-
-    __slots__ = (
-        "layout",
-        "dtype",
-        "_block",
-        "_expression",
-        "_memory",
-        "_is_view",
-        "_recipe",
-        "__weakref__",
-    )
-    __hash__ = None
+class _Behaviour:
+    """What Array has beside the slots in C++."""
 
     def __init__(self, block, layout, memory=None, recipe=None):
-        if not block.size:  # without elements a block may have lost its shape
-            block = empty_block(layout, block.dtype)
-        self.layout, self.dtype = layout, block.dtype
-        self._block, self._expression = block, None
-        self._is_view = memory is not None
-        self._recipe = recipe  # of a view: (function, array, argument) that make it
-        self._memory = memory if self._is_view else Memory()
-        if self._is_view:
+        if not block.size and block.shape != layout.extent(_exchange.job().rank):
+            block = empty_block(layout, block.dtype)  # it had lost its shape
+        self.layout = layout
+        self._block = block if type(block) is np.ndarray else np.asarray(block)
+        if memory is not None:
+            self._is_view, self._memory = True, memory
+            self._recipe = recipe  # of a view: (function, array, argument) that make it
             memory.views.add(self)
 
     @classmethod
     def _of(cls, expression, layout):
         array = cls.__new__(cls)
-        array.layout, array.dtype, array._memory = layout, expression.dtype, Memory()
-        array._block, array._expression = None, expression
-        array._is_view, array._recipe = False, None
+        array.layout, array.dtype = layout, expression.dtype
+        array._expression = expression
         expression.owner = weakref.ref(array)
         _lazy.pending.add(array)
         return array
@@ -69,18 +71,6 @@ class Array:
             _lazy.pending.discard(self)
 
     # ---- what it is ------------------------------------------------------------------------------
-
-    @property
-    def shape(self):
-        return self.layout.shape
-
-    @property
-    def ndim(self):
-        return len(self.layout.shape)
-
-    @property
-    def size(self):
-        return int(np.prod(self.layout.shape, dtype=np.int64))
 
     @property
     def itemsize(self):
@@ -99,11 +89,6 @@ class Array:
         if device != "cpu" or stream is not None:
             raise ValueError(f"device {device!r}, stream {stream!r}: only 'cpu' without a stream")
         return self
-
-    def __len__(self):
-        if not self.shape:
-            raise TypeError("a 0-d array has no length")
-        return self.shape[0]
 
     def __repr__(self):
         if self.layout.whole and self._block is not None and self.size <= 1000:
@@ -142,17 +127,23 @@ class Array:
 
     def _move_to(self, storage):
         """Takes the memory of `storage`. Views follow, where they can without communication."""
-        layout, views = layout_of(storage), list(self._memory.views)
+        layout, views, old = layout_of(storage), list(self._memory.views), self._evaluate()
+        followers = _following(self, old)
         storage.local[...] = in_layout(self, layout)
         storage.sync()
-        _lazy.settle(self._block)
-        self.layout, self._block, self._memory = layout, storage.local, Memory(storage)
+        _lazy.settle(old)
+        self._memory = Memory(storage)
+        self.layout, self._block = layout, storage.local
+        _follow(self, followers)
         for view in views:  # an array's views come after it
             function, parent, argument = view._recipe or (None, None, None)
             if parent is not None and parent._memory is self._memory:
+                followers = _following(view, view._block) if view.layout.whole else []
                 again = function(parent, argument)
-                view.layout, view._block, view._memory = again.layout, again._block, self._memory
+                view._memory = self._memory
+                view.layout, view._block = again.layout, again._block
                 self._memory.views.add(view)
+                _follow(view, followers)
 
     def numpy(self):
         """A copy of all of it as a NumPy array on every rank. Collective."""
@@ -174,34 +165,30 @@ class Array:
         return self._evaluate()
 
     def _number(self, what):
+        """The own block of an array without axes, which every rank has."""
         if self.shape:
             raise TypeError(f"{what} takes a 0-d array: this one has shape {self.shape}")
-        return self._evaluate()[()]
+        return self._evaluate()
 
     def __array__(self, dtype=None, copy=None):
         block = self._here("numpy.asarray(x)")
-        return (
-            np.asarray(self._opened(block), dtype, copy=False)
-            if copy is False
-            else (np.array(block, dtype))
-        )
+        if copy:
+            return np.array(block, dtype)
+        return np.asarray(self._opened(block), dtype, copy=copy)
 
-    def __bool__(self):
-        return bool(self._number("bool()"))
+    def __copy__(self):
+        return self.copy()
 
-    def __int__(self):
-        return int(self._number("int()"))
+    def __deepcopy__(self, memo):
+        return self.copy()
 
-    def __float__(self):
-        return float(self._number("float()"))
-
-    def __complex__(self):
-        return complex(self._number("complex()"))
-
-    def __index__(self):
-        if self.dtype.kind not in "iu":
-            raise TypeError(f"an index is an integer: this array is {self.dtype}")
-        return int(self._number("an index"))
+    def __reduce__(self):
+        if not self.layout.whole:
+            raise sk.GatherError(
+                "a divided array is not pickled, since each rank has a part: pickle x.numpy(), or "
+                "write it with sk.save"
+            )
+        return _core.xp_whole, (self._evaluate().copy(),)
 
     def item(self, *index):
         """The number in an array of one element, or at an index."""
@@ -211,11 +198,6 @@ class Array:
         if self.size != 1:
             raise ValueError(f"item() takes an array of one element: this one has {self.shape}")
         return self.numpy().item()
-
-    def __iter__(self):
-        if not self.shape:
-            raise TypeError("a 0-d array cannot be iterated over")
-        return (self[i] for i in range(self.shape[0]))
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         block = self._opened(self._here("DLPack"))
@@ -234,6 +216,67 @@ class Array:
         from skerry import xp
 
         return xp
+
+
+for _name, _value in vars(_Behaviour).items():
+    if _name not in ("__module__", "__dict__", "__weakref__", "__doc__"):
+        setattr(Array, _name, _value)
+
+
+# ---- views that NumPy made of whole arrays -------------------------------------------------------
+
+
+def _following(x, block):
+    """Views of x as (view, key, order of axes): what makes each of them of x."""
+    found = []
+    for view in x._whole_views:
+        key = _key_of(view._evaluate(), block)
+        if key is None:
+            raise sk.InvalidError(
+                f"an array of which there is a view of shape {view.shape} that is no slice cannot "
+                "become an sk.Array: drop the view, or take x.copy().array"
+            )
+        found.append((view, *key))
+    return found
+
+
+def _follow(x, followers):
+    from ._indexing import view as slice_of
+    from ._manipulation import permute_dims
+
+    for view, key, axes in followers:
+        again = permute_dims(slice_of(x, key), axes)
+        view.layout, view._block = again.layout, again._block
+
+
+def _key_of(part, block):
+    """The basic key and order of axes that make `part`, a view of `block`; None if there is none.
+    Works on distinct strides, which every C-contiguous block has but for axes of length 1."""
+    if not part.size:
+        return None
+    offset = part.__array_interface__["data"][0] - block.__array_interface__["data"][0]
+    start, order = [0] * block.ndim, sorted(range(block.ndim), key=lambda d: -block.strides[d])
+    for d in order:
+        if block.shape[d] > 1:
+            start[d], offset = divmod(offset, block.strides[d])
+    if offset or any(not 0 <= at < n for at, n in zip(start, block.shape, strict=True)):
+        return None
+    key, source = list(start), {}
+    for axis, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
+        if n == 1:
+            continue
+        fits = [d for d in order if block.shape[d] > 1 and stride % block.strides[d] == 0]
+        if not fits or not isinstance(key[fits[0]], int):
+            return None
+        d = fits[0]
+        step = stride // block.strides[d]
+        if not step or not 0 <= start[d] + (n - 1) * step < block.shape[d]:
+            return None
+        key[d], source[d] = (start[d], n, step), axis
+    made = [source[d] for d in range(block.ndim) if d in source]
+    ones = [axis for axis, n in enumerate(part.shape) if n == 1]
+    places = made + ones  # new axes come last, then all take their places
+    return (*key, *(None for _ in ones)), [places.index(axis) for axis in range(part.ndim)]
 
 
 # ---- layouts of arrays ---------------------------------------------------------------------------
@@ -360,7 +403,9 @@ def as_array(x, name="an operand"):
     if isinstance(x, Array):
         return x
     if isinstance(x, (np.ndarray, np.generic)):
-        return of_numpy(x)
+        array = of_numpy(x)
+        array._memory.open = True  # the program may change its ndarray: computed at once
+        return array
     if isinstance(x, sk.Array):
         from ._creation import asarray
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 import skerry as sk
+from skerry import _core
 from . import _exchange, _layout, _lazy
 from ._array import Array, as_array, empty_block, new_layout
 
@@ -272,7 +273,10 @@ _OPERATORS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
-    "rshift": np.right_shift,
+    "rshift": np.right_shift, "pow": np.power,
+}  # fmt: skip
+_UNARY_OPERATORS = {
+    "neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert,
 }  # fmt: skip
 _COMPARISONS = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
@@ -285,21 +289,35 @@ def _takes(x):
 
 
 def _operator(function):
+    """What the slots in C++ call if some operand is divided, large or not evaluated yet."""
     call = pow if function is np.power else lambda a, b: apply(function, a, b)
 
-    def forward(self, other, /):
-        return call(self, other) if _takes(other) else NotImplemented
-
-    def backward(self, other, /):
-        return call(other, self) if _takes(other) else NotImplemented
-
-    def inplace(self, other, /):
-        if not _takes(other):
+    def operation(a, b, inplace=False):
+        a, b = (np.asarray(x) if isinstance(x, (list, tuple)) else x for x in (a, b))
+        if not (_takes(a) and _takes(b)):
             return NotImplemented
-        self[...] = _same_kind(call(self, other), self)
-        return self
+        if not inplace:
+            return call(a, b)
+        a[...] = _same_kind(call(a, b), a)
+        return a
 
-    return forward, backward, inplace
+    return operation
+
+
+def _comparison(function):
+    operation = _operator(function)
+
+    def compare(a, b):
+        if function in (np.equal, np.not_equal) and (b is None or isinstance(b, str)):
+            layout = a.layout  # as NumPy: elements are not None
+            return Array(np.full(a._evaluate().shape, function is np.not_equal), layout)
+        return operation(a, b)
+
+    return compare
+
+
+def _divmod(a, b):
+    return apply(np.floor_divide, a, b), apply(np.remainder, a, b)
 
 
 def _same_kind(value, target):
@@ -313,22 +331,12 @@ def _same_kind(value, target):
 
 
 def _unary(function):
-    return lambda self, /: apply(function, self)
+    return lambda self: apply(function, self)
 
 
-def add_operators():
-    for name, function in {**_OPERATORS, "pow": np.power}.items():
-        forward, backward, inplace = _operator(function)
-        setattr(Array, f"__{name}__", forward)
-        setattr(Array, f"__r{name}__", backward)
-        setattr(Array, f"__i{name}__", inplace)
-    for name, function in _COMPARISONS.items():
-        setattr(Array, f"__{name}__", _operator(function)[0])
-    for name, function in {"neg": np.negative, "pos": np.positive, "abs": np.absolute,
-                           "invert": np.invert}.items():  # fmt: skip
-        setattr(Array, f"__{name}__", _unary(function))
-    Array.real = property(lambda self: apply(_real, self))
-    Array.imag = property(lambda self: apply(_imag, self))
-
-
-add_operators()
+def operators():
+    """name -> function, of the operators of arrays that NumPy does not get at once."""
+    made = {name: _operator(function) for name, function in _OPERATORS.items()}
+    made |= {name: _comparison(function) for name, function in _COMPARISONS.items()}
+    made |= {name: _unary(function) for name, function in _UNARY_OPERATORS.items()}
+    return made | {"divmod": _divmod}

@@ -15,7 +15,8 @@ import zlib
 import numpy as np
 
 import skerry as sk
-from . import _layout, _options
+from skerry import _core
+from . import _layout, _lazy, _options
 
 _LEAST_BYTES = 1 << 20  # of a staging segment
 
@@ -72,7 +73,17 @@ def job():
     if _staging is None or not sk.initialized():
         sk.init()
         _staging = _Staging()
+        tell_limits()
     return _staging
+
+
+def tell_limits():
+    """Tells the slots in C++ what they need to know of the job and the options."""
+    if _staging is not None:
+        _core.xp_limits(_staging.ranks, _lazy.LEAST_ELEMENTS, _options.values["whole_bytes"])
+
+
+_options.listeners.append(tell_limits)
 
 
 def ranks():

@@ -58,7 +58,7 @@ def _basic(key, shape):
         else:
             index = operator.index(item)
             if not -n <= index < n:
-                raise IndexError(f"index {index} is outside dimension {d} of length {n}")
+                raise IndexError(f"index {index} is out of bounds for axis {d} with size {n}")
             out.append(index % n)
         d += 1
     return tuple(out)
@@ -79,13 +79,15 @@ def view(x, key):
 
 
 def _element(x, key):
-    """One element of a divided array, copied to every rank."""
+    """One element of a divided array, NumPy's number on every rank."""
     one = view(x, tuple((i, 1, 1) for i in key))
-    block = in_layout(one, _layout.whole(one.shape, _exchange.ranks()))
-    return Array(np.array(block.reshape(())), _layout.whole((), _exchange.ranks()))
+    return in_layout(one, _layout.whole(one.shape, _exchange.ranks())).reshape(())[()]
 
 
 def getitem(x, key):
+    if x.layout.whole and x._block is None:
+        x._evaluate()
+        return x[key]
     key = _expanded(_arrays_for_lists(key), x.shape)
     if not any(_is_index_array(item) for item in key):
         return view(x, _basic(key, x.shape))
@@ -393,6 +395,3 @@ def take_along_axis(x, indices, /, *, axis=-1):
             places.append(np.broadcast_to(line, extent))
     return Array(fetch(x, places), layout)
 
-
-Array.__getitem__ = getitem
-Array.__setitem__ = setitem

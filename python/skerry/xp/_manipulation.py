@@ -195,7 +195,7 @@ def _same_runs(layout, shape):
 
 def concat(arrays, /, *, axis=0):
     """Arrays one after another along an axis (None: flat)."""
-    arrays = [as_array(x) for x in arrays]
+    arrays = [as_array(np.asarray(x) if isinstance(x, (list, tuple)) else x) for x in arrays]
     if not arrays:
         raise ValueError("concat takes at least one array")
     if axis is None:
@@ -299,10 +299,3 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
         x = difference(x[(*before, slice(1, None))], x[(*before, slice(None, -1))])
     return x
 
-
-def _transposed(self):
-    return permute_dims(self, tuple(reversed(range(self.ndim))))
-
-
-Array.T = property(_transposed)
-Array.mT = property(matrix_transpose)

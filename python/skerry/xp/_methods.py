@@ -3,10 +3,10 @@
 import numpy as np
 
 import skerry as sk
-from skerry import _picture
+from skerry import _core, _picture
 from ._array import Array
-from ._elementwise import astype, functions
-from ._manipulation import permute_dims, reshape
+from ._elementwise import _imag, _real, apply, astype, functions
+from ._manipulation import matrix_transpose, permute_dims, reshape
 
 
 def _transposed(self, *axes):
@@ -70,14 +70,43 @@ def _html(self):
     return _picture.table("skerry.xp.Array", self.shape, self.dtype, where, _svg(self))
 
 
+def _refused(name):
+    def method(self, *arguments, **options):
+        raise sk.GatherError(
+            f"{name} of a divided array is not there: use x.numpy(), or x.local for the own block"
+        )
+
+    method.__name__ = name
+    return method
+
+
 Array._repr_svg_ = _svg
 Array._repr_html_ = _html
-Array.astype = _converted
-Array.conj = Array.conjugate = _conjugated
-Array.fill = _filled
-Array.flatten = _flat
-Array.reshape = _shaped
-Array.transpose = _transposed
-Array.__contains__ = lambda self, value: bool((self == value).any())
 Array.__str__ = _numbers
 Array.__format__ = _formatted
+
+# Of divided arrays; whole ones have NumPy's.
+_BY_NAME = {
+    "astype": _converted, "conj": _conjugated, "conjugate": _conjugated, "fill": _filled,
+    "flatten": _flat, "reshape": _shaped, "transpose": _transposed, "copy": Array.copy,
+    "item": Array.item, "tolist": Array.tolist,
+}  # fmt: skip
+_FUSE = set("sum prod min max mean var std any all".split())
+_WRITE = set("sort partition fill put resize setfield byteswap".split())
+
+
+def method(name, spread):
+    """Gives arrays NumPy's method of that name, and divided arrays `spread`."""
+    kind = f"method {'fuses' if name in _FUSE else ''} {'writes' if name in _WRITE else ''}"
+    setattr(Array, name, _core.xp_function(name, spread, kind))
+
+
+def attribute(name, spread):
+    """Gives whole arrays NumPy's attribute of that name, and divided ones spread(array)."""
+    setattr(Array, name, _core.xp_function(name, spread, "attribute"))
+
+
+attribute("T", lambda self: permute_dims(self, tuple(reversed(range(self.ndim)))))
+attribute("mT", matrix_transpose)
+attribute("real", lambda self: apply(_real, self))
+attribute("imag", lambda self: apply(_imag, self))

@@ -8,10 +8,12 @@ from functools import lru_cache
 import numpy as np
 
 import skerry as sk
-from . import _more
-from ._array import Array
+from skerry import _core
+from . import _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _more, _sorting
+from ._array import Array, Memory, new_layout
 from ._elementwise import apply, functions
 from ._manipulation import reshape
+from .linalg import matmul
 
 _BY_UFUNC = {np.power: functions["pow"]}
 _OTHER_NAMES = {
@@ -64,7 +66,12 @@ def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
             "x.numpy() for a copy of all of it, or x.local for the own block"
         )
     value = _BY_UFUNC.get(ufunc, lambda *x: apply(ufunc, *x))(*inputs)
-    return value if out is None else _into(out[0], value, ufunc.__name__, _broadcasts)
+    return _number(value) if out is None else _into(out[0], value, ufunc.__name__, _broadcasts)
+
+
+def _number(value):
+    """In NumPy's spelling a result without axes is a number."""
+    return value._evaluate()[()] if isinstance(value, Array) and not value.shape else value
 
 
 def _broadcasts(shape, to):
@@ -153,7 +160,7 @@ def _call(name, function, ours, arguments, options):
                 )
             del named[key]
     value = ours(*placed, **named)
-    return value if out is None else _into(out, value, name)
+    return _number(value) if out is None else _into(out, value, name)
 
 
 def _default(bound, key):
@@ -164,6 +171,29 @@ def _default(bound, key):
 def _default_of(bound, key):
     return bound.signature.parameters[key].default
 
+
+def function(name, whole, module="numpy"):
+    """NumPy's function `whole`, for arrays: straight to NumPy if all are whole."""
+
+    def spread(*arguments, **options):
+        if isinstance(whole, np.ufunc):
+            out = options.pop("out", None)
+            options = {"out": out if isinstance(out, tuple) else (out,), **options} if (
+                out is not None) else options  # fmt: skip
+            return _array_ufunc(None, whole, "__call__", *arguments, **options)
+        return _array_function(None, whole, (), arguments, options)
+
+    spread.__name__ = name
+    kind = "lazy" if isinstance(whole, np.ufunc) else ""
+    kind += " fuses" if name in _methods._FUSE and module == "numpy" else ""
+    kind += " writes" if name in _WRITERS else ""
+    made = _core.xp_function(whole, spread, kind)
+    made.__name__ = made.__qualname__ = name
+    made.__module__, made.__doc__ = f"skerry.{module}", whole.__doc__
+    return made
+
+
+_WRITERS = set("copyto put place putmask fill_diagonal put_along_axis".split())
 
 # ---- methods -------------------------------------------------------------------------------------
 
@@ -178,20 +208,92 @@ def _method(name):
     return method
 
 
-for _name in (
-    "all any argmax argmin argsort clip cumprod cumsum diagonal dot max mean min nonzero prod "
-    "ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
-).split():
-    setattr(Array, _name, _method(_name))
+def _sort(self, axis=-1, kind=None, order=None, *, stable=None):
+    """Sorts along an axis in place."""
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    self[...] = _sorting.sort(self, axis=axis)
+
+
+_methods._BY_NAME["sort"] = _sort
+
+for _name in dir(np.ndarray):
+    if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):
+        _spread = _methods._BY_NAME.get(_name)
+        if _spread is None and hasattr(np, _name) and _name not in _methods._WRITE:
+            _spread = _method(_name)
+        if _name not in ("to_device",):
+            _methods.method(_name, _spread or _methods._refused(_name))
+
+
+_SHARING = ("flat", "data", "ctypes")  # through which the program may write
 
 
 def _missing(self, name):
-    text = f"skerry.xp.Array has no {name}"
-    if hasattr(np.ndarray, name):
-        text = f"{text}, which NumPy's arrays have: use x.numpy(), or x.local for the own block"
-    raise AttributeError(text)
+    """An attribute that arrays here lack: of a whole array, NumPy's."""
+    if hasattr(np.ndarray, name) and not name.startswith("__"):
+        if self.layout.whole:
+            block = self._evaluate()
+            return getattr(self._opened(block) if name in _SHARING else block, name)
+        raise AttributeError(
+            f"skerry.xp.Array has no {name}, which NumPy's arrays have: use x.numpy(), or x.local "
+            "for the own block"
+        )
+    raise AttributeError(f"skerry.xp.Array has no {name}")
 
 
-Array.__getattr__ = _missing
-Array.__array_ufunc__ = _array_ufunc
-Array.__array_function__ = _array_function
+def _grown(x):
+    """A result that is too large to be whole: each rank keeps its part."""
+    layout = new_layout(x.shape, x.dtype)
+    if layout.whole:
+        return x
+    box = layout.boxes[_exchange.job().rank]
+    return Array(x._block[tuple(slice(*bounds) for bounds in box)].copy(), layout)
+
+
+def _not_writable(x):
+    raise ValueError(
+        "assignment destination is read-only: this array is a copy of what NumPy would show as a "
+        "view; take x.copy() to write it, or write the array that it came from"
+    )
+
+
+def _length(x):
+    if not x.ndim:
+        raise TypeError("a 0-d array cannot be iterated over")
+    return x.shape[0]
+
+
+def _matmul_operator(a, b, inplace=False):
+    """a @ b where some of both is divided, large or not evaluated yet."""
+    if not all(isinstance(x, (Array, np.ndarray)) for x in (a, b)):
+        return NotImplemented
+    if not inplace:
+        return _number(matmul(a, b))
+    a[...] = matmul(a, b)
+    return a
+
+
+_operators = _elementwise.operators()
+_core.xp_setup(
+    np.zeros((3, 5))[1:, ::2],
+    np.generic,
+    {
+        **_operators,
+        "matmul": _matmul_operator,
+        "pending": _lazy.pending._references,
+        "settle": _lazy.settle,
+        "evaluate": Array._evaluate,
+        "whole_layout": lambda shape: _layout.whole(shape, _exchange.ranks()),
+        "grown": _grown,
+        "getitem": _indexing.getitem,
+        "setitem": _indexing.setitem,
+        "iterate": lambda x: (x[i] for i in range(_length(x))),
+        "ufunc": _array_ufunc,
+        "function": _array_function,
+        "missing": _missing,
+        "memory": Memory,
+        "number": Array._number,
+        "writable": _not_writable,
+    },
+)

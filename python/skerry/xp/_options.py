@@ -5,6 +5,9 @@ import skerry as sk
 values = {"whole_bytes": 16 << 10, "gather_bytes": 1 << 30, "check_calls": 0}
 
 
+listeners = []  # called when options change
+
+
 def options(**changes):
     """Sets and returns options; all members set the same.
 
@@ -17,4 +20,6 @@ def options(**changes):
         if name not in values:
             raise sk.InvalidError(f"no option {name!r}: there are {', '.join(values)}")
         values[name] = int(value)
+    for told in listeners:
+        told()
     return dict(values)

@@ -475,21 +475,3 @@ def solve(x1, x2, /):
     known_b = gathered(b, "solve")
     out = np.linalg.solve(known_a, known_b)
     return of_numpy(np.ascontiguousarray(out))
-
-
-def _matmul_operator(self, other, /):
-    return matmul(self, other) if isinstance(other, (Array, np.ndarray)) else NotImplemented
-
-
-def _matmul_backward(self, other, /):
-    return matmul(other, self) if isinstance(other, (Array, np.ndarray)) else NotImplemented
-
-
-def _matmul_inplace(self, other, /):
-    self[...] = matmul(self, other)
-    return self
-
-
-Array.__matmul__ = _matmul_operator
-Array.__rmatmul__ = _matmul_backward
-Array.__imatmul__ = _matmul_inplace
