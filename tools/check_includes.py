@@ -15,6 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # room: (rooms it may include, pure?). The longest matching directory decides. PUBLIC stands for
 # include/skerry.
 PUBLIC = "include/skerry"
+ORIGIN_USES = [
+    *("src/core", "src/core/pure", "src/wire", "src/placement", "src/memory", "src/session"),
+    *("src/connection", "src/connection/core", "src/fabric"),
+]
+# Those who use an engine see all of it.
+ORIGIN = ["src/origin", *(f"src/origin/{room}" for room in ("progress", "link", "send", "engine"))]
 ROOMS = {
     PUBLIC: ([], False),
     "src/core/pure": ([], True),
@@ -68,18 +74,16 @@ ROOMS = {
         ],
         False,
     ),
-    "src/origin": (
-        [
-            "src/core",
-            "src/core/pure",
-            "src/wire",
-            "src/placement",
-            "src/memory",
-            "src/session",
-            "src/connection",
-            "src/connection/core",
-            "src/fabric",
-        ],
+    # What its four rooms share; then these, lowest first. ORIGIN says more.
+    "src/origin": (ORIGIN_USES, False),
+    "src/origin/progress": (["src/origin", *ORIGIN_USES], False),
+    "src/origin/link": (["src/origin", "src/origin/progress", *ORIGIN_USES], False),
+    "src/origin/send": (
+        ["src/origin", "src/origin/progress", "src/origin/link", *ORIGIN_USES],
+        False,
+    ),
+    "src/origin/engine": (
+        ["src/origin", "src/origin/progress", "src/origin/link", "src/origin/send", *ORIGIN_USES],
         False,
     ),
     "src/job/bootstrap": (["src/core", "src/core/pure"], False),
@@ -98,7 +102,7 @@ ROOMS = {
             "src/fabric",
             "src/share",
             "src/server",
-            "src/origin",
+            *ORIGIN,
             "src/window",
             "src/job/bootstrap",
         ],
@@ -111,7 +115,7 @@ ROOMS = {
             "src/wire",
             "src/memory",
             "src/lock",
-            "src/origin",
+            *ORIGIN,
             "src/job",
             "src/job/bootstrap",
         ],
@@ -123,7 +127,7 @@ ROOMS = {
             "src/core",
             "src/core/pure",
             "src/share",
-            "src/origin",
+            *ORIGIN,
             "src/window",
             "src/job",
             "src/job/bootstrap",
@@ -165,7 +169,7 @@ ROOMS = {
             "src/lock/host",
             "src/share",
             "src/server",
-            "src/origin",
+            *ORIGIN,
             "launcher/planner",
         ],
         False,
@@ -179,7 +183,8 @@ ROOMS = {
     "launcher/planner": (
         [
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
-            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/origin"),
+            *("src/session", "src/connection/core", "src/fabric", "src/lock"),
+            *ORIGIN,
         ],
         False,
     ),
@@ -188,7 +193,8 @@ ROOMS = {
         [
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
             *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
-            *("src/origin", "src/server", "src/job", "src/job/bootstrap", "launcher"),
+            *ORIGIN,
+            *("src/server", "src/job", "src/job/bootstrap", "launcher"),
         ],
         False,
     ),
@@ -202,6 +208,32 @@ ROOMS = {
 # (room, room it includes beside its row): why. Nothing may be added without a reason.
 DEVIATIONS = {
     ("src/capi", "src/fabric"): "skerry_init hands the job the fabric that SKERRY_FABRIC names"
+}
+
+# The parts of src/origin on their floors, lowest first: file or, where there are two, the name of
+# both, and the class that others know it by. A part names only those of lower floors, in includes
+# and otherwise; a friend is an owner, who is named by what it owns.
+FLOORS = [
+    {"context": "Context", "description": None, "link/op": "Op", "link/link": "Link"},
+    {
+        "progress/progress": "Progress",
+        "link/operations": "Operations",
+        "link/slots": "Slots",
+        "link/rma_log": "RmaLog",
+        "link/table": "LinkTable",
+        "send/batch": "Batch",
+    },
+    {"link/links": "Links", "link/opening": None, "send/batches": "Batches"},
+    {"link/resume": "Resume", "send/sender": "Sender"},
+    {"send/transfers": "Transfers", "send/rma": "Rma"},
+    {"engine/engine": "Engine", "engine/upcalls": None},
+]
+# Files of one part, and parts of one floor that know each other: none may be added without a
+# reason.
+SAME_PART = {
+    ("link/opening", "link/links"): "the second half of Links",
+    ("engine/upcalls", "engine/engine"): "what comes back to the Engine",
+    ("link/op", "link/link"): "an operation names its link",
 }
 
 IMPURE = re.compile(
@@ -277,9 +309,48 @@ class Includes:
         return seen
 
 
+def code_of(text):
+    """C++ without comments and strings, and without the friends that it names."""
+    text = re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', " ", text, flags=re.S)
+    return re.sub(r"\bfriend\s+(class|struct)\s+\w+;", " ", text)
+
+
+def against_floors():
+    """References within src/origin that go up or sideways, and files that stand on no floor."""
+    top = ROOT / "src/origin"
+    floor = {part: number for number, parts in enumerate(FLOORS) for part in parts}
+    found, references = [], 0
+    for path in sorted(p for p in top.rglob("*") if p.suffix in SOURCE and not is_test(p)):
+        part = path.relative_to(top).with_suffix("").as_posix()
+        if part not in floor:
+            found.append(f"src/origin/{part}: on no floor of tools/check_includes.py (FLOORS)")
+            continue
+        text = path.read_text()
+        code = code_of(text)
+        included = set(re.findall(r'#include "origin/([\w/]+)\.hpp"', text))
+        for other, height in floor.items():
+            name = FLOORS[height][other]
+            word = rf"(?<!struct )(?<!class )\b{name}\b(?!\s*=)"
+            named = name is not None and re.search(word, code)
+            if other == part or not (named or other in included):
+                continue
+            references += 1
+            if height >= floor[part] and (part, other) not in SAME_PART:
+                how = "includes" if other in included else "names"
+                found.append(
+                    f"{path.relative_to(ROOT)}: floor {floor[part] + 1} {how} {other}, of floor "
+                    f"{height + 1}: parts know lower floors alone"
+                )
+    print(
+        f"floors: {len(FLOORS)} in src/origin, {len(found)} of {references} references against "
+        "the order"
+    )
+    return found
+
+
 def main():
     includes = Includes()
-    problems, used, checked = [], set(), 0
+    problems, used, checked = against_floors(), set(), 0
     for path in sorted(
         p
         for top in (

@@ -17,7 +17,6 @@
 #include "memory/control.hpp"
 #include "memory/spans.hpp"
 #include "placement/node_map.hpp"
-#include "session/backlog.hpp"
 
 namespace skerry::origin {
 
@@ -78,9 +77,6 @@ struct Context {
   Mutex mutex;
   EngineCounters counters;
 
-  session::Backlog backlog{};  // requests that wait for their link's connection
-  uint64_t requests_sent = 0;  // queued ones included
-
   void assert_held() const { mutex.assert_held(); }
   const fabric::Capabilities& can() const { return fabric->capabilities(); }
   // Where this rank says what it waits for; null: nowhere.
@@ -103,15 +99,6 @@ struct Context {
     return Status(Code::peer_dead,
                   concat("the job is ending: ", static_cast<const char*>(header.abort_text)));
   }
-};
-
-struct Layers;
-
-// The base of an engine's parts: each sees what all see, and all others (layers.hpp).
-struct Part {
-  Part(Context& context, Layers& layers) : context_(context), layers_(layers) {}
-  Context& context_;
-  Layers& layers_;
 };
 
 }  // namespace skerry::origin

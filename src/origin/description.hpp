@@ -125,6 +125,9 @@ struct WaitingWork {
   void* context = nullptr;
 };
 
+// Long transfers are cut, so that no message occupies a server for long.
+constexpr uint64_t long_part_bytes = 8u << 20;
+
 // Bytes of somebody's slice.
 struct Extent {
   Target target;

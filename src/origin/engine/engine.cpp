@@ -12,13 +12,22 @@ using memory::CallSpan;
 using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
-    : context_{std::move(config), std::move(fabric), {}, {}}, layers_(context_, *this) {}
+    : context_{std::move(config), std::move(fabric), {}, {}},
+      slots_(context_),
+      rma_log_(context_),
+      batches_(context_),
+      progress_(context_, *this, *this),
+      links_(context_, progress_, slots_, *this),
+      resume_(context_, links_, slots_, rma_log_),
+      sender_(context_, progress_, slots_, links_, batches_),
+      transfers_(context_, progress_, operations_, slots_, links_, batches_, sender_),
+      rma_(context_, progress_, links_, rma_log_, sender_) {}
 
 Engine::~Engine() { stop_helper(); }
 
 Link& Engine::link_to(Rank target) {
   const placement::NodeMap& map = *context_.config.map;
-  return layers_.links.to(placement::server_of(map, target, context_.config.rank));
+  return links_.to(placement::server_of(map, target, context_.config.rank));
 }
 
 // ---- issuing ----------------------------------------------------------------------------------
@@ -29,29 +38,42 @@ Status Engine::issue(const Access& access, Handle* handle) {
   Lock lock(context_.mutex);
   Link& link = link_to(access.target.rank);
   count(link.server.node, access.bytes());
-  if (access.guard) return layers_.transfers.ask_guarded(lock, link, access);
-  if (access.returns_data() || layers_.rma.takes(access)) return start(lock, link, access, handle);
+  if (access.guard) return transfers_.ask_guarded(lock, link, access);
+  if (access.returns_data() || rma_.takes(access)) return start(lock, link, access, handle);
   if (handle != nullptr) *handle = 0;
-  const Status status = joins_batch(link, access) ? layers_.batches.add(lock, link, access)
+  const Status status = joins_batch(link, access) ? sender_.hold(lock, link, access)
                                                   : send_all(lock, link, access, handle);
   if (access.kind == wire::Kind::accumulate && access.mode == Mode::blocking &&
       access.local.bytes <= Batch::longest_bytes)
-    layers_.batches.note_blocking(monotonic_ns());
+    batches_.note_blocking(monotonic_ns());
   return status;
+}
+
+Status Engine::key_of(Lock& lock, Link& link, const Target& target, Rma::Key* key) {
+  if (rma_.knows(target, key)) return {};
+  wire::Key answer{};
+  SKERRY_TRY(transfers_.ask_key(lock, link, target, &answer));
+  rma_.learn(target, answer, key);
+  return {};
 }
 
 // What is answered, or the fabric's own: an operation that outlives the call.
 Status Engine::start(Lock& lock, Link& link, const Access& access, Handle* handle) {
-  Operations& operations = layers_.operations;
-  Op* op = access.mode == Mode::implicit ? &operations.implicit() : operations.make();
-  if (Status status = layers_.rma.takes(access) ? layers_.rma.issue(lock, link, access, op)
-                                                : layers_.transfers.request(lock, link, access, op);
-      !status.ok()) {
+  Op* op = access.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
+  Status status;
+  if (rma_.takes(access)) {
+    Rma::Key key;
+    status = key_of(lock, link, access.target, &key);
+    if (status.ok()) status = rma_.issue(lock, link, access, key, op);
+  } else {
+    status = transfers_.request(lock, link, access, op);
+  }
+  if (!status.ok()) {
     // Answers may still come for the parts that were sent: then its record stays taken for ever.
-    if (op->waiting_replies == 0 && !operations.is_implicit(op)) operations.free(op);
+    if (op->waiting_replies == 0 && !operations_.is_implicit(op)) operations_.free(op);
     return status;
   }
-  return layers_.transfers.finish(lock, op, access.mode, access.local.bytes, handle);
+  return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 
 // A small contiguous put or accumulate: may it wait for others to travel with? The first one after
@@ -61,23 +83,23 @@ bool Engine::joins_batch(const Link& link, const Access& access) const {
   const bool may_join = access.local.bytes <= Batch::longest_bytes && access.is_contiguous() &&
                         !access.notify &&
                         context_.can().max_payload_bytes >= sizeof(Batch::payload) &&
-                        layers_.links.unacknowledged(link) && link.gets_waiting == 0 &&
-                        link.failure.ok();
+                        links_.unacknowledged(link) && link.answers.gets() == 0 &&
+                        !link.connection.has_failed();
   if (!may_join || access.mode != Mode::blocking) return may_join;
-  return access.kind == wire::Kind::accumulate && layers_.batches.in_stream(monotonic_ns());
+  return access.kind == wire::Kind::accumulate && batches_.in_stream(monotonic_ns());
 }
 
 // put and accumulate as messages. Short ones, and those that are packed on the way, are source done
 // when this returns: no operation outlives the call.
 Status Engine::send_all(Lock& lock, Link& link, const Access& access, Handle* handle) {
   if (access.mode == Mode::implicit || access.local.bytes <= fabric::inline_payload_bytes)
-    return layers_.transfers.send(lock, link, access, nullptr);
-  Op* op = layers_.operations.make();
-  if (Status status = layers_.transfers.send(lock, link, access, op); !status.ok()) {
-    layers_.operations.free(op);
+    return transfers_.send(lock, link, access, nullptr);
+  Op* op = operations_.make();
+  if (Status status = transfers_.send(lock, link, access, op); !status.ok()) {
+    operations_.free(op);
     return status;
   }
-  return layers_.transfers.finish(lock, op, access.mode, access.local.bytes, handle);
+  return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op,
@@ -86,7 +108,7 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(link.server.node, 8);
-  return layers_.transfers.ask(lock, link,
+  return transfers_.ask(lock, link,
                                {target,
                                 wire::Kind::read_modify_write,
                                 static_cast<uint8_t>(op),
@@ -99,13 +121,13 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
 Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  return layers_.transfers.ask(lock, link,
+  return transfers_.ask(lock, link,
                                {target, wire::Kind::lock, 0, index, {holder, 0}, nullptr}, work_);
 }
 
 Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(context_.mutex);
-  return layers_.transfers.unlock(lock, link_to(target.rank), target, index, holder);
+  return transfers_.unlock(lock, link_to(target.rank), target, index, holder);
 }
 
 Status Engine::lock_note(const Target& target, const wire::NoteWord& note, uint64_t value,
@@ -114,7 +136,7 @@ Status Engine::lock_note(const Target& target, const wire::NoteWord& note, uint6
   word.into = reinterpret_cast<std::byte*>(answer);
   word.bytes = sizeof *answer;
   Lock lock(context_.mutex);
-  return layers_.transfers.ask(lock, link_to(target.rank), word, work_);
+  return transfers_.ask(lock, link_to(target.rank), word, work_);
 }
 
 // ---- completion -------------------------------------------------------------------------------
@@ -132,13 +154,13 @@ Status Engine::wait(Handle* handle) {
   if (*handle == 0) return {};
   const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
-  Op* op = layers_.operations.find(*handle);
+  Op* op = operations_.find(*handle);
   if (op == nullptr) return not_outstanding(*handle);
   if (op->link != nullptr && !Operations::is_done(*op))
-    SKERRY_TRY(layers_.sender.wait_connected(lock, *op->link));
-  SKERRY_TRY(layers_.progress.wait_until(lock, [&] { return Operations::is_done(*op); }));
+    SKERRY_TRY(sender_.wait_connected(lock, *op->link));
+  SKERRY_TRY(progress_.wait_until(lock, [&] { return Operations::is_done(*op); }));
   *handle = 0;
-  return layers_.operations.take_back(op);
+  return operations_.take_back(op);
 }
 
 Status Engine::test(Handle* handle, bool* done) {
@@ -147,84 +169,90 @@ Status Engine::test(Handle* handle, bool* done) {
     return {};
   }
   Lock lock(context_.mutex);
-  Op* op = layers_.operations.find(*handle);
+  Op* op = operations_.find(*handle);
   if (op == nullptr) return not_outstanding(*handle);
   if (!Operations::is_done(*op)) {
-    if (op->link != nullptr && op->link->has_queued()) layers_.links.open(*op->link);
-    layers_.progress.look(lock);
+    if (op->link != nullptr && op->link->has_queued()) links_.open(*op->link);
+    progress_.look(lock);
   }
   if (context_.is_ending())
-    return layers_.progress.may_close() ? layers_.progress.give_up() : context_.abort_status();
+    return progress_.may_close() ? progress_.give_up() : context_.abort_status();
   *done = Operations::is_done(*op);
   if (!*done) return {};
   *handle = 0;
-  return layers_.operations.take_back(op);
+  return operations_.take_back(op);
 }
 
 Status Engine::wait_named() {
   const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
-  if (layers_.operations.all_named_done()) return {};
-  layers_.links.open_queued();
-  return layers_.progress.wait_until(lock, [&] { return layers_.operations.all_named_done(); });
+  if (operations_.all_named_done()) return {};
+  links_.open_queued();
+  return progress_.wait_until(lock, [&] { return operations_.all_named_done(); });
 }
 
 bool Engine::is_outstanding(Handle handle) {
   const Lock lock(context_.mutex);
-  return layers_.operations.find(handle) != nullptr;
+  return operations_.find(handle) != nullptr;
 }
 
 Status Engine::wait_implicit() {
   const CallSpan call(context_.config.spans, SpanKind::wait, no_rank, 0);
   Lock lock(context_.mutex);
   // Links whose queue holds what this waits for.
-  for (Link* link : std::vector<Link*>(layers_.links.listed()))
+  for (Link* link : std::vector<Link*>(links_.listed()))
     if (link->has_queued() &&
-        (link->backlog.replies > 0 || link->implicit_number > link->backlog.sent))
-      layers_.links.open(*link);
-  Op& gets = layers_.operations.implicit();
-  SKERRY_TRY(layers_.progress.wait_until(lock, [&] { return gets.waiting_replies == 0; }));
+        (link->requests.backlog.replies > 0 ||
+         link->requests.implicit_number() > link->requests.backlog.sent))
+      links_.open(*link);
+  Op& gets = operations_.implicit();
+  SKERRY_TRY(progress_.wait_until(lock, [&] { return gets.waiting_replies == 0; }));
   for (;;) {  // the list changes while the mutex is given up
-    const auto& listed = layers_.links.listed();
-    const auto next = std::find_if(listed.begin(), listed.end(),
-                                   [](const Link* link) { return link->implicit_number != 0; });
+    const auto& listed = links_.listed();
+    const auto next = std::find_if(listed.begin(), listed.end(), [](const Link* link) {
+      return link->requests.implicit_number() != 0;
+    });
     if (next == listed.end()) return Operations::take_status(gets);
     Link& link = **next;
-    SKERRY_TRY(layers_.progress.wait_until(lock, [&] {
-      return link.session.applied() >= link.implicit_number || !link.failure.ok();
+    const Requests& requests = link.requests;
+    SKERRY_TRY(progress_.wait_until(lock, [&] {
+      return requests.applied() >= requests.implicit_number() || link.connection.has_failed();
     }));
-    if (link.session.applied() < link.implicit_number) return link.failure;
-    link.implicit_number = 0;
+    if (requests.applied() < requests.implicit_number()) return link.connection.failure();
+    link.requests.set_implicit_number(0);
   }
 }
 
 Status Engine::fence(placement::ServerRef server) {
   Lock lock(context_.mutex);
   ++context_.counters.fences;
-  Link* const found = layers_.links.find(server);
+  Link* const found = links_.find(server);
   if (found == nullptr) return {};
   Link& link = *found;
-  if (link.has_batch())
-    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
-  SKERRY_TRY(layers_.sender.wait_connected(lock, link));
-  const uint64_t newest = link.session.issued();
-  if (link.rma.outstanding > 0)
-    SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return link.rma.outstanding == 0 || !link.failure.ok(); }));
-  if (SKERRY_RULE(fence_acknowledged) && link.session.applied() < newest) {
-    const bool alone = context_.config.one_thread_at_a_time && layers_.slots.in_use() == 0;
-    SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },
-        alone ? &link : nullptr, {no_deadline, wait_slice_ns, server.node}));
-    if (link.session.applied() < newest) return link.failure;
+  const session::OriginSession& session = link.requests.session();
+  const auto failed = [&] { return link.connection.has_failed(); };
+  if (link.held.any())
+    SKERRY_TRY(
+        sender_.wait_sendable(lock, link, batches_.bytes_of(link), Sender::Room::or_queue));
+  SKERRY_TRY(sender_.wait_connected(lock, link));
+  const uint64_t newest = session.issued();
+  if (link.direct.outstanding() > 0)
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return link.direct.outstanding() == 0 || failed(); }));
+  if (SKERRY_RULE(fence_acknowledged) && session.applied() < newest) {
+    Until until{.node = server.node};
+    if (context_.config.one_thread_at_a_time && slots_.in_use() == 0)
+      until.only = &link.connection.endpoint();
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return session.applied() >= newest || failed(); }, until));
+    if (session.applied() < newest) return link.connection.failure();
   }
   // Every request was dealt with, but some were refused: the server tells which in a moment.
-  if (link.session.refusal_due()) {
-    SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
-    if (link.session.refusal_due()) return link.failure;
+  if (session.refusal_due()) {
+    SKERRY_TRY(progress_.wait_until(lock, [&] { return !session.refusal_due() || failed(); }));
+    if (session.refusal_due()) return link.connection.failure();
   }
-  return std::exchange(link.request_failure, Status());
+  return link.requests.take_failure();
 }
 
 Status Engine::fence_node(NodeId node) {
@@ -237,9 +265,9 @@ Status Engine::fence_all() {
   std::vector<placement::ServerRef> servers;
   {
     const Lock lock(context_.mutex);
-    layers_.batches.flush();
-    layers_.links.open_queued();
-    for (const Link* link : layers_.links.listed()) servers.push_back(link->server);
+    sender_.flush();
+    links_.open_queued();
+    for (const Link* link : links_.listed()) servers.push_back(link->server);
     ++context_.counters.fences;
   }
   Status first;
@@ -252,17 +280,18 @@ Status Engine::fence_all() {
 // Batches go out or join the queue; what is queued now is sent; and the network has all that the
 // fabric has taken.
 Status Engine::push(Lock& lock, const Until& until) {
-  layers_.batches.flush();
-  layers_.links.open_queued();
-  for (Link* link : std::vector<Link*>(layers_.links.listed())) {
-    SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return !link->has_batch() || !link->failure.ok(); }, nullptr, until));
-    if (link->has_queued()) layers_.links.open(*link);
-    const uint64_t newest = link->backlog.issued;
+  sender_.flush();
+  links_.open_queued();
+  for (Link* link : std::vector<Link*>(links_.listed())) {
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return !link->held.any() || link->connection.has_failed(); }, until));
+    if (link->has_queued()) links_.open(*link);
+    const session::Backlog::Part& queue = link->requests.backlog;
+    const uint64_t newest = queue.issued;
     const auto is_gone = [&] {
-      return link->backlog.sent >= newest && !layers_.links.has_unsent(*link);  // also if it failed
+      return queue.sent >= newest && !links_.has_unsent(*link);  // also if it failed
     };
-    SKERRY_TRY(layers_.progress.wait_until(lock, is_gone, nullptr, until));
+    SKERRY_TRY(progress_.wait_until(lock, is_gone, until));
   }
   return {};
 }
@@ -276,36 +305,36 @@ Status Engine::push_out(int64_t deadline_ns) {
   const Until until{deadline_ns, wait_slice_ns};
   SKERRY_TRY(push(lock, until));
   if (context_.has_helper()) return {};
-  return layers_.progress.wait_until(
+  return progress_.wait_until(
       lock,
       [&] {
-        return !layers_.links.any_unacknowledged() && layers_.operations.all_named_answered();
+        return !links_.any_unacknowledged() && operations_.all_named_answered();
       },
-      nullptr, until);
+      until);
 }
 
 bool Engine::needs_looks() {
   if (context_.has_helper()) return false;
   const Lock lock(context_.mutex);
-  return !layers_.links.listed().empty();
+  return !links_.listed().empty();
 }
 
 void Engine::look() {
   Lock lock(context_.mutex);
-  layers_.progress.look(lock);
+  progress_.look(lock);
 }
 
 Status Engine::borrow_slot(uint32_t* slot) {
   Lock lock(context_.mutex);
   for (bool taken = false; !taken;)
-    SKERRY_TRY(layers_.sender.take_slot(lock, Slots::Wait::for_ever, slot, &taken));
+    SKERRY_TRY(sender_.take_slot(lock, Slots::Wait::for_ever, slot, &taken));
   return {};
 }
 
 void Engine::return_slot(uint32_t slot) {
   const Lock lock(context_.mutex);
-  layers_.slots.give_back(slot);
-  if (layers_.slots.may_be_awaited()) layers_.progress.wake_waiters();
+  slots_.give_back(slot);
+  if (slots_.may_be_awaited()) progress_.wake_waiters();
 }
 
 // ---- the end, and accounts --------------------------------------------------------------------
@@ -315,13 +344,13 @@ Status Engine::close_all() {
   Status first = wait_implicit();
   first.also(fence_all());
   Lock lock(context_.mutex);
-  Status closed = layers_.progress.wait_until(lock, [&] { return layers_.links.close_idle(); });
+  Status closed = progress_.wait_until(lock, [&] { return links_.close_idle(); });
   return first.ok() ? closed : first;
 }
 
 Status Engine::limit_connections(uint32_t max_connections) {
   const Lock lock(context_.mutex);
-  SKERRY_TRY(layers_.links.limit(max_connections));
+  SKERRY_TRY(links_.limit(max_connections));
   // As if a server needed the slot.
   if (max_connections != 0 && context_.fabric->limits_connections())
     context_.config.servers_drop = true;
@@ -331,7 +360,7 @@ Status Engine::limit_connections(uint32_t max_connections) {
 EngineCounters Engine::counters() {
   const Lock lock(context_.mutex);
   EngineCounters out = context_.counters;
-  layers_.links.count(&out);
+  links_.count(&out);
   const fabric::ConnectionsMemory taken = account();
   out.link_bytes = taken.connection_bytes + taken.known_bytes;
   return out;
@@ -351,10 +380,10 @@ fabric::ConnectionsMemory Engine::account() const {
   context_.assert_held();
   fabric::ConnectionsMemory out;
   const fabric::Fabric::Memory fabric = context_.fabric->memory();
-  layers_.links.account(&out);
-  out.connection_bytes += fabric.endpoint_bytes;
-  out.fixed_bytes = fabric.fixed_bytes + sizeof *this + layers_.slots.memory_bytes() +
-                    layers_.operations.memory_bytes();
+  links_.account(&out);
+  out.connection_bytes += fabric.endpoint_bytes + batches_.memory_bytes();
+  out.fixed_bytes = fabric.fixed_bytes + sizeof *this + slots_.memory_bytes() +
+                    operations_.memory_bytes();
   return out;
 }
 

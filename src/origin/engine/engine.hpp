@@ -1,6 +1,7 @@
-// The engine of a process: everything that leaves the node starts here and completes here. Its
-// parts are layers, a class in a file of its own each: layers.hpp lists them. What servers answer
-// comes back through upcalls.cpp.
+// The engine of a process: everything that leaves the node starts here and completes here. It owns
+// the parts, a class in a file of its own each, and puts them together: what a part does not know
+// it learns through the engine (Work, Links::User). What servers answer comes back through
+// upcalls.cpp.
 //
 // Threads. One mutex guards all state (context.hpp); public calls take it, from any thread. Upcalls
 // of the fabric come in dispatch, with it held.
@@ -12,11 +13,20 @@
 
 #include "origin/context.hpp"
 #include "origin/description.hpp"
-#include "origin/engine/layers.hpp"
+#include "origin/link/links.hpp"
+#include "origin/link/operations.hpp"
+#include "origin/link/resume.hpp"
+#include "origin/link/rma_log.hpp"
+#include "origin/link/slots.hpp"
+#include "origin/progress/progress.hpp"
+#include "origin/send/batches.hpp"
+#include "origin/send/rma.hpp"
+#include "origin/send/sender.hpp"
+#include "origin/send/transfers.hpp"
 
 namespace skerry::origin {
 
-class Engine final : fabric::Sink {
+class Engine final : fabric::Sink, Work, Links::User {
  public:
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
   ~Engine() override;
@@ -29,14 +39,14 @@ class Engine final : fabric::Sink {
   bool join_batch(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
                   uint64_t bytes, Mode mode) {
     const Lock lock(context_.mutex);
-    if (!layers_.batches.any_open()) return false;
+    if (!batches_.any_open()) return false;
     if (mode == Mode::blocking) {
       const int64_t now_ns = monotonic_ns();
-      if (!layers_.batches.in_stream(now_ns)) return false;
-      layers_.batches.note_blocking(now_ns);
+      if (!batches_.in_stream(now_ns)) return false;
+      batches_.note_blocking(now_ns);
     }
-    if (!layers_.batches.join(target, what, offset, from, bytes)) return false;
-    count(layers_.batches.open_node(), bytes);
+    if (!batches_.join(target, what, offset, from, bytes)) return false;
+    count(batches_.open_node(), bytes);
     return true;
   }
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand,
@@ -72,7 +82,7 @@ class Engine final : fabric::Sink {
   void look();  // without sleeping
   // The helper thread looks at the control segment: it must have ended before that is unmapped. For
   // good.
-  void stop_helper() { layers_.progress.stop_helper(); }
+  void stop_helper() { progress_.stop_helper(); }
   // All connections closed in order. Nothing may be issued afterwards.
   Status close_all();
 
@@ -100,16 +110,26 @@ class Engine final : fabric::Sink {
     context_.config.traffic[node].bytes += bytes;
   }
   Status fence(placement::ServerRef server);
+  Status key_of(Lock& lock, Link& link, const Target& target, Rma::Key* key);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status start(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status push(Lock& lock, const Until& until);
   fabric::ConnectionsMemory account() const;
 
+  // ---- what the parts ask for, in upcalls.cpp --------------------------------------------------
+  Need need(Chore also) override;
+  void flush() override { sender_.flush(); }
+  bool advance(bool ending) override;
+  void opened(Link& link, bool must_resume) override;
+  void broken(Link& link) override;
+  void writable(Link& link) override;
+  void drained(Link& link) override;
+
   // ---- the fabric's upcalls, in upcalls.cpp ----------------------------------------------------
   void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
-  void on_held(fabric::EndpointId endpoint) override { layers_.links.on_held(endpoint); }
+  void on_held(fabric::EndpointId endpoint) override { links_.on_held(endpoint); }
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override {
-    layers_.links.on_connected(endpoint, reply);
+    links_.on_connected(endpoint, reply);
   }
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
@@ -117,12 +137,12 @@ class Engine final : fabric::Sink {
                             uint64_t payload_bytes) override;
   fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
-  void on_writable(fabric::EndpointId endpoint) override { layers_.links.on_writable(endpoint); }
+  void on_writable(fabric::EndpointId endpoint) override { links_.on_writable(endpoint); }
   void on_sent(fabric::EndpointId, uint64_t) override {}
   void on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                  std::string_view detail) override {
-    layers_.links.on_closed(endpoint, reason, detail);
+    links_.on_closed(endpoint, reason, detail);
   }
   // A message. `placed`: its payload is where it belongs already.
   void come_in(Link& link, fabric::Bytes header, fabric::Bytes payload, bool placed);
@@ -133,7 +153,16 @@ class Engine final : fabric::Sink {
 
   Context context_;
   WaitingWork work_;
-  Layers layers_;
+  Slots slots_;
+  Operations operations_;
+  RmaLog rma_log_;
+  Batches batches_;
+  Progress progress_;
+  Links links_;
+  Resume resume_;
+  Sender sender_;
+  Transfers transfers_;
+  Rma rma_;
 };
 
 }  // namespace skerry::origin

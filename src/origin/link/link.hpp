@@ -1,25 +1,30 @@
-// One data server that this process has talked to: its session, and the connection under it. Data
-// with the few questions that need nothing else; what happens to it is decided in links.hpp
-// (connections), sender.hpp (requests) and resume.hpp (after a break).
+// One data server that this process has talked to, in five parts. Each part has one owner, who
+// alone changes it (its friend); everybody may ask. `Requests` keeps itself consistent.
+//
+//   requests     the session: numbers, replay log, queue, refusals    itself
+//   connection   what the requests travel over                        Links
+//   answers      slots that wait for this server                      Slots
+//   direct       puts and gets of the fabric's own                    RmaLog
+//   held         small puts that are collected for one message        Batches
 #pragma once
 
 #include <memory>
 #include <unordered_map>
 
 #include "connection/core/cap.hpp"
-#include "connection/core/machine.hpp"
 #include "connection/core/dialer.hpp"
+#include "connection/core/machine.hpp"
 #include "core/pure/status.hpp"
 #include "fabric/fabric.h"
-#include "origin/send/batch.hpp"
 #include "placement/node_map.hpp"
-#include "session/backlog.hpp"
-#include "session/replay_log.hpp"
-#include "session/session.hpp"
+#include "session/requests.hpp"
 
 namespace skerry::origin {
 
-struct Link {
+using session::Requests;
+
+class Connection {
+ public:
   // How far the present connection has come. The machine knows whether it is open; this, what it is
   // worth.
   enum class Trust : uint8_t {
@@ -36,70 +41,122 @@ struct Link {
     full_before_bye,  // it was the bye: on_writable sends that
   };
 
-  // On fabrics with puts and gets of their own.
-  struct Rma {
-    uint32_t outstanding = 0;       // puts and gets that are not done
-    uint32_t gets_outstanding = 0;  // of these the gets: whatever is sent before they are done
-                                    // might change what they read
-    // The number of the last message to each target rank since the session was last drained; null:
-    // none.
-    std::unique_ptr<std::unordered_map<Rank, uint64_t>> last_messages;
-    void note_message(Rank to, uint64_t number) {
-      if (!last_messages) last_messages = std::make_unique<std::unordered_map<Rank, uint64_t>>();
-      (*last_messages)[to] = number;
-    }
-    uint64_t last_message(Rank to) const {  // 0: none
-      if (!last_messages) return 0;
-      const auto last = last_messages->find(to);
-      return last == last_messages->end() ? 0 : last->second;
-    }
-  };
+  connection::State state() const { return machine_.state(); }
+  bool is_sendable() const { return machine_.sendable(); }
+  bool has_room() const { return room_ == Room::free; }
+  bool is_early() const {  // requests may go before the server has answered
+    return state() == connection::State::opening && trust_ == Trust::early_requests;
+  }
+  bool waits() const { return claim_.waits; }  // for a slot
+  // Of the present connection; no_endpoint: there is none.
+  const fabric::EndpointId& endpoint() const { return endpoint_; }
+  // Not ok: the server cannot be reached any more.
+  const Status& failure() const { return failure_; }
+  bool has_failed() const { return !failure_.ok(); }
 
-  placement::ServerRef server;
-  connection::Cap::Claim claim;  // its partner: the index among all links
-  session::OriginSession session;
-  session::Backlog::Part backlog;  // which requests went out, and which wait for a connection
-  session::ReplayCursor replay;    // running: what was lost goes again before anything new
-  connection::Dialer dialer;       // of opening it
-  fabric::EndpointId endpoint = fabric::no_endpoint;
-  connection::Machine machine;
-  Trust trust = Trust::plain_hello;
-  Room room = Room::free;
-  bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush
-  bool told_of_stop = false;  // the user knows that its server does not answer though it lives
-  bool leaves_later = false;  // the server asked for the connection in the middle of a transfer
-  bool is_invited = false;    // it opens since a connection that it shares does
-  bool is_listed = false;     // in Links' list of those that something is outstanding on
-  Status failure;             // not ok: the server cannot be reached any more
-  Status request_failure;     // first one-way request that the server refused; reported by the next
-                              // fence or wait
-  uint64_t failure_number = 0;              // newest request of whose refusal we heard
-  std::unique_ptr<session::ReplayLog> log;  // null: nothing is outstanding
-  std::unique_ptr<Batch> batch;  // null: none lately. Its puts come before whatever is sent next
-  uint64_t implicit_number = 0;  // implicit by-reference puts are done when this is acknowledged;
-                                 // 0: there are none
-  uint64_t fetching_bytes = 0;   // of fetching updates whose answers are not here: so much
-                                 // the server keeps for us if we send nothing more
-  uint32_t waiting_replies = 0;  // armed slots
-  uint32_t lock_waits = 0;       // of these, requests for mutexes
-  uint32_t gets_waiting = 0;     // of these, gets: see Pending::from
-  uint32_t waiters = 0;          // threads in wait_open
-  uint32_t transfers = 0;        // sent in parts by threads that are at it: the server acknowledges
-                                 // the parts together, so none is left half sent
-  uint16_t asked_again = 0;  // lock requests sent once more on this connection, whose grants may
-                             // have been lost with the one before; until the server says it knows
-  Rma rma;
+  // ---- what others tell Links ------------------------------------------------------------------
+  // The fabric refused a message: on_writable or on_closed follows.
+  void note_full() { room_ = Room::full; }
+  // A lock was asked for once more.
+  void note_asked_again() { ++asked_again_; }
+  // A thread begins to send something in parts. Links::transfer_ended follows.
+  void note_transfer() { ++transfers_; }
+  // The server needs the slot, and has heard of so many locks that were asked for again. The end of
+  // the connection follows; what crosses it is sent again.
+  void note_farewell(uint16_t asked_again) {
+    trust_ = Trust::farewell;
+    if (asked_again == asked_again_) asked_again_ = 0;
+  }
+
+ private:
+  friend class Links;
+  explicit Connection(uint32_t index) : claim_(index) {}
+
+  connection::Cap::Claim claim_;  // its partner: the index among all links
+  connection::Dialer dialer_;     // of opening it
+  connection::Machine machine_;
+  Trust trust_ = Trust::plain_hello;
+  Room room_ = Room::free;
+  bool told_of_stop_ = false;  // the user knows that its server does not answer though it lives
+  bool leaves_later_ = false;  // the server asked for the connection in the middle of a transfer
+  bool is_invited_ = false;    // it opens since a connection that it shares does
+  bool is_listed_ = false;     // in Links' list of those that something is outstanding on
+  uint16_t asked_again_ = 0;  // lock requests sent once more on this connection, whose grants may
+                              // have been lost with the one before; until the server says it knows
+  fabric::EndpointId endpoint_ = fabric::no_endpoint;
+  Status failure_;
+  uint32_t waiters_ = 0;    // threads in wait_open
+  uint32_t transfers_ = 0;  // sent in parts by threads that are at it: the server acknowledges
+                            // the parts together, so none is left half sent
+  friend struct Link;
+};
+
+class Answers {
+ public:
+  uint32_t waiting() const { return waiting_; }  // armed slots
+  uint32_t locks() const { return locks_; }      // of these, requests for mutexes
+  uint32_t gets() const { return gets_; }        // of these, gets: see Pending::from
+  // Of fetching updates whose answers are not here: the server keeps so much for us if we send
+  // nothing more.
+  uint64_t fetching_bytes() const { return fetching_bytes_; }
+
+ private:
+  friend class Slots;
+  uint32_t waiting_ = 0;
+  uint32_t locks_ = 0;
+  uint32_t gets_ = 0;
+  uint64_t fetching_bytes_ = 0;
+};
+
+// On fabrics with puts and gets of their own.
+class Direct {
+ public:
+  uint32_t outstanding() const { return outstanding_; }  // puts and gets that are not done
+  // Of these the gets: whatever is sent before they are done might change what they read.
+  uint32_t gets() const { return gets_; }
+  // The number of the last message to this rank since the session was last drained; 0: none.
+  uint64_t last_message(Rank to) const {
+    if (!last_messages_) return 0;
+    const auto last = last_messages_->find(to);
+    return last == last_messages_->end() ? 0 : last->second;
+  }
+
+ private:
+  friend class RmaLog;
+  uint32_t outstanding_ = 0;
+  uint32_t gets_ = 0;
+  std::unique_ptr<std::unordered_map<Rank, uint64_t>> last_messages_;  // null: none
+};
+
+class Held {
+ public:
+  bool any() const { return any_; }  // its puts come before whatever is sent next
+  bool is_corked() const { return is_corked_; }  // the fabric holds messages back until flush
+
+ private:
+  friend class Batches;
+  bool any_ = false;
+  bool is_corked_ = false;
+};
+
+struct Link {
+  const placement::ServerRef server;
+  Requests requests;
+  Connection connection;
+  Answers answers;
+  Direct direct;
+  Held held;
 
   Link(placement::ServerRef s, uint32_t index, uint32_t incarnation)
-      : server(s), claim(index), session(incarnation, session::Credits{}), backlog(index) {}
-  uint32_t index() const { return claim.partner; }
-  bool has_batch() const { return batch && batch->pieces > 0; }
-  bool has_queued() const { return !backlog.empty(); }
-  bool takes_messages() const { return room == Room::free && !replay.running(); }
-  bool is_ready() const { return machine.state() == connection::State::open && takes_messages(); }
-  bool may_send() const { return machine.sendable() && takes_messages() && !has_queued(); }
-  bool may_send_batch() const {
-    return may_send() && session.may_issue(batch->bytes) && rma.outstanding == 0;
+      : server(s), requests(incarnation, index), connection(index) {}
+  uint32_t index() const { return requests.backlog.owner; }
+  bool has_queued() const { return !requests.backlog.empty(); }
+  bool takes_messages() const { return connection.has_room() && !requests.replay.running(); }
+  bool is_ready() const {
+    return connection.state() == connection::State::open && takes_messages();
+  }
+  bool may_send() const {
+    return connection.is_sendable() && takes_messages() && !has_queued();
   }
 };
 

@@ -8,31 +8,45 @@
 // says of each.
 #pragma once
 
-#include <memory>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "connection/core/cap.hpp"
 #include "origin/context.hpp"
-#include "origin/link/link.hpp"
+#include "origin/link/slots.hpp"
+#include "origin/link/table.hpp"
+#include "origin/progress/progress.hpp"
 
 namespace skerry::origin {
 
-class Links : Part {
+class Links : public LinkTable {
  public:
-  using Part::Part;
+  // Those who send, as links see them.
+  class User {
+   public:
+    // It is open, or stays open though it was to close: what waits for it goes. `must_resume`: a
+    // break may have lost something, which goes again first.
+    virtual void opened(Link& link, bool must_resume) = 0;
+    // Its server cannot be reached any more: everything that waits for an answer fails with the
+    // link's failure.
+    virtual void broken(Link& link) = 0;
+    // It takes messages, once more or already while it opens: what did not fit goes on.
+    virtual void writable(Link& link) = 0;
+    // It is about to close, or has closed, with nothing outstanding: what is held back goes if it
+    // can, and memory that it does not need now.
+    virtual void drained(Link& link) = 0;
 
-  // ---- the table -------------------------------------------------------------------------------
-  Link& to(placement::ServerRef server);
-  Link* find(placement::ServerRef server);  // null: never talked to
-  Link* of(fabric::EndpointId endpoint);    // null: late, it was closed meanwhile
-  Link& at(uint32_t index) { return *all_[index]; }
+   protected:
+    ~User() = default;
+  };
+
+  Links(Context& context, Progress& progress, Slots& slots, User& user)
+      : LinkTable(context), progress_(progress), slots_(slots), user_(user) {}
+
+  // ---- what is outstanding ---------------------------------------------------------------------
   // Something is, or may soon be, outstanding on it.
   void list(Link& link) {
-    if (link.is_listed) return;
-    link.is_listed = true;
-    listed_.push_back(&link);
+    if (!std::exchange(link.connection.is_listed_, true)) listed_.push_back(&link);
   }
   // Links on which something is outstanding, or whose refusals nobody has heard. A caller that
   // gives up the mutex starts from the front again. Forgets links on which nothing is left.
@@ -42,22 +56,22 @@ class Links : Part {
   bool any_resumes() const { return resumes_ > 0; }
   void begin_resume(Link& link, uint64_t from, session::ReplayCursor::Scope scope,
                     uint64_t oldest = 0) {
-    if (!link.replay.running()) ++resumes_;
-    link.replay.start(from, scope, oldest);
+    if (!link.requests.replay.running()) ++resumes_;
+    link.requests.replay.start(from, scope, oldest);
   }
   void end_resume(Link& link) {
-    if (link.replay.running()) --resumes_;
-    link.replay.stop();
+    if (link.requests.replay.running()) --resumes_;
+    link.requests.replay.stop();
   }
 
-  // ---- what is outstanding ---------------------------------------------------------------------
   session::Outstanding outstanding(const Link& link) const;
   bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
   // Some of what was sent is still here: a portion that has to go again, or what the network has
   // not taken yet.
   bool has_unsent(const Link& link) const {
-    return link.replay.running() || (link.endpoint != fabric::no_endpoint &&
-                                     context_.fabric->unsent_bytes(link.endpoint) > 0);
+    const fabric::EndpointId endpoint = link.connection.endpoint();
+    return link.requests.replay.running() ||
+           (endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(endpoint) > 0);
   }
   // The server says that everything up to `applied` is remote done. Errors: internal (not so).
   Status acknowledge(Link& link, uint64_t applied);
@@ -67,6 +81,31 @@ class Links : Part {
   // If it drains and nothing keeps it any more: it says bye. To be called after whatever may have
   // been the last thing outstanding.
   void maybe_drained(Link& link);
+
+  // ---- requests that wait for their link's connection ------------------------------------------
+  const session::Backlog& backlog() const { return backlog_; }
+  // The request that was just committed waits.
+  void queue(Link& link, uint64_t copied_bytes, bool awaits_reply) {
+    backlog_.add(link.requests.backlog, copied_bytes, awaits_reply, monotonic_ns());
+  }
+  // The request that was just committed went out.
+  void sent(Link& link, uint64_t number) {
+    session::Backlog::passed(link.requests.backlog, number);
+    cap_.used(link.connection.claim_);
+  }
+  // One that was queued went out.
+  void queued_sent(Link& link, uint64_t number) {
+    const bool awaits_reply = link.requests.log()->awaits_reply(number);
+    if (backlog_.sent(link.requests.backlog, number, awaits_reply))
+      cap_.used(link.connection.claim_);
+  }
+  void restart_queue_clock() { backlog_.restart_clock(monotonic_ns()); }
+  // Do answers come that a program which computes leaves to the helper? `unwaited`: it will come
+  // back for some.
+  bool answers_come(bool unwaited) const {
+    return resumes_ > 0 ||
+           (unwaited && (backlog_.empty() || slots_.in_use() > backlog_.replies()));
+  }
 
   // ---- opening and closing ---------------------------------------------------------------------
   bool is_limited() const { return cap_.limit() != 0 || fabric_limits_; }
@@ -86,7 +125,6 @@ class Links : Part {
   bool anyone_waits() const { return cap_.anyone_waits(); }
   // How long to sleep at most: until the next attempt is due.
   int64_t patience_ns() const;
-  void used(const Link& link) { cap_.used(link.claim); }
   // Returns with the link open and the fabric taking messages.
   Status wait_open(Lock& lock, Link& link);
   // The server asks us to leave: now, or after the transfer that is under way.
@@ -103,8 +141,8 @@ class Links : Part {
   // Likewise, because the job is ending, those with transfers of the fabric's own: they would go on
   // in memory that is the program's again once the call that waits for them fails.
   void abandon_transfers();
-  // What links without a connection, or idle ones, hold beyond their records goes.
-  void release_unused();
+  // What idle links hold beyond their records goes.
+  void trim();
 
   // ---- the fabric's upcalls --------------------------------------------------------------------
   void on_held(fabric::EndpointId endpoint);
@@ -132,18 +170,17 @@ class Links : Part {
   void attempt_failed(Link& link, std::string_view what, connection::Dialer::Failure failure);
   void wait_for_stopped(Link& link);
   void opened(Link& link, bool must_resume);
-  void release_unused(Link& link);
   connection::Caller caller() const {
     return {context_.config.key, static_cast<uint32_t>(context_.config.rank)};
   }
   Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);
 
-  std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index
-  std::vector<Link*> all_;                                         // by index
+  Progress& progress_;
+  Slots& slots_;
+  User& user_;
+  session::Backlog backlog_;
   std::vector<Link*> listed_;
   uint32_t resumes_ = 0;  // links whose replay runs
-  std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
-  Link* last_ = nullptr;  // cache of the last look-up
   connection::Cap cap_;
   bool fabric_limits_ = false;  // the fabric keeps a limit, since links share its connections
   int64_t next_due_ns_ = 0;     // earliest attempt of those that wait; 0: none waits for its time

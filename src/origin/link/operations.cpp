@@ -56,13 +56,14 @@ Status Operations::take_back(Op* op) {
 
 bool Operations::is_done(const Op& op) {
   return op.waiting_replies == 0 &&
-         (op.number == 0 || op.link->session.applied() >= op.number || !op.link->failure.ok());
+         (op.number == 0 || op.link->requests.applied() >= op.number ||
+          op.link->connection.has_failed());
 }
 
 Status Operations::take_status(Op& op) {
   Status status = std::exchange(op.status, Status());
-  if (status.ok() && op.number != 0 && op.link->session.applied() < op.number)
-    status = op.link->failure;
+  if (status.ok() && op.number != 0 && op.link->requests.applied() < op.number)
+    status = op.link->connection.failure();
   return status;
 }
 

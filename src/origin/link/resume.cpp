@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "core/pure/rule.hpp"
-#include "origin/engine/layers.hpp"
+#include "wire/message.hpp"
 
 namespace skerry::origin {
 
@@ -20,89 +20,73 @@ bool is_joined(fabric::Bytes header) {
 }  // namespace
 
 void Resume::all(Link& link) {
-  const bool keeps_any = link.log && !link.log->empty();
-  layers_.links.begin_resume(link, 1, Scope::all,
-                             keeps_any ? link.log->first_number() : UINT64_MAX);
+  const Requests& requests = link.requests;
+  links_.begin_resume(link, 1, Scope::all,
+                      requests.is_logged() ? requests.log()->first_number() : UINT64_MAX);
   go_on(link);
 }
 
 void Resume::queued(Link& link) {
-  layers_.links.begin_resume(link, link.backlog.sent + 1, Scope::queued);
+  links_.begin_resume(link, link.requests.backlog.sent + 1, Scope::queued);
   go_on(link);
 }
 
 void Resume::go_on(Link& link) {
   context_.assert_held();
-  if (!link.replay.running() || context_.is_ending()) return;
+  const session::ReplayCursor& replay = link.requests.replay;
+  if (!replay.running() || context_.is_ending()) return;
   const bool accepted = requests(link);
-  if (accepted && link.replay.waits_for_answers(link.log.get())) {
-    (void)context_.fabric->flush(link.endpoint);
-    return;
+  if (!accepted || !replay.waits_for_answers(link.requests.log())) {
+    if (!accepted || !rma_.again(link, UINT64_MAX) || !locks(link))
+      return link.connection.note_full();
+    links_.end_resume(link);
   }
-  if (!accepted || !transfers(link, UINT64_MAX) || !locks(link)) {
-    // Refused: on_writable or on_closed follows.
-    link.room = Link::Room::full;
-    return;
-  }
-  layers_.links.end_resume(link);
-  (void)context_.fabric->flush(link.endpoint);
+  (void)context_.fabric->flush(link.connection.endpoint());
 }
 
 bool Resume::requests(Link& link) {
-  while (const uint64_t number = link.replay.next(link.log.get())) {
-    if (!transfers(link, number)) return false;
-    const session::ReplayLog::Request request = link.log->request(number);
-    if (SKERRY_RULE(replay) && link.log->is_wanted(number)) {
+  session::ReplayCursor& replay = link.requests.replay;
+  const session::ReplayLog* const log = link.requests.log();
+  while (const uint64_t number = replay.next(log)) {
+    if (!rma_.again(link, number)) return false;
+    const session::ReplayLog::Request request = log->request(number);
+    if (SKERRY_RULE(replay) && log->is_wanted(number)) {
       if (!send(link, request.header, request.payload, number)) return false;
-      if (number <= link.backlog.sent) ++context_.counters.requests_replayed;
-      else layers_.sender.note_sent(link, number);
+      if (number <= link.requests.backlog.sent) ++context_.counters.requests_replayed;
+      else links_.queued_sent(link, number);
     }
-    link.replay.passed(number, is_joined(request.header));
+    replay.passed(number, is_joined(request.header));
   }
   return true;
 }
 
-// A put that a later message of ours is known to have followed is in place, and is not written
-// again: somebody else may have written there since.
-bool Resume::transfers(Link& link, uint64_t up_to) {
-  if (link.rma.outstanding == 0) return true;
-  Rma& rma = layers_.rma;
-  for (auto next = rma.running_.begin(); next != rma.running_.end();) {
-    const auto [cookie, lost] = *next++;
-    if (lost.link != &link || lost.endpoint == link.endpoint || lost.after_number >= up_to)
-      continue;
-    if (!lost.is_get && context_.can().am_after_rma_ordered &&
-        link.session.applied() > lost.after_number) {
-      (void)rma.done(cookie, true);
-      continue;
-    }
-    const uint64_t again = ++rma.last_cookie_;
-    if (!rma.hand_over(lost, again)) return false;
-    ++context_.counters.requests_replayed;
-    auto running = rma.running_.extract(cookie);  // its new place is the last
-    running.key() = again;
-    running.mapped().endpoint = link.endpoint;
-    rma.running_.insert(std::move(running));
+void Resume::send_early(Link& link) {
+  context_.assert_held();
+  while (link.has_queued()) {
+    const uint64_t number = link.requests.backlog.sent + 1;
+    const session::ReplayLog::Request request = link.requests.log()->request(number);
+    if (!send(link, request.header, request.payload, number)) return;
+    links_.queued_sent(link, number);
   }
-  return true;
 }
 
 bool Resume::locks(Link& link) {
-  for (uint32_t i = 0; (i = link.replay.next_slot(layers_.slots.count())) < layers_.slots.count();
-       link.replay.passed_slot()) {
-    const Pending& p = layers_.slots.pending(i);
+  session::ReplayCursor& replay = link.requests.replay;
+  for (uint32_t i = 0; (i = replay.next_slot(slots_.count())) < slots_.count();
+       replay.passed_slot()) {
+    const Pending& p = slots_.pending(i);
     const bool parked = p.op != nullptr && p.link == &link && p.lock_request &&
-                        p.number <= link.session.applied();
+                        p.number <= link.requests.applied();
     if (!parked) continue;
     if (!send(link, *p.lock_request, {}, 0)) return false;
-    ++link.asked_again;
+    link.connection.note_asked_again();
     ++context_.counters.requests_replayed;
   }
   return true;
 }
 
 bool Resume::send(Link& link, fabric::Bytes header, fabric::Bytes payload, uint64_t number) {
-  return context_.fabric->send(link.endpoint, header, payload, true, number) ==
+  return context_.fabric->send(link.connection.endpoint(), header, payload, true, number) ==
          fabric::SendResult::accepted;
 }
 

@@ -10,14 +10,16 @@
 // until its answers have come (session::ReplayCursor).
 #pragma once
 
-#include "origin/context.hpp"
-#include "origin/link/link.hpp"
+#include "origin/link/links.hpp"
+#include "origin/link/rma_log.hpp"
+#include "origin/link/slots.hpp"
 
 namespace skerry::origin {
 
-class Resume : Part {
+class Resume {
  public:
-  using Part::Part;
+  Resume(Context& context, Links& links, Slots& slots, RmaLog& rma)
+      : context_(context), links_(links), slots_(slots), rma_(rma) {}
 
   // Everything that a break may have lost.
   void all(Link& link);
@@ -25,14 +27,20 @@ class Resume : Part {
   void queued(Link& link);
   // The fabric takes messages again. The caller looks afterwards whether the link is drained.
   void go_on(Link& link);
+  // Sends what is queued right behind the hello, in order. Where the fabric is full, on_writable or
+  // the opening's end goes on.
+  void send_early(Link& link);
 
  private:
   // False: the fabric is full.
   bool requests(Link& link);
-  // Those that were issued before request `up_to` and are not known to be done, in the old order.
-  bool transfers(Link& link, uint64_t up_to);
   bool locks(Link& link);
   bool send(Link& link, fabric::Bytes header, fabric::Bytes payload, uint64_t number);
+
+  Context& context_;
+  Links& links_;
+  Slots& slots_;
+  RmaLog& rma_;
 };
 
 }  // namespace skerry::origin

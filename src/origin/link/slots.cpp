@@ -44,41 +44,42 @@ void Slots::arm(uint32_t index, Op* op, Link& link, bool is_implicit) {
   if (!is_implicit) op->link = &link;
   memory::arm_slot(shared(index));
   ++op->waiting_replies;
-  ++link.waiting_replies;
+  ++link.answers.waiting_;
 }
 
 void Slots::is_get(uint32_t index, const Extent& from) {
   Pending& p = pending_[index];
   p.from = from;
-  if (!from.is_empty()) ++p.link->gets_waiting;
+  if (!from.is_empty()) ++p.link->answers.gets_;
 }
 
 void Slots::is_fetch(uint32_t index, uint64_t bytes) {
   Pending& p = pending_[index];
   p.fetching_bytes = bytes;
-  p.link->fetching_bytes += bytes;
+  p.link->answers.fetching_bytes_ += bytes;
 }
 
 void Slots::is_lock(uint32_t index, fabric::Bytes request) {
   Pending& p = pending_[index];
   p.lock_request = std::make_unique<std::vector<std::byte>>(request.begin(), request.end());
-  ++p.link->lock_waits;
+  ++p.link->answers.locks_;
 }
 
 void Slots::release(uint32_t index) {
   context_.assert_held();
   Pending& p = pending_[index];
   Link& link = *p.link;
-  SKERRY_INVARIANT(p.op->waiting_replies > 0 && link.waiting_replies > 0,
+  Answers& answers = link.answers;
+  SKERRY_INVARIANT(p.op->waiting_replies > 0 && answers.waiting() > 0,
                    "armed slots are counted");
   const bool was_lock = p.lock_request != nullptr;
-  if (p.number != 0 && link.log) link.log->answered(p.number);
+  if (p.number != 0) link.requests.answered(p.number);
   --p.op->waiting_replies;
-  --link.waiting_replies;
-  if (!p.from.is_empty()) --link.gets_waiting;
-  if (was_lock) --link.lock_waits;
-  link.fetching_bytes -= p.fetching_bytes;
-  SKERRY_INVARIANT(link.waiting_replies >= link.gets_waiting + link.lock_waits,
+  --answers.waiting_;
+  if (!p.from.is_empty()) --answers.gets_;
+  if (was_lock) --answers.locks_;
+  answers.fetching_bytes_ -= p.fetching_bytes;
+  SKERRY_INVARIANT(answers.waiting() >= answers.gets() + answers.locks(),
                    "gets and locks are among the answers that are waited for");
   p = Pending{};
   memory::free_slot(shared(index));
@@ -111,7 +112,7 @@ void Slots::complete(uint32_t index, int code, fabric::Bytes payload, bool place
   }
   // Not of a mutex: its grant may overtake the lost answers of earlier requests, which the server
   // must go on keeping.
-  if (!p.lock_request) p.link->session.result_received(p.number);
+  if (!p.lock_request) p.link->requests.result_received(p.number);
   release(index);
 }
 
@@ -122,21 +123,21 @@ void Slots::abandon(const Link& link, const Status& why) {
     if (op->status.ok()) op->status = why;
     release(i);
   }
-  SKERRY_INVARIANT(link.waiting_replies == 0, "nothing waits for a server that is lost");
+  SKERRY_INVARIANT(link.answers.waiting() == 0, "nothing waits for a server that is lost");
 }
 
 uint32_t Slots::parked_locks(const Link& link) const {
-  if (link.lock_waits == 0) [[likely]]
+  if (link.answers.locks() == 0) [[likely]]
     return 0;
   return static_cast<uint32_t>(
       std::count_if(pending_.begin(), pending_.end(), [&](const Pending& p) {
         return p.op != nullptr && p.link == &link && p.lock_request && p.number != 0 &&
-               p.number <= link.session.applied();
+               p.number <= link.requests.applied();
       }));
 }
 
 bool Slots::is_being_read(const Link& link, const Extent& extent) const {
-  if (link.gets_waiting == 0 || !SKERRY_RULE(gets_before_puts)) [[likely]]
+  if (link.answers.gets() == 0 || !SKERRY_RULE(gets_before_puts)) [[likely]]
     return false;
   return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
     return p.op != nullptr && p.link == &link && p.from.overlaps(extent);

@@ -16,7 +16,7 @@
 #include "origin/context.hpp"
 #include "origin/description.hpp"
 #include "origin/link/link.hpp"
-#include "origin/link/operations.hpp"
+#include "origin/link/op.hpp"
 
 namespace skerry::origin {
 
@@ -27,7 +27,7 @@ struct Pending {
   uint64_t number = 0;          // of the request; 0: not sent yet
   std::byte* direct = nullptr;  // contiguous origin: the data goes here ...
   uint64_t bytes = 0;
-  uint64_t fetching_bytes = 0;           // fetching update: counted in Link::fetching_bytes
+  uint64_t fetching_bytes = 0;           // fetching update: counted in Link::answers
   std::optional<memory::Cursor> cursor;  // ... otherwise it is unpacked here, relative to `base`
   std::byte* base = nullptr;
   std::shared_ptr<const std::vector<Piece>> pieces;  // what the cursor walks, if it walks pieces

@@ -4,20 +4,9 @@
 #include <cstdio>
 #include <system_error>
 
-#include "origin/engine/layers.hpp"
-
 namespace skerry::origin {
 
-bool Progress::advance_links() {
-  if (role_ != Role::free || !layers_.links.anyone_waits()) return false;
-  layers_.links.advance();
-  return true;
-}
-
-Status Progress::give_up() {
-  layers_.links.abandon_transfers();
-  return context_.abort_status();
-}
+using Chore = Work::Chore;
 
 void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
                     const memory::LockName& lock) {
@@ -30,13 +19,13 @@ std::string Progress::text_of(const std::source_location& where, NodeId node) {
   return node == no_node ? std::string(function) : concat(function, ", node ", node);
 }
 
-void Progress::rest(Lock& lock, const Link* only, Until until) {
+void Progress::rest(Lock& lock, const Until& until) {
   int64_t slice_ns = until.slice_ns;
   if (until.deadline_ns != no_deadline)
     slice_ns = std::clamp<int64_t>(until.deadline_ns - monotonic_ns(), 0, slice_ns);
   if (role_ != Role::free) {
     // What we wait for may be held back itself, and the holder of the role sleeps in the fabric.
-    layers_.batches.flush();
+    work_.flush();
     // A thread that waits is closer to its data than the helper: it takes over.
     if (role_ == Role::helper) context_.fabric->wake();
     ++sleepers_;
@@ -45,10 +34,13 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
     return;
   }
   ++user_rounds_;
-  // What is sent again on another link goes on with its answers.
-  const bool alone = only != nullptr && !layers_.links.anyone_waits() &&
-                     !layers_.links.any_resumes();
-  take_role(lock, Role::program, slice_ns, alone ? only->endpoint : fabric::no_endpoint);
+  fabric::EndpointId only = until.only != nullptr ? *until.only : fabric::no_endpoint;
+  if (only != fabric::no_endpoint) {
+    // What is sent again on another link goes on with its answers.
+    const Work::Need need = work_.need(Chore::none);
+    if (need.wants_connection || need.resumes) only = fabric::no_endpoint;
+  }
+  take_role(lock, Role::program, slice_ns, only);
 }
 
 void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only) {
@@ -66,8 +58,8 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
       if (self.sleepers_ > 0) self.changed_.notify_all();
     }
   } const give_back{*this, lock, role};
-  layers_.batches.flush();
-  timeout_ns = std::min(timeout_ns, layers_.links.patience_ns());
+  work_.flush();
+  timeout_ns = std::min(timeout_ns, work_.need(Chore::none).patience_ns);
   lock.unlock();
   context_.fabric->poll(timeout_ns, only);
   lock.lock();
@@ -76,8 +68,8 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
 }
 
 void Progress::look(Lock& lock) {
-  if (layers_.links.anyone_waits()) layers_.links.advance();
-  layers_.batches.flush();
+  (void)work_.advance(false);
+  work_.flush();
   if (role_ == Role::free && !context_.is_ending())
     take_role(lock, Role::program, 0, fabric::no_endpoint);
 }
@@ -89,17 +81,6 @@ void Progress::wake_waiters() {
 }
 
 // ---- the helper -------------------------------------------------------------------------------
-
-bool Progress::answers_come() const {
-  const session::Backlog& backlog = context_.backlog;
-  return layers_.links.any_resumes() ||
-         (layers_.operations.any_unwaited() &&
-          (backlog.empty() || layers_.slots.in_use() > backlog.replies()));
-}
-
-bool Progress::help_is_needed() const {
-  return answers_come() || layers_.batches.any_corked() || layers_.links.anyone_waits();
-}
 
 void Progress::call_helper(bool eager) {
   context_.assert_held();
@@ -147,28 +128,25 @@ void Progress::keep_watch(Lock& lock) {
   const int64_t look_every_ns = context_.config.servers_drop ? 2'000'000 : 100'000'000;
   constexpr int quiet_looks = 20;
   constexpr int64_t longest_queued_ns = 2'000'000'000;
-  session::Backlog& backlog = context_.backlog;
   int stale = 0;  // looks in a row that found requests queued and no new ones
   helper_ = Helper::watching;
   for (int quiet = 0; helper_ == Helper::watching && quiet < quiet_looks;) {
-    const uint64_t sent = context_.requests_sent, rounds = user_rounds_;
+    const uint64_t issued = work_.need(Chore::none).issued, rounds = user_rounds_;
     const bool called = helper_call_.wait_for(lock, look_every_ns,
                                               [&] { return helper_ != Helper::watching; });
     if (called || context_.is_ending()) break;
-    const bool waiting = layers_.links.any_unacknowledged();
+    const Work::Need need = work_.need(Chore::look_for_breaks);
     // A program that issues more opens connections when it needs them, so the helper leaves it
     // alone for a while. One that has stopped may be waiting for what it queued.
-    stale = backlog.empty() || sent != context_.requests_sent ? 0 : stale + 1;
-    if (!backlog.empty() &&
-        (stale >= 2 || monotonic_ns() - backlog.since_ns() > longest_queued_ns)) {
-      layers_.links.open_queued();
-      backlog.restart_clock(monotonic_ns());
-    }
-    if (waiting) look(lock);
-    quiet = waiting || sent != context_.requests_sent ? 0 : quiet + 1;
-    if (quiet == quiet_looks) layers_.links.release_unused();
-    const bool left_to_the_program = layers_.links.queues() && program_is_at_it(rounds) &&
-                                     !layers_.batches.any_corked();
+    stale = need.queued_since_ns == 0 || issued != need.issued ? 0 : stale + 1;
+    if (need.queued_since_ns != 0 &&
+        (stale >= 2 || monotonic_ns() - need.queued_since_ns > longest_queued_ns))
+      (void)work_.need(Chore::open_queued);
+    if (need.unacknowledged) look(lock);
+    const bool is_quiet = !need.unacknowledged && issued == work_.need(Chore::none).issued;
+    quiet = is_quiet ? quiet + 1 : 0;
+    const Work::Need after = work_.need(quiet == quiet_looks ? Chore::tidy : Chore::none);
+    const bool left_to_the_program = after.has_cap && program_is_at_it(rounds) && !after.held_back;
     if (help_is_needed() && !left_to_the_program && helper_ == Helper::watching)
       helper_ = Helper::awake;
   }
@@ -198,29 +176,30 @@ void Progress::help_once(Lock& lock, uint64_t* seen_rounds, int* idle) {
   constexpr int idle_rounds = 20;
   const bool at_it = program_is_at_it(*seen_rounds);
   // Under a cap a program's own waits open nearly all connections.
-  const bool left_to_the_program = layers_.links.queues() && !layers_.batches.any_corked() && at_it;
+  const Work::Need need = work_.need(Chore::none);
+  const bool left_to_the_program = need.has_cap && !need.held_back && at_it;
   if ((!help_is_needed() || left_to_the_program) && ++*idle > idle_rounds) {
     keep_watch(lock);
     *idle = 0;
     *seen_rounds = user_rounds_;
     return;
   }
-  const bool receive = answers_come() || layers_.links.anyone_waits();
+  const bool receive = need.answers_come || need.wants_connection;
   *seen_rounds = user_rounds_;
   if (!receive || role_ != Role::free || sleepers_ > 0 || (at_it && !eager_)) {
     eager_ = false;
     helper_call_.wait_for(lock, hold_ns);
-    if (layers_.batches.any_corked()) {
-      layers_.batches.flush();
+    if (work_.need(Chore::none).held_back) {
+      work_.flush();
       // Its connection broke, or it has no credit: what changes that has to be received.
-      if (layers_.batches.any_corked()) look(lock);
+      if (work_.need(Chore::none).held_back) look(lock);
       *idle = 0;
     }
     return;
   }
   eager_ = false;
   *idle = 0;
-  if (layers_.links.anyone_waits()) layers_.links.advance();
+  (void)work_.advance(false);
   take_role(lock, Role::helper, wait_slice_ns, fabric::no_endpoint);
 }
 

@@ -9,6 +9,8 @@
 //
 // The helper moves non-blocking operations while the program computes. It sleeps unless there is
 // something to move, and never keeps the role from a thread that waits.
+//
+// What there is to move it knows as three functions of `Work` alone.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,6 @@
 #include "core/futex.hpp"
 #include "memory/spans.hpp"
 #include "origin/context.hpp"
-#include "origin/link/link.hpp"
 
 namespace skerry::origin {
 
@@ -28,20 +29,55 @@ struct Until {
   int64_t slice_ns = wait_slice_ns;
   NodeId node = no_node;
   memory::LockName lock{};  // that is waited for; none: no lock, or it is noted already
+  // Nothing but this endpoint can make it done (see Fabric::poll); looked at before each sleep, for
+  // it changes with the connection. Null: anything may.
+  const fabric::EndpointId* only = nullptr;
 };
 
-class Progress : Part {
+// What there is to do, as its three functions. Called with the mutex held.
+class Work {
  public:
-  Progress(Context& context, Layers& layers, fabric::Sink& sink)
-      : Part(context, layers), sink_(sink) {}
+  struct Need {
+    bool held_back = false;         // requests wait for others to travel with
+    bool wants_connection = false;  // somebody waits for a connection
+    bool resumes = false;           // what a break lost is sent again as answers come
+    bool answers_come = false;      // that a program which computes leaves to the helper
+    bool has_cap = false;           // a program's own waits open nearly all connections
+    bool unacknowledged = false;    // of Chore::look_for_breaks only
+    uint64_t issued = 0;            // requests so far, queued ones included
+    int64_t queued_since_ns = 0;    // requests are queued for a connection; 0: none
+    int64_t patience_ns = wait_slice_ns;  // how long to sleep at most
+  };
+  enum class Chore : uint8_t {
+    none,
+    look_for_breaks,  // is anything unacknowledged?
+    open_queued,      // nobody asked for what was queued long ago: connections for it
+    tidy,             // nothing was sent for a while: memory that is not used goes
+  };
+  // Does this chore of the helper's, and tells what there is to do.
+  virtual Need need(Chore also) = 0;
+  // What is held back goes out.
+  virtual void flush() = 0;
+  // Gives connections to those that wait for one. `ending`: the job ends, and no other thread is in
+  // the fabric; instead ends what is under way in memory that the program takes back. True: it
+  // tried, so that what somebody waits for may have failed.
+  virtual bool advance(bool ending) = 0;
+
+ protected:
+  ~Work() = default;
+};
+
+class Progress {
+ public:
+  Progress(Context& context, Work& work, fabric::Sink& sink)
+      : context_(context), work_(work), sink_(sink) {}
   ~Progress() { stop_helper(); }
 
   // Makes progress until done(), the deadline or the end of the job. The mutex is given up in
-  // between. `only`: nothing but this link's endpoint can make it done (see Fabric::poll). Returns
-  // ok at the deadline, too: the caller looks. Errors: peer_dead (the job is ending). A wait that
-  // goes on is noted under the name of the function that `where` is in.
+  // between. Returns ok at the deadline, too: the caller looks. Errors: peer_dead (the job is
+  // ending). A wait that goes on is noted under the name of the function that `where` is in.
   template <class Done>
-  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr, Until until = {},
+  Status wait_until(Lock& lock, Done&& done, const Until& until = {},
                     std::source_location where = std::source_location::current());
   // One look without sleeping.
   void look(Lock& lock);
@@ -61,11 +97,12 @@ class Progress : Part {
   // No other thread is in the fabric: endpoints may be closed.
   bool may_close() const { return role_ == Role::free || dispatching_; }
   // A call fails as the job is ending: nothing is under way any more in memory that it gave. Why.
-  Status give_up();
+  Status give_up() {
+    (void)work_.advance(true);
+    return context_.abort_status();
+  }
   // What somebody waits for may have changed by another way than an upcall.
   void wake_waiters();
-  // Do answers come that a program which computes leaves to the helper?
-  bool answers_come() const;
 
  private:
   enum class Role : uint8_t { free, program, helper };
@@ -76,11 +113,8 @@ class Progress : Part {
     stopped,
   };
 
-  // A thread that waits gives connections to those that want one, if it can. True: it tried, so
-  // that what it waits for may have failed.
-  bool advance_links();
   // Takes the role for one look, or sleeps while another has it.
-  void rest(Lock& lock, const Link* only, Until until);
+  void rest(Lock& lock, const Until& until);
   void take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only);
   static void tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
                    const memory::LockName& lock);
@@ -88,11 +122,16 @@ class Progress : Part {
   void help();
   void help_once(Lock& lock, uint64_t* seen_rounds, int* idle);
   void keep_watch(Lock& lock);
-  bool help_is_needed() const;
+  bool help_is_needed() {
+    const Work::Need need = work_.need(Work::Chore::none);
+    return need.answers_come || need.held_back || need.wants_connection;
+  }
   bool program_is_at_it(uint64_t seen_rounds) const {
     return role_ != Role::free || sleepers_ > 0 || seen_rounds != user_rounds_;
   }
 
+  Context& context_;
+  Work& work_;
   fabric::Sink& sink_;  // receives the upcalls of dispatch
   Condition changed_;
   Condition helper_call_;
@@ -106,21 +145,20 @@ class Progress : Part {
 };
 
 template <class Done>
-Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until until,
+Status Progress::wait_until(Lock& lock, Done&& done, const Until& until,
                             std::source_location where) {
   context_.assert_held();
-  const NodeId node = only != nullptr ? only->server.node : until.node;
   memory::NoteWait note(context_.wait_note());
   const memory::WaitSpan span(
-      context_.config.spans, [&] { return text_of(where, node); }, until.lock);
+      context_.config.spans, [&] { return text_of(where, until.node); }, until.lock);
   for (int rests = 0; !done(); ++rests) {
     // While another thread is in the fabric, nothing can be closed.
     if (context_.is_ending() && may_close()) return give_up();
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
-    if (advance_links() && done()) break;
+    if (role_is_free() && work_.advance(false) && done()) break;
     // The first rest ends most waits.
-    if (rests == 1) tell(note, where, node, until.lock);
-    rest(lock, only, until);
+    if (rests == 1) tell(note, where, until.node, until.lock);
+    rest(lock, until);
   }
   return {};
 }

@@ -1,76 +1,53 @@
 #include "origin/send/batches.hpp"
 
-#include "origin/engine/layers.hpp"
+#include "core/pure/container_bytes.hpp"
 
 namespace skerry::origin {
 
-Status Batches::add(Lock& lock, Link& link, const Access& access) {
+bool Batches::add(Link& link, const Access& access) {
   context_.assert_held();
   SKERRY_INVARIANT(access.is_contiguous() && !access.returns_data() && !access.notify &&
                        !access.guard && access.local.bytes <= Batch::longest_bytes,
                    "only what needs no answer of its own travels in a batch");
+  if (link.index() >= by_link_.size()) by_link_.resize(link.index() + size_t{1});
+  std::unique_ptr<Batch>& batch = by_link_[link.index()];
+  if (!batch) batch = std::make_unique<Batch>();
   const Accumulate* const what = access.updates() ? &access.what : nullptr;
   const uint64_t bytes = access.local.bytes;
-  for (;;) {  // a wait gives up the mutex: the batch may be sent and put away meanwhile
-    if (!link.batch) link.batch = std::make_unique<Batch>();
-    if (link.batch->pieces == 0 || link.batch->takes(access.target, what, bytes)) break;
-    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
-  }
-  Batch& batch = *link.batch;
-  if (batch.pieces == 0) batch.begin(access);
-  batch.add(access.remote.offset, access.local.base, bytes);
-  open_ = &batch;
+  if (batch->pieces == 0) batch->begin(access);
+  else if (!batch->takes(access.target, what, bytes)) return false;
+  batch->add(access.remote.offset, access.local.base, bytes);
+  link.held.any_ = true;
+  open_ = batch.get();
   open_node_ = link.server.node;
-  layers_.links.list(link);
-  cork(link);
-  return {};
-}
-
-bool Batches::send(Link& link) {
-  context_.assert_held();
-  SKERRY_INVARIANT(link.has_batch(), "an empty batch is not sent");
-  Batch& batch = *link.batch;
-  wire::Request& r = layers_.sender.begin(batch.access.kind, batch.access.target, link);
-  describe(r, batch.access, 0, batch.pieces);
-  uint64_t number = 0;
-  if (!layers_.sender.send(link, {batch.close(), Sender::Payload::copied, batch.bytes}, &number)) {
-    batch.reopen();
-    return false;
-  }
-  batch.clear();
-  if (open_ == &batch) open_ = nullptr;
   return true;
 }
 
-bool Batches::send_now(Link& link) {
-  const bool sendable = layers_.sender.may_queue(link, link.batch->bytes) || link.may_send_batch();
-  return sendable && send(link);
+void Batches::clear(Link& link) {
+  Batch& batch = of(link);
+  SKERRY_INVARIANT(link.held.any() && batch.pieces > 0, "an empty batch is not sent");
+  batch.clear();
+  link.held.any_ = false;
+  if (open_ == &batch) open_ = nullptr;
 }
 
-void Batches::cork(Link& link) {
-  if (link.corked) return;
-  link.corked = true;
+void Batches::release(const Link& link) {
+  if (link.index() < by_link_.size() && !link.held.any() && !link.held.is_corked())
+    by_link_[link.index()].reset();
+}
+
+bool Batches::cork(Link& link) {
+  if (link.held.is_corked()) return false;
+  link.held.is_corked_ = true;
   corked_.push_back(&link);
-  layers_.progress.call_helper(false);
+  return true;
 }
 
-void Batches::flush_corked() {
-  if (context_.is_ending()) return;
-  std::vector<Link*> lost;  // closed with a batch that nobody has sent: opened for it
-  std::erase_if(corked_, [&](Link* link) {
-    if (link->has_batch() && link->failure.ok()) {
-      if (!send_now(*link)) {
-        if (link->machine.state() == connection::State::idle && !link->claim.waits)
-          lost.push_back(link);
-        return false;
-      }
-    }
-    link->corked = false;
-    if (link->endpoint != fabric::no_endpoint) (void)context_.fabric->flush(link->endpoint);
-    return true;
-  });
-  for (Link* link : lost) layers_.links.open(*link);
-  layers_.sender.push_oldest();
+uint64_t Batches::memory_bytes() const {
+  uint64_t bytes = vector_bytes(by_link_);
+  for (const auto& batch : by_link_)
+    if (batch) bytes += sizeof *batch;
+  return bytes;
 }
 
 }  // namespace skerry::origin

@@ -1,20 +1,21 @@
 // What is held back to be sent together: batches of small puts or accumulates (batch.hpp), and
-// messages that the fabric keeps until flush (*corked* links). Nothing stays held back while
-// anybody waits.
+// links whose messages the fabric keeps until flush (*corked* links). Sender sends them. Nothing
+// stays held back while anybody waits.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "origin/send/batch.hpp"
 #include "origin/context.hpp"
 #include "origin/link/link.hpp"
+#include "origin/send/batch.hpp"
 
 namespace skerry::origin {
 
-class Batches : Part {
+class Batches {
  public:
-  using Part::Part;
+  explicit Batches(const Context& context) : context_(context) {}
 
   // The fast path: true if it joined the batch that is being collected for this very target. `what`
   // null: a put.
@@ -35,26 +36,32 @@ class Batches : Part {
   }
   // A blocking accumulate has returned, or is about to.
   void note_blocking(int64_t now_ns) { last_blocking_ns_ = now_ns; }
-  // Adds a short contiguous put or accumulate to the link's batch; sends the one before if this
-  // does not fit it.
-  Status add(Lock& lock, Link& link, const Access& access);
-  // Sends the batch as one vector put or accumulate. The link was found sendable, or its requests
-  // queue, and the mutex was held since. False: it would block.
-  bool send(Link& link);
-  // Sends or queues the batch if that can be done at once. False: it is still there.
-  bool send_now(Link& link);
-  // Messages of this link are held back by the fabric.
-  void cork(Link& link);
-  // Sends what is held back. Never waits: a batch for which there is no credit now stays.
-  void flush() {
-    context_.assert_held();
-    if (any_corked()) flush_corked();
-  }
+
+  // Adds a short contiguous put or accumulate to the link's batch. Returns false if that holds what
+  // this may not follow: it is to be sent first.
+  bool add(Link& link, const Access& access);
+  // Of Link::held.any().
+  Batch& of(const Link& link) { return *by_link_[link.index()]; }
+  uint64_t bytes_of(const Link& link) const { return by_link_[link.index()]->bytes; }
+  // It was sent.
+  void clear(Link& link);
+  // The memory of a batch that is empty and not about to grow goes.
+  void release(const Link& link);
+
+  // Messages of this link are held back by the fabric. False: they were before.
+  bool cork(Link& link);
   bool any_corked() const { return !corked_.empty(); }
+  // uncork(link) for each: does it stay corked?
+  template <class Uncork>
+  void uncork(Uncork&& stays) {
+    std::erase_if(corked_, [&](Link* link) { return !(link->held.is_corked_ = stays(link)); });
+  }
+
+  uint64_t memory_bytes() const;
 
  private:
-  void flush_corked();
-
+  const Context& context_;
+  std::vector<std::unique_ptr<Batch>> by_link_;  // null: none lately
   NodeId open_node_ = no_node;
   Batch* open_ = nullptr;  // a batch that still grows, of a corked link; null: none
   std::vector<Link*> corked_;

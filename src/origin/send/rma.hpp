@@ -6,54 +6,41 @@
 #include <map>
 #include <utility>
 
-#include "origin/context.hpp"
-#include "origin/link/link.hpp"
-#include "origin/link/operations.hpp"
-#include "origin/link/slots.hpp"
+#include "origin/link/rma_log.hpp"
+#include "origin/send/sender.hpp"
 
 namespace skerry::origin {
 
-class Rma : Part {
+class Rma {
  public:
-  using Part::Part;
+  Rma(Context& context, Progress& progress, Links& links, RmaLog& log, Sender& sender)
+      : context_(context), progress_(progress), links_(links), log_(log), sender_(sender) {}
 
   // Is this transfer better as the fabric's own?
   bool takes(const Access& access) const;
-  // Issues it, in parts. Waits for keys, messages before it and room; not for its end.
-  Status issue(Lock& lock, Link& link, const Access& access, Op* op);
-  // A put or get finished. Null: late, or Resume will issue it again; otherwise the link it was of.
-  Link* done(uint64_t cookie, bool ok);
-  // Its server is lost.
-  void abandon(Link& link, const Status& why);
-
- private:
-  struct Running {
-    Op* op;
-    Link* link;
-    bool is_get;
-    std::byte* local;
-    fabric::RemoteKey key;
-    uint64_t at;  // offset in what the key names
-    uint64_t bytes;
-    uint64_t after_number;        // the newest request when it was issued
-    fabric::EndpointId endpoint;  // on which
-  };
-  struct SegmentKey {  // of a target's slice
+  struct Key {  // to a target's slice
     fabric::RemoteKey key;
     uint64_t offset = 0;
   };
+  // False: its server must be asked, and the answer learnt.
+  bool knows(const Target& target, Key* key) const;
+  void learn(const Target& target, const wire::Key& answer, Key* key);
+  // Issues it, in parts. Waits for messages before it and room; not for its end.
+  Status issue(Lock& lock, Link& link, const Access& access, const Key& key, Op* op);
+
+ private:
   static constexpr size_t max_keys = 1024;
-  friend class Resume;  // what is running when its connection breaks
+  using Slice = std::pair<uint64_t, Rank>;  // by packed segment id and rank
 
-  Status key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key);
+  static Slice slice_of(const Target& target) { return {target.segment.packed(), target.rank}; }
   Status wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes);
-  bool hand_over(const Running& rma, uint64_t cookie);
-  void finish(const Running& rma, const Status& failure);
 
-  std::map<uint64_t, Running> running_;  // by cookie: in the order of issuing
-  uint64_t last_cookie_ = 0;
-  std::map<std::pair<uint64_t, Rank>, SegmentKey> keys_;  // by packed segment id and rank; emptied
-                                                          // when it has max_keys
+  Context& context_;
+  Progress& progress_;
+  Links& links_;
+  RmaLog& log_;
+  Sender& sender_;
+  std::map<Slice, Key> keys_;  // emptied when it has max_keys
 };
 
 }  // namespace skerry::origin

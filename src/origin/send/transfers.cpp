@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "origin/engine/layers.hpp"
-
 namespace skerry::origin {
 namespace {
 
@@ -117,20 +115,6 @@ class Transfers::Stream {
   uint64_t within_ = 0;  // bytes of it that are cut
 };
 
-template <class Done>
-Status Transfers::wait_for(Lock& lock, Link& link, Done&& done, bool* waited,
-                           std::source_location where) {
-  *waited = !done();
-  if (!*waited) [[likely]]
-    return {};
-  if (link.has_queued()) layers_.links.open(link);
-  return layers_.progress.wait_until(lock, done, nullptr, {}, where);
-}
-
-Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& extent, bool* waited) {
-  return wait_for(lock, link, [&] { return !layers_.slots.is_being_read(link, extent); }, waited);
-}
-
 // ---- put and accumulate -----------------------------------------------------------------------
 
 Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
@@ -153,11 +137,11 @@ Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
                           ? std::min(long_part_bytes, can.max_payload_bytes)
                           : whole_elements(std::min(message_bytes, can.max_payload_bytes));
   const struct Underway {
-    Underway(Links& l, Link& to) : links(l), link(to) { ++link.transfers; }
+    Underway(Links& l, Link& to) : links(l), link(to) { link.connection.note_transfer(); }
     ~Underway() { links.transfer_ended(link); }
     Links& links;
     Link& link;
-  } underway(layers_.links, link);
+  } underway(links_, link);
   do {
     (void)stream.cut(stream.part_limit, true);
     SKERRY_TRY(send_part(lock, stream));
@@ -166,8 +150,8 @@ Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
   // Blocking puts never wait for acknowledgements; look at those that piled up once in a while, so
   // that they do not fill the socket.
   if (access.mode == Mode::blocking &&
-      link.session.issued() - link.session.applied() > look_after_requests)
-    layers_.progress.look(lock);
+      link.requests.issued() - link.requests.applied() > look_after_requests)
+    progress_.look(lock);
   return {};
 }
 
@@ -179,7 +163,7 @@ void Transfers::take_payload(Stream& s, Sender::Message* message) {
     return;
   }
   const auto table = std::as_bytes(std::span(s.table));
-  std::byte* const packed = layers_.sender.log_of(s.link).reserve(table.size() + s.part +
+  std::byte* const packed = s.link.requests.reserve(table.size() + s.part +
                                                                   wire::max_request_bytes);
   std::copy(table.begin(), table.end(), packed);
   const std::span<std::byte> data(packed + table.size(), s.part);
@@ -202,36 +186,36 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
   const Sender::Room room = notify ? Sender::Room::connected : Sender::Room::or_queue;
   const bool last = s.is_last();
   for (;;) {
-    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
+    SKERRY_TRY(sender_.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
     bool waited = false;
-    SKERRY_TRY(wait_unread(lock, link, s.touched, &waited));
+    SKERRY_TRY(sender_.wait_unread(lock, link, s.touched, &waited));
     if (notify && !waited)
-      SKERRY_TRY(wait_unread(lock, link, {access.target, counter, counter + 8}, &waited));
+      SKERRY_TRY(sender_.wait_unread(lock, link, {access.target, counter, counter + 8}, &waited));
     if (waited) continue;
     // From here to the send the mutex stays with us.
-    wire::Request& r = layers_.sender.begin(access.kind, access.target, link);
+    wire::Request& r = sender_.begin(access.kind, access.target, link);
     describe(r, access, s.done, s.table.size());
     if (notify && last) {
       r.header.flags |= wire::flag_notify;
       r.notify = *notify;
     }
-    if (!last && link.session.at_ease()) r.header.flags |= wire::flag_more;
+    if (!last && link.requests.session().at_ease()) r.header.flags |= wire::flag_more;
     Sender::Message message;
     message.credit_bytes = s.by_reference ? 0 : s.part;
     // Small parts are held back and sent together; long ones go straight from the caller's buffer.
     message.more = !s.by_reference && s.part < hold_below_bytes &&
-                   (!last || (access.mode != Mode::blocking && !link.session.drained()));
+                   (!last || (access.mode != Mode::blocking && !link.requests.session().drained()));
     take_payload(s, &message);
     uint64_t number = 0;
-    if (!layers_.sender.send(link, message, &number)) continue;
+    if (!sender_.send(link, message, &number)) continue;
     if (s.stays && access.mode == Mode::implicit)
-      link.implicit_number = number;  // wait_implicit looks at the links
+      link.requests.set_implicit_number(number);  // wait_implicit looks at the links
     if (s.stays && s.op != nullptr) {
       s.op->link = &link;
       s.op->number = number;
     }
-    if (!notify) layers_.sender.push(link);
-    else if (link.has_queued()) return layers_.sender.wait_connected(lock, link);
+    if (!notify) sender_.push(link);
+    else if (link.has_queued()) return sender_.wait_connected(lock, link);
     return {};
   }
 }
@@ -262,12 +246,13 @@ Status Transfers::request(Lock& lock, Link& link, const Access& access, Op* op) 
 
 // A fetching update waits as a put does, and for room at the server.
 Status Transfers::wait_updatable(Lock& lock, Link& link, const Stream& s, bool* waited) {
-  SKERRY_TRY(wait_unread(lock, link, s.touched, waited));
+  SKERRY_TRY(sender_.wait_unread(lock, link, s.touched, waited));
   if (*waited) return {};
   const auto has_room = [&] {
-    return link.fetching_bytes == 0 || link.fetching_bytes + s.part <= most_fetching_bytes;
+    const uint64_t bytes = link.answers.fetching_bytes();
+    return bytes == 0 || bytes + s.part <= most_fetching_bytes;
   };
-  return wait_for(lock, link, has_room, waited);
+  return sender_.wait_for(lock, link, has_room, waited);
 }
 
 Status Transfers::request_part(Lock& lock, Stream& s) {
@@ -275,7 +260,7 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
   const Access& access = s.access;
   const uint64_t sent_bytes = access.carries_data() ? s.part : 0;
   for (;;) {
-    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, sent_bytes, Sender::Room::or_queue));
+    SKERRY_TRY(sender_.wait_sendable(lock, link, sent_bytes, Sender::Room::or_queue));
     bool waited = false;
     if (access.updates()) SKERRY_TRY(wait_updatable(lock, link, s, &waited));
     if (waited) continue;
@@ -287,16 +272,16 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
     // From here to the send the mutex stays with us.
     r->extent_bytes = s.part;
     describe(*r, access, s.done, s.table.size());
-    s.receive_into(access.filled(), &layers_.slots.pending(index));
-    if (access.updates()) layers_.slots.is_fetch(index, s.part);
-    else layers_.slots.is_get(index, s.read());
+    s.receive_into(access.filled(), &slots_.pending(index));
+    if (access.updates()) slots_.is_fetch(index, s.part);
+    else slots_.is_get(index, s.read());
     Sender::Message message;
     message.awaits_reply = true;
     message.credit_bytes = sent_bytes;
     if (access.carries_data()) take_payload(s, &message);
     else message.payload = std::as_bytes(std::span(s.table));
     if (!send_armed(link, message, index)) continue;
-    layers_.sender.push(link);
+    sender_.push(link);
     return {};
   }
 }
@@ -305,20 +290,20 @@ Status Transfers::arm(Lock& lock, Link& link, wire::Kind kind, const Target& tar
                       Slots::Wait wait, wire::Request** request, uint32_t* index) {
   *request = nullptr;
   bool taken = false;
-  SKERRY_TRY(layers_.sender.take_slot(lock, wait, index, &taken));
+  SKERRY_TRY(sender_.take_slot(lock, wait, index, &taken));
   if (!taken) return {};  // the link may have changed meanwhile
-  wire::Request& r = layers_.sender.begin(kind, target, link);
-  layers_.slots.arm(*index, op, link, layers_.operations.is_implicit(op));
+  wire::Request& r = sender_.begin(kind, target, link);
+  slots_.arm(*index, op, link, operations_.is_implicit(op));
   r.header.reply_slot = *index + 1;
-  r.header.reply_tag = memory::slot_generation(layers_.slots.shared(*index));
+  r.header.reply_tag = memory::slot_generation(slots_.shared(*index));
   *request = &r;
   return {};
 }
 
 uint64_t Transfers::send_armed(Link& link, const Sender::Message& message, uint32_t index) {
   uint64_t number = 0;
-  if (layers_.sender.send(link, message, &number)) layers_.slots.sent(index, number);
-  else layers_.slots.disarm(index);
+  if (sender_.send(link, message, &number)) slots_.sent(index, number);
+  else slots_.disarm(index);
   return number;
 }
 
@@ -327,44 +312,48 @@ uint64_t Transfers::send_armed(Link& link, const Sender::Message& message, uint3
 // Nothing but this link's server matters to a thread that waits for it: all outstanding answers
 // come from there.
 bool Transfers::only_this_matters(const Link& link) const {
-  return context_.config.one_thread_at_a_time && link.waiting_replies == layers_.slots.in_use();
+  return context_.config.one_thread_at_a_time && link.answers.waiting() == slots_.in_use();
 }
 
 Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
   context_.assert_held();
   if (mode == Mode::implicit) {
-    if (op->waiting_replies > 0 && layers_.progress.answers_come())
-      layers_.progress.call_helper(bytes >= eager_help_bytes);
+    if (op->waiting_replies > 0 && links_.answers_come(operations_.any_unwaited()))
+      progress_.call_helper(bytes >= eager_help_bytes);
     return {};
   }
   if (mode == Mode::handle && !Operations::is_done(*op)) {
-    *handle = layers_.operations.name(op);
+    *handle = operations_.name(op);
     if (op->link == nullptr || !op->link->has_queued())  // what is queued brings no answers yet
-      layers_.progress.call_helper(bytes >= eager_help_bytes);
+      progress_.call_helper(bytes >= eager_help_bytes);
     return {};
   }
   if (!Operations::is_done(*op)) {
-    if (op->link != nullptr) SKERRY_TRY(layers_.sender.wait_connected(lock, *op->link));
+    if (op->link != nullptr) SKERRY_TRY(sender_.wait_connected(lock, *op->link));
     const Link* const link = op->link;
     const bool alone = link != nullptr && only_this_matters(*link);
     // Cut short (the job is ending), answers may still come for this operation: its record stays
     // taken for ever.
-    SKERRY_TRY(layers_.progress.wait_until(
-        lock, [&] { return Operations::is_done(*op); }, alone ? link : nullptr));
+    Until until;
+    if (alone) {
+      until.node = link->server.node;
+      until.only = &link->connection.endpoint();
+    }
+    SKERRY_TRY(progress_.wait_until(lock, [&] { return Operations::is_done(*op); }, until));
   }
   if (mode == Mode::handle) *handle = 0;
-  return layers_.operations.take_back(op);
+  return operations_.take_back(op);
 }
 
 // ---- words ------------------------------------------------------------------------------------
 
 Status Transfers::ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work) {
   context_.assert_held();
-  Op* op = layers_.operations.make();
+  Op* op = operations_.make();
   uint32_t index = 0;
   for (bool asked = false; !asked;)
     if (Status status = ask_once(lock, link, word, op, &index, &asked); !status.ok()) {
-      layers_.operations.free(op);
+      operations_.free(op);
       return status;
     }
   if (word.kind == wire::Kind::lock)
@@ -398,11 +387,12 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
                                     ? fabric::Bytes(access->local.base, access->local.bytes)
                                     : fabric::Bytes();
   const Sender::Room room = is_rmw ? Sender::Room::or_queue : Sender::Room::connected;
-  SKERRY_TRY(layers_.sender.wait_sendable(lock, link, payload.size(), room));
+  SKERRY_TRY(sender_.wait_sendable(lock, link, payload.size(), room));
   if (!is_lock && word.kind != wire::Kind::get) {
     const uint64_t bytes = is_rmw ? 8 : payload.size();
     bool waited = false;
-    SKERRY_TRY(wait_unread(lock, link, {word.target, word.offset, word.offset + bytes}, &waited));
+    const Extent written{word.target, word.offset, word.offset + bytes};
+    SKERRY_TRY(sender_.wait_unread(lock, link, written, &waited));
     if (waited) return {};
   }
   wire::Request* r = nullptr;
@@ -416,7 +406,7 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
     describe(*r, *access, 0, 0);
     r->extent_bytes = word.bytes;
   }
-  Pending& p = layers_.slots.pending(*index);
+  Pending& p = slots_.pending(*index);
   p.result = word.result;
   p.direct = word.into;
   p.bytes = word.bytes;
@@ -425,7 +415,7 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   message.awaits_reply = !is_lock;
   const uint64_t number = send_armed(link, message, *index);
   *asked = number != 0;
-  if (*asked && is_lock) layers_.slots.is_lock(*index, link.log->request(number).header);
+  if (*asked && is_lock) slots_.is_lock(*index, link.requests.log()->request(number).header);
   return {};
 }
 
@@ -441,8 +431,8 @@ Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Ke
 // data server, into the completion slot.
 Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                                const WaitingWork& work) {
-  Link& link = *layers_.slots.pending(index).link;
-  memory::CompletionSlot& mine = layers_.slots.shared(index);
+  Link& link = *slots_.pending(index).link;
+  memory::CompletionSlot& mine = slots_.shared(index);
   const uint32_t tag = memory::slot_generation(mine);
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
   const uint32_t filled = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
@@ -450,19 +440,19 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   // We hold back nothing that other ranks wait for, and nothing can come from the network: sleep
   // on the slot alone.
   auto cut_off = [&] {
-    return link.machine.state() == connection::State::idle && !layers_.links.anyone_waits() &&
-           !layers_.batches.any_corked() &&
-           std::none_of(layers_.links.listed().begin(), layers_.links.listed().end(),
-                        [&](const Link* l) { return layers_.links.unacknowledged(*l); });
+    return link.connection.state() == connection::State::idle && !links_.anyone_waits() &&
+           !batches_.any_corked() &&
+           std::none_of(links_.listed().begin(), links_.listed().end(),
+                        [&](const Link* l) { return links_.unacknowledged(*l); });
   };
   // An unlock of ours that is not sent yet must go out while we wait: we may be waiting for its
   // next holder.
-  layers_.links.open_queued();
-  const auto& listed = layers_.links.listed();
+  links_.open_queued();
+  const auto& listed = links_.listed();
   const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {
     return other != &link &&
-           (other->corked || other->machine.state() == connection::State::opening ||
-            layers_.links.has_unsent(*other));
+           (other->held.is_corked() || other->connection.state() == connection::State::opening ||
+            links_.has_unsent(*other));
   });
   const bool alone = only_this_matters(link) && !holds_back;
   memory::NoteWait note(context_.wait_note());
@@ -470,15 +460,15 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
   int64_t slice_ns = work.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
   while (!Operations::is_done(*op)) {
     const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;
-    SKERRY_TRY(layers_.progress.wait_until(
+    SKERRY_TRY(progress_.wait_until(
         lock, [&] { return Operations::is_done(*op) || granted_here() || cut_off(); },
-        alone ? &link : nullptr,
-        {work_at_ns, slice_ns, link.server.node, note.has_told() ? memory::LockName() : name}));
+        {work_at_ns, slice_ns, link.server.node, note.has_told() ? memory::LockName() : name,
+         alone ? &link.connection.endpoint() : nullptr}));
     if (Operations::is_done(*op)) break;
     if (granted_here()) {
-      layers_.slots.complete(index, 0, {}, true, 0);
-      layers_.links.maybe_drained(link);
-      if (layers_.slots.may_be_awaited()) layers_.progress.wake_waiters();
+      slots_.complete(index, 0, {}, true, 0);
+      links_.maybe_drained(link);
+      if (slots_.may_be_awaited()) progress_.wake_waiters();
       break;
     }
     // Where nothing can come from the network the wait above does not look for the job's end.
@@ -498,7 +488,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
     }
     lock.lock();
   }
-  return layers_.operations.take_back(op);
+  return operations_.take_back(op);
 }
 
 // Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after
@@ -507,15 +497,15 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory:
 Status Transfers::unlock(Lock& lock, Link& link, const Target& target, uint64_t index,
                          uint64_t holder) {
   for (;;) {
-    SKERRY_TRY(layers_.sender.wait_sendable(lock, link, 0));
+    SKERRY_TRY(sender_.wait_sendable(lock, link, 0));
     bool waited = false;
-    SKERRY_TRY(wait_for(lock, link, [&] { return link.gets_waiting == 0; }, &waited));
+    SKERRY_TRY(sender_.wait_for(lock, link, [&] { return link.answers.gets() == 0; }, &waited));
     if (waited) continue;
-    wire::Request& r = layers_.sender.begin(wire::Kind::unlock, target, link);
+    wire::Request& r = sender_.begin(wire::Kind::unlock, target, link);
     r.header.offset = index;
     r.operands = {holder, 0};
     uint64_t number = 0;
-    if (layers_.sender.send(link, {}, &number)) return {};
+    if (sender_.send(link, {}, &number)) return {};
   }
 }
 

@@ -3,22 +3,22 @@
 // is decided in Engine::issue.
 #pragma once
 
-#include <source_location>
-
-#include "origin/context.hpp"
-#include "origin/link/link.hpp"
 #include "origin/link/operations.hpp"
 #include "origin/send/sender.hpp"
-#include "origin/link/slots.hpp"
 
 namespace skerry::origin {
 
-class Transfers : Part {
+class Transfers {
  public:
-  using Part::Part;
-
-  // Long transfers are cut, so that no message occupies a server for long.
-  static constexpr uint64_t long_part_bytes = 8u << 20;
+  Transfers(Context& context, Progress& progress, Operations& operations, Slots& slots,
+            Links& links, Batches& batches, Sender& sender)
+      : context_(context),
+        progress_(progress),
+        operations_(operations),
+        slots_(slots),
+        links_(links),
+        batches_(batches),
+        sender_(sender) {}
 
   // A put or accumulate as messages, sent or queued when this returns. `op`: done when those that
   // are referenced are acknowledged; null: the implicit set's, or none is referenced.
@@ -29,9 +29,6 @@ class Transfers : Part {
   // so many bytes are on their way: that much it may have to keep for an origin that has gone
   // quiet.
   static constexpr uint64_t most_fetching_bytes = 128 * 1024;
-  // Waits until no earlier get, whose answer is not here, reads what is written now. *waited: the
-  // mutex was given up.
-  Status wait_unread(Lock& lock, Link& link, const Extent& extent, bool* waited);
   // Hands the handle out, or waits, as the mode says. The operation's record is given back if it is
   // over.
   Status finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
@@ -62,10 +59,6 @@ class Transfers : Part {
   Status send_part(Lock& lock, Stream& stream);
   Status request_part(Lock& lock, Stream& stream);
   Status wait_updatable(Lock& lock, Link& link, const Stream& stream, bool* waited);
-  // Waits for done(), which what is queued on the link may bring. *waited: the mutex was given up.
-  template <class Done>
-  Status wait_for(Lock& lock, Link& link, Done&& done, bool* waited,
-                  std::source_location where = std::source_location::current());
   // The part's payload. A part that is packed lies in the replay log's room afterwards.
   void take_payload(Stream& stream, Sender::Message* message);
   // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
@@ -78,6 +71,14 @@ class Transfers : Part {
   Status wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                       const WaitingWork& work);
   bool only_this_matters(const Link& link) const;
+
+  Context& context_;
+  Progress& progress_;
+  Operations& operations_;
+  Slots& slots_;
+  Links& links_;
+  Batches& batches_;
+  Sender& sender_;
 };
 
 }  // namespace skerry::origin

@@ -1,0 +1,57 @@
+// Puts and gets of the fabric's own that are under way (docs/design/0003-rma-order.md), and what
+// becomes of them when their connection breaks: the replay log's counterpart.
+//
+//   start -> done:    it finished
+//         -> again:   its connection broke; it is issued on the next one
+//         -> abandon: its server cannot be reached
+#pragma once
+
+#include <map>
+
+#include "origin/context.hpp"
+#include "origin/link/link.hpp"
+#include "origin/link/op.hpp"
+
+namespace skerry::origin {
+
+class RmaLog {
+ public:
+  explicit RmaLog(Context& context) : context_(context) {}
+
+  struct Running {
+    Op* op;
+    Link* link;
+    bool is_get;
+    std::byte* local;
+    fabric::RemoteKey key;
+    uint64_t at;  // offset in what the key names
+    uint64_t bytes;
+    uint64_t after_number;        // the newest request when it was issued
+    fabric::EndpointId endpoint;  // on which
+  };
+  // Returns false if the fabric is full: nothing has happened.
+  bool start(const Running& rma);
+  // A put or get finished. Null: late, or again() will issue it; otherwise the link it was of.
+  Link* done(uint64_t cookie, bool ok);
+  // Issues those again that were issued before request `up_to`, on an earlier connection, and are
+  // not known to be done, in the old order. Returns false if the fabric is full.
+  bool again(Link& link, uint64_t up_to);
+  // Its server is lost.
+  void abandon(Link& link, const Status& why);
+
+  // A message to this rank went out.
+  static void note_message(Link& link, Rank to, uint64_t number);
+  // If the session is drained no message is under way any more.
+  static void forget_messages(Link& link, bool free_memory);
+  static uint64_t memory_bytes(const Link& link);
+
+ private:
+  bool hand_over(const Running& rma, uint64_t cookie);
+  static void finish(const Running& rma, const Status& failure);
+
+  Context& context_;
+  std::map<uint64_t, Running> running_;  // by cookie: in the order of issuing
+  uint64_t last_cookie_ = 0;
+};
+
+}  // namespace skerry::origin
