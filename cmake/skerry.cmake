@@ -32,8 +32,8 @@ function(skerry_unity TARGET)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# skerry_seldom_run(TARGET): starts, ends and watches jobs, so that its speed is the kernel's: a
-# third of the compiler's time is saved.
+# skerry_seldom_run(TARGET): its own speed matters little: it starts, ends and watches jobs, or
+# compares what others moved. A third of the compiler's time is saved.
 function(skerry_seldom_run TARGET)
   target_compile_options(${TARGET} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
@@ -85,6 +85,12 @@ function(skerry_test NAME)
   if(NOT "launchers" IN_LIST T_LABELS)
     skerry_checked(${NAME})
   endif()
+endfunction()
+
+# skerry_long(TEST...): leaves tests that take long, or differ little from others, to
+# `make test-all`. Call it after the test's own labels are set.
+function(skerry_long)
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS long)
 endfunction()
 
 # skerry_checked(TARGET...): `make test` runs it under sanitizers, so that the target `checked`

@@ -41,12 +41,22 @@ def run_modules(ranks, nodes, modules):
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (3, 2), (4, 2), (4, 4), (8, 4)])
+# One layout of each kind for `make test`.
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes"),
+    [(4, 2), *(pytest.param(*at, marks=LONG) for at in [(2, 1), (2, 2), (3, 2), (4, 4), (8, 4)])],
+)
 def test_modules(ranks, nodes):
     run_modules(ranks, nodes, "arrays buffers job mirrors windows")
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize(
+    ("ranks", "nodes"),
+    [(2, 2), *(pytest.param(*at, marks=LONG) for at in [(2, 1), (4, 1), (4, 2)])],
+)
 def test_modules_of_whole_arrays(ranks, nodes):
     run_modules(
         ranks,
@@ -402,7 +412,7 @@ assert (told > 0).all(), dict(zip(names, told))
 """
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=LONG) for seed in range(2, 5))])
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_tasks_are_done_once_when_the_network_drops(ranks, seed, tmp_path, monkeypatch):
     """Draws are sent again after breaks, on four nodes that have one connection each."""
@@ -450,6 +460,7 @@ np.testing.assert_array_equal(
 """
 
 
+@LONG
 def test_a_save_that_is_killed_leaves_the_file(tmp_path):
     pytest.importorskip("zarr")
     (tmp_path / "saves.py").write_text(SAVES)
