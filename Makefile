@@ -47,7 +47,7 @@ test-all:      ## make test, then make test-rest
 	@$(MAKE) test
 	@$(MAKE) test-rest
 
-test-lab-sanitized: ## the laboratory's own tests under AddressSanitizer: its lock machines, the simulated product
+test-lab-sanitized: ## the laboratory's own tests under AddressSanitizer
 	@cmake --preset asan -B build-lab-asan -DSKERRY_LAB=ON > /dev/null
 	@cmake --build build-lab-asan -j $(JOBS) --target checked
 	@ctest --test-dir build-lab-asan/lab -LE no_sanitizers --output-on-failure -j 2
