@@ -321,6 +321,9 @@ void bind_job(nb::module_& m) {
 }  // namespace skpy
 
 NB_MODULE(_core, m) {
+  // Arrays may live when the interpreter ends: a thread or an object without a garbage collector
+  // holds them. They end with the job. nanobind would list them, and then every type and function.
+  nb::set_leak_warnings(false);
   m.attr("__version__") = skerry_version();
   skpy::bind_errors(m);
   skpy::bind_job(m);

@@ -85,6 +85,30 @@ def test_help_of_an_example(example):
     assert told.returncode == 0 and "skerry run" in told.stdout and "--" in told.stdout
 
 
+KEPT = """
+import threading
+import numpy as np
+import skerry as sk
+sk.init()
+held = np.empty(2, dtype=object)
+held[0], held[1] = sk.zeros((3, 3)), held  # a circle that no garbage collector sees
+began = threading.Event()
+def wait(array):
+    began.set()
+    threading.Event().wait()
+threading.Thread(target=wait, args=(sk.zeros((3, 3)),), daemon=True).start()
+began.wait()
+"""
+
+
+def test_arrays_that_outlive_python_are_not_listed(tmp_path):
+    """Bug guarded against: nanobind listed each of them, then all its types and functions."""
+    program = tmp_path / "program.py"
+    program.write_text(KEPT)
+    job = run(2, 1, program)
+    assert (job.returncode, job.stdout) == (0, "")
+
+
 LEAVES = """
 import os, sys, threading
 import skerry as sk
