@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "core/futex.hpp"
 #include "memory/control.hpp"
@@ -32,10 +34,37 @@ constexpr uint64_t
 constexpr int64_t huge_page_budget_ns = 1'000'000;
 constexpr int64_t huge_page_first_budget_ns = 50'000'000;
 
+rlim_t limit_of(int resource) {  // RLIM_INFINITY: none
+  rlimit limit{};
+  return getrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0 ? limit.rlim_cur
+                                                                          : RLIM_INFINITY;
+}
+
+// What to do about it: which limit was met, the kernel tells by the number of the error.
+std::string remedy(int reason) {
+  switch (reason) {
+    case EFBIG:
+      return concat("files of this process have at most ", limit_of(RLIMIT_FSIZE),
+                    " bytes, and shared memory is one: raise that limit (ulimit -f)");
+    case EMFILE:
+      return concat("this process has at most ", limit_of(RLIMIT_NOFILE),
+                    " descriptors: raise that limit (ulimit -n)");
+    case ENFILE: return "this machine has no descriptors left: raise fs.file-max";
+    case ENOSYS:
+    case EPERM: return "the system does not allow it: look for a seccomp rule of the container";
+    default: break;
+  }
+  const rlim_t space = limit_of(RLIMIT_AS);
+  return concat("ask for less, or raise the memory (and memory cgroup) limit of this machine",
+                space == RLIM_INFINITY
+                    ? ""
+                    : concat(", or the limit of this process's addresses, which is ", space,
+                             " bytes (ulimit -v)"));
+}
+
 Status out_of_memory(const char* step, uint64_t bytes, int reason) {
   return error(Code::no_memory, step, " of ", bytes,
-               " bytes of shared memory failed: ", std::strerror(reason),
-               "; ask for less, or raise the memory (and memory cgroup) limit of this machine");
+               " bytes of shared memory failed: ", std::strerror(reason), "; ", remedy(reason));
 }
 
 // The mapped memfds of this process. An address space is one for all jobs of a process, and so is
@@ -144,7 +173,12 @@ bool is_held(const void* address) { return Mappings::all().is_held(address); }
 
 Status create_memfd(uint64_t bytes, int* fd) {
   const int made = memfd_create("skerry", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (made < 0) return error(Code::no_memory, "memfd_create failed: ", std::strerror(errno));
+  if (made < 0) return out_of_memory("memfd_create", bytes, errno);
+  // Asked first, because ftruncate would end the process by SIGXFSZ.
+  if (bytes > limit_of(RLIMIT_FSIZE)) {
+    close(made);
+    return out_of_memory("ftruncate", bytes, EFBIG);
+  }
   if (ftruncate(made, static_cast<off_t>(bytes)) != 0) {
     const int reason = errno;
     close(made);

@@ -113,7 +113,13 @@ Status choose_listen_addresses(const Options& options, std::vector<InterfaceAddr
   std::vector<InterfaceAddress> all = interface_addresses();
   chosen->clear();
   if (options.loopback_only) {
-    chosen->push_back({"lo", AF_INET, 8, true, {127, 0, 0, 1}});
+    const auto first_loopback = [&](int family) {
+      return std::ranges::find_if(
+          all, [&](const auto& one) { return one.loopback && one.family == family; });
+    };
+    const auto v6 = first_loopback(AF_INET6);
+    if (first_loopback(AF_INET) == all.end() && v6 != all.end()) chosen->push_back(*v6);
+    else chosen->push_back({"lo", AF_INET, 8, true, {127, 0, 0, 1}});
     return {};
   }
   for (const InterfaceAddress& one : all) {
