@@ -39,7 +39,8 @@ std::string invalid_shape(std::span<const std::int64_t> shape, std::uint64_t ele
     if (shape[d] == 0) bytes = 0;
     else if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(shape[d]), &bytes) ||
              bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      return "the array would have more than 2^63 bytes: check the shape";
+      return "dimension " + std::to_string(d) + " is " + std::to_string(shape[d]) +
+             " long: with it the array has more than 2^63 bytes";
   }
   return {};
 }

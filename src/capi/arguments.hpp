@@ -151,7 +151,8 @@ struct Vector {
 
 inline Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) {
   if (offset % part_bytes(type) != 0)
-    return error(Code::invalid, "offset ", offset, " is not a multiple of ", part_bytes(type),
+    return error(Code::invalid, "offset ", as_written(offset), " is not a multiple of ",
+                 part_bytes(type),
                  ", which ", to_string(type), " needs");
   if (bytes % element_bytes(type) != 0)
     return error(Code::invalid, bytes, " bytes are not whole elements of ", to_string(type));

@@ -99,7 +99,8 @@ CAUGHT
   CHECK(check_live(segment));
   Status status = of(segment)->check(rank, offset, word_bytes);
   if (status.ok() && offset % word_bytes != 0)
-    status = error(Code::invalid, "offset ", offset, " is not a multiple of ", word_bytes);
+    status = error(Code::invalid, "offset ", as_written(offset), " is not a multiple of ",
+                   word_bytes);
   if (!status.ok()) return fail(status);
   return done(of(segment)->read_modify_write(rank, offset, op, operand, expected, old));
 }
@@ -259,7 +260,8 @@ int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const 
   Status status = of(segment)->check(rank, offset, bytes);
   if (status.ok()) status = of(segment)->check(rank, counter_offset, 8);
   if (status.ok() && counter_offset % 8 != 0)
-    status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
+    status = error(Code::invalid, "counter_offset ", as_written(counter_offset),
+                   " is not a multiple of 8");
   if (!status.ok()) return fail(status);
   return done(of(segment)->put_notify(rank, offset, {bytes_at(origin), bytes},
                                       {counter_offset, increment}));
@@ -271,7 +273,8 @@ int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset, uint64_
   CHECK(check_live(segment));
   Status status = of(segment)->check(of(segment)->job().rank(), counter_offset, 8);
   if (status.ok() && counter_offset % 8 != 0)
-    status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
+    status = error(Code::invalid, "counter_offset ", as_written(counter_offset),
+                   " is not a multiple of 8");
   if (!status.ok()) return fail(status);
   return done(of(segment)->wait_counter(counter_offset, at_least, timeout_ns, value));
 }

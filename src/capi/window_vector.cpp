@@ -47,9 +47,7 @@ int with_shape(const void* site, skerry_window* window, wire::Kind kind, int ran
   Strided sides;
   uint64_t stream = 0;
   Status status = sides.read_shapes(shape);
-  if (status.ok() && !stream_bytes(sides.target_shape, &stream))
-    status = error(Code::invalid, "a strided transfer of ", shape->levels,
-                   " levels is malformed or exceeds 2^63 bytes");
+  if (status.ok()) status = check_stream(sides.target_shape, &stream);
   if (status.ok() && origin == nullptr && stream > 0)
     status = error(Code::invalid, "origin is null");
   if (status.ok())

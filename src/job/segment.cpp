@@ -335,7 +335,7 @@ Status Segment::check(Rank rank, uint64_t offset, uint64_t bytes) const {
   }
   const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
   if (offset <= limit && bytes <= limit - offset) return {};
-  const auto from = static_cast<int64_t>(offset);  // a negative one wraps around
+  const int64_t from = as_written(offset);
   return error(Code::range, "bytes [", from, ", ", from, " + ", bytes, ") lie outside the ", limit,
                " bytes of rank ", rank, "'s slice");
 }
@@ -343,14 +343,12 @@ Status Segment::check(Rank rank, uint64_t offset, uint64_t bytes) const {
 Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape,
                             uint64_t* stream) const {
   SKERRY_TRY(check(rank, 0, 0));
-  if (!stream_bytes(shape, stream))
-    return error(Code::invalid, "a strided transfer of ", shape.levels,
-                 " levels is malformed or exceeds 2^63 bytes");
+  SKERRY_TRY(check_stream(shape, stream));
   const memory::Region* region = local(rank);
   const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
   if (!within(shape, offset, limit))
-    return error(Code::range, "a strided transfer from offset ", offset, " leaves the ", limit,
-                 " bytes of rank ", rank, "'s slice");
+    return error(Code::range, "a strided transfer from offset ", as_written(offset), " leaves the ",
+                 limit, " bytes of rank ", rank, "'s slice");
   return {};
 }
 

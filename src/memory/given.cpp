@@ -160,7 +160,8 @@ Status explain(int number, int32_t process, bool writes) {
 }
 
 Status outside(uint64_t offset, uint64_t bytes, bool many) {
-  return error(Code::range, bytes, " bytes at ", many ? "address " : "offset ", offset,
+  return error(Code::range, bytes, " bytes at ", many ? "address " : "offset ",
+               many ? concat(offset) : concat(as_written(offset)),
                " lie outside the memory that its owner gave");
 }
 

@@ -153,7 +153,8 @@ inline Status Accesses::apply_here(const Target& target, uint64_t offset, uint64
 
 Status Accesses::check_alignment(ElementType type, uint64_t offset) {
   if (offset % part_bytes(type) == 0) return {};
-  return error(Code::invalid, "byte ", offset, " of the target's memory is not a multiple of ",
+  return error(Code::invalid, "byte ", as_written(offset),
+               " of the target's memory is not a multiple of ",
                part_bytes(type), ", which ", to_string(type), " needs");
 }
 
@@ -203,7 +204,8 @@ Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desir
   uint64_t offset = 0;
   SKERRY_TRY(epochs_.begin(at, false, &target, &offset));
   if (offset % at.bytes != 0)
-    return error(Code::invalid, "byte ", offset, " of the target's memory is not a multiple of ",
+    return error(Code::invalid, "byte ", as_written(offset),
+               " of the target's memory is not a multiple of ",
                  at.bytes);
   if (context_.check != nullptr && Check::is_checking()) [[unlikely]] {
     const auto one_at_a_time = context_.check->access();

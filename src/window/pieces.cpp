@@ -45,8 +45,8 @@ Status Accesses::check_pieces(const Target& target, const memory::Update* what,
   const uint64_t limit = target.bytes;
   for (const VectorPiece& piece : pieces)
     if (piece.bytes > 0 && (piece.offset > limit || piece.bytes > limit - piece.offset))
-      return error(Code::range, piece.bytes, " bytes at byte ", piece.offset, " lie outside the ",
-                   limit, " bytes of rank ", target.rank, "'s memory");
+      return error(Code::range, piece.bytes, " bytes at byte ", as_written(piece.offset),
+                   " lie outside the ", limit, " bytes of rank ", target.rank, "'s memory");
   if (what == nullptr) return {};
   const ElementType type = what->type;
   for (const VectorPiece& piece : pieces) {
@@ -166,7 +166,7 @@ Status Accesses::access_strided(Rank rank, wire::Kind kind, uint64_t offset, con
   uint64_t unused = 0, bytes = 0;
   SKERRY_TRY(epochs_.begin({rank, 0, 0}, false, &target, &unused));
   if (memory_.flavor() != Flavor::dynamic && !within(there, offset, target->bytes))
-    return error(Code::range, "a strided transfer from byte ", offset, " leaves the ",
+    return error(Code::range, "a strided transfer from byte ", as_written(offset), " leaves the ",
                  target->bytes, " bytes of rank ", rank, "'s memory");
   if (!stream_bytes(there, &bytes) || bytes == 0) return {};
   const bool is_put = kind == wire::Kind::put;

@@ -39,8 +39,23 @@ void check_shapes(skerry_segment* s, int rank) {
   EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_RANGE,
                "leaves the 4096 bytes");
   shape.count[0] = ~uint64_t{0};
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "");
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "count[0] is 18446744073709551615: times the 8 bytes");
+  shape.count[0] = uint64_t{1} << 40;
+  shape.count[1] = uint64_t{1} << 30;
+  shape.levels = 2;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "count[1] is 1073741824: times the 8796093022208 bytes of the levels below");
+  shape.block_bytes = uint64_t{1} << 63;
+  shape.count[0] = shape.count[1] = 1;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "block_bytes is 9223372036854775808");
+  shape.block_bytes = 8;
+  shape.levels = 1;
   shape.count[0] = 2;
+  // Bug guarded against: 2^64 - 8 was named.
+  EXPECT_ERROR(skerry_get_strided(s, rank, static_cast<uint64_t>(-8), &word, &shape),
+               SKERRY_ERR_RANGE, "strided transfer from offset -8 leaves");
   shape.target_stride[0] = 12;
   EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
                SKERRY_ERR_INVALID, "target_stride[0] is 12");

@@ -53,6 +53,22 @@ bool stream_bytes(const Shape& shape, uint64_t* bytes) {
   return true;
 }
 
+Status check_stream(const Shape& shape, uint64_t* bytes) {
+  if (stream_bytes(shape, bytes)) return {};
+  if (shape.levels < 0 || shape.levels > max_levels)
+    return error(Code::invalid, "levels is ", shape.levels, ": give 0 to ", max_levels);
+  uint64_t total = shape.block_bytes;
+  for (int32_t k = 0; k < shape.levels && total <= stream_limit; ++k) {
+    const uint64_t before = total;
+    if (__builtin_mul_overflow(total, shape.count[k], &total) || total > stream_limit)
+      return error(Code::invalid, "count[", k, "] is ", shape.count[k], ": times the ", before,
+                   " bytes of the levels below that is more than ", stream_limit,
+                   " bytes, the most that one transfer moves");
+  }
+  return error(Code::invalid, "block_bytes is ", shape.block_bytes, ": one transfer moves at most ",
+               stream_limit, " bytes");
+}
+
 bool extent(const Shape& shape, int64_t* low, int64_t* high) {
   uint64_t total = 0;
   if (!stream_bytes(shape, &total)) return false;

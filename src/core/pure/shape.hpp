@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/pure/status.hpp"
+
 namespace skerry {
 
 constexpr int32_t max_levels = 8;  // SKERRY_MAX_LEVELS
@@ -33,6 +35,9 @@ static_assert(sizeof(Piece) == 16, "travels in vector requests");
 
 // Bytes of the packed stream. False: `levels` is out of range or the product exceeds 63 bits.
 [[nodiscard]] bool stream_bytes(const Shape& shape, uint64_t* bytes);
+
+// The same for a caller's shape. Errors: invalid (which number makes it too large).
+Status check_stream(const Shape& shape, uint64_t* bytes);
 
 // The bytes touched lie within [low, high) relative to the first block's address; both 0 if there
 // are none. False: out of 63 bits.

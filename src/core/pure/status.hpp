@@ -88,6 +88,9 @@ Status error(Code code, const Parts&... parts) {
   return Status(code, concat(parts...));
 }
 
+// An offset as its caller wrote it, for messages: a negative one has wrapped around.
+constexpr int64_t as_written(uint64_t offset) { return static_cast<int64_t>(offset); }
+
 #define SKERRY_TRY(expression)                                                  \
   do {                                                                          \
     if (::skerry::Status status_ = (expression); !status_.ok()) return status_; \
