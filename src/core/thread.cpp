@@ -4,6 +4,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <sodium.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
 
 namespace skerry {
 
@@ -23,7 +28,15 @@ Thread::Thread(const char* name, std::function<void()> body) {
   } blocked;
   thread_ = std::thread([name, body = std::move(body)] {
     pthread_setname_np(pthread_self(), name);
-    body();
+    try {
+      body();
+    } catch (const std::bad_alloc&) {  // nobody can be told by a status, and others wait for it
+      std::fprintf(stderr,
+                   "skerry: thread %s of process %d has no memory left: raise its limit (ulimit "
+                   "-v, the cgroup's), or use less\n",
+                   name, static_cast<int>(getpid()));
+      std::abort();
+    }
   });
 }
 Thread::~Thread() = default;

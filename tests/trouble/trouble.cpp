@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <new>
 #include <thread>
 
 #include "capi/handles.hpp"
@@ -12,6 +14,16 @@
 
 using namespace skerry;
 using namespace skerry::test;
+
+static std::atomic<bool> memory_is_out{false};  // from here on no `new` of this process succeeds
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  void* const made = memory_is_out.load() ? nullptr : std::malloc(bytes);
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -188,6 +200,45 @@ void ask_for(skerry_group* world, int rank, uint64_t wanted) {
   if (large != nullptr) OK(skerry_segment_free(large));
 }
 
+// The victim gets no memory for a while. A call that needs some says so; all others go on, and what
+// calls that succeeded have added is there at the end.
+void starve(skerry_job* job, skerry_segment* s, int victim) {
+  constexpr int rounds = 60, first_starved = 20, last_starved = 40;
+  const int rank = skerry_rank(job), size = skerry_size(job);
+  std::vector<double> buffer((1 << 20) / sizeof(double), 1.0);
+  const std::vector<skerry_piece> pieces(1000, skerry_piece{buffer.data(), 1 << 20, 8});
+  int64_t added = 0, refused = 0;
+  int other = SKERRY_OK;  // an error that is another one; said when there is memory for it
+  const auto take = [&](int answer) {
+    refused += answer == SKERRY_ERR_NO_MEMORY;
+    if (answer != SKERRY_OK && answer != SKERRY_ERR_NO_MEMORY) other = answer;
+    return answer == SKERRY_OK;
+  };
+  for (int i = 0; i < rounds; ++i) {
+    if (i == first_starved || i == last_starved) {
+      memory_is_out = false;
+      OK(skerry_barrier(skerry_world(job)));
+      memory_is_out = rank == victim && i == first_starved;
+    }
+    for (int target = 0; target < size; ++target) {
+      int64_t old = 0;
+      take(skerry_put_vector(s, target, pieces.data(), pieces.size()));
+      take(skerry_acc(s, target, 2 << 20, SKERRY_DOUBLE, nullptr, buffer.data(), 1 << 16));
+      take(skerry_get(s, target, 1 << 20, buffer.data(), 1 << 20));
+      added += take(skerry_fetch_add_i64(s, target, 0, 1, &old)) ? 1 : 0;
+    }
+  }
+  EXPECT_IS(other, static_cast<int>(SKERRY_OK));
+  OK(skerry_fence_all(job));
+  OK(skerry_sync(skerry_world(job)));
+  int64_t there = 0;
+  OK(skerry_get(s, rank, 0, &there, sizeof there));
+  int64_t sums[2] = {added, there};
+  OK(skerry_allreduce(skerry_world(job), SKERRY_INT64, SKERRY_SUM, sums, 2));
+  EXPECT_IS(sums[0], sums[1]);
+  say("starved: " + std::to_string(refused) + " refused");
+}
+
 // All get from all, through whatever servers; the victim dies in the middle of its own. Every other
 // rank's calls must say so, and then it ends in order.
 int be_told(skerry_job* job, skerry_segment* s, int victim) {
@@ -202,6 +253,15 @@ int be_told(skerry_job* job, skerry_segment* s, int victim) {
       skerry_last_error());
   (void)skerry_finalize(job);  // cannot meet the dead rank
   return 0;
+}
+
+// Kinds of trouble that a job lives through. False: it is none.
+bool live_through(const std::string& kind, skerry_job* job, skerry_segment* s, int victim) {
+  if (kind == "reach") reach_all(job);
+  else if (kind == "no-thread") do_without_thread(job, s);
+  else if (kind == "starved") starve(job, s, victim);
+  else return false;
+  return true;
 }
 
 }  // namespace
@@ -271,8 +331,7 @@ int main(int argc, char** argv) {
     return 6;
   }
   if (kind == "told") return be_told(job, s, victim);
-  if (kind == "reach") reach_all(job);
-  if (kind == "no-thread") do_without_thread(job, s);
+  const bool is_done = live_through(kind, job, s, victim);
   if (kind == "window") return hold_window(job, s, victim);
   if (kind == "no-finalize") {
     if (rank == victim) return 0;
@@ -297,7 +356,7 @@ int main(int argc, char** argv) {
     }
   } else if (kind == "memory") {
     ask_for(world, rank, std::strtoull(argv[2], nullptr, 0));
-  } else if (kind != "fine" && kind != "again" && kind != "reach" && kind != "no-thread") {
+  } else if (kind != "fine" && kind != "again" && !is_done) {
     std::fprintf(stderr, "unknown kind %s\n", kind.c_str());
     return 2;
   }
