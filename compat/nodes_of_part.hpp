@@ -10,9 +10,11 @@ namespace skerry::compat {
 // fewer ranks than that, each is a node. The environment is as before when this is destroyed.
 class NodesOfPart {
  public:
-  explicit NodesOfPart(int size) {
+  // `size` of the `all` processes. More nodes than those are a mistake, which the start of the job
+  // says.
+  NodesOfPart(int size, int all) {
     const char* const nodes = std::getenv("SKERRY_NODES");
-    if (nodes == nullptr || std::atoi(nodes) <= size) return;
+    if (nodes == nullptr || std::atoi(nodes) <= size || std::atoi(nodes) > all) return;
     was_ = nodes;
     setenv("SKERRY_NODES", std::to_string(size).c_str(), 1);
   }

@@ -25,8 +25,12 @@ static void settle(int code, const char* call, int* status) {
     return;
   }
   const char* why = own_error != NULL ? own_error : skerry_last_error();
+  if (current != NULL) { /* says it, too */
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s: %s", call, why);
+    skerry_abort(current, 1, reason);
+  }
   fprintf(stderr, "skerry: %s: %s\n", call, why);
-  if (current != NULL) skerry_abort(current, 1, why);
   exit(1);
 }
 

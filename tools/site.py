@@ -132,11 +132,11 @@ def entry(names, prose, code, language):
 
 
 def as_text(prose):
-    """Words of a comment: what is indented is code; < and * mean themselves."""
-    out = []
-    for line in prose.splitlines():
-        out.append(line if line.startswith("    ") else re.sub(r"([*_<])", r"\\\1", line))
-    return "\n".join(out)
+    """Words of a comment: what is indented or between backticks is code; elsewhere < and * mean
+    themselves."""
+    parts = re.split(r"(?m)(^    .*$|`[^`]*`)", prose)  # code at odd places
+    parts[::2] = [re.sub(r"([*_<])", r"\\\1", words) for words in parts[::2]]
+    return "".join(parts)
 
 
 def comment_text(lines):
@@ -247,6 +247,9 @@ REFERENCE = {
 def reference():
     for page, (name, headers) in REFERENCE.items():
         text = "".join(header(path, language) for path, language in headers)
+        spans = re.findall(r"`[^`]*`", re.sub(r"(?s)```.*?```", "", text))
+        if found := [span for span in spans if re.search(r"\\[*_<]", span)]:
+            sys.exit(f"{page}: a backslash that readers would see: {found[0]}")
         write(page, f"# {name}\n\n{text}")
     write("api/fortran.md", "# Fortran\n\n" + module("fortran/skerry.f90"))
     write("api/python.md", "# Python\n\n" + stub("python/skerry/__init__.pyi"))

@@ -8,7 +8,6 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <thread>
 
 #include "../nodes_of_part.hpp"
@@ -157,8 +156,7 @@ int start(const char* call, int required, MPI_Comm comm) {
   {
     int all = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &all);
-    std::optional<compat::NodesOfPart> nodes;
-    if (rt.size < all) nodes.emplace(rt.size);
+    const compat::NodesOfPart nodes(rt.size, all);
     if (skerry_init(&options, &rt.job) != SKERRY_OK) {
       rt.job = nullptr;
       die(call, skerry_last_error());

@@ -159,7 +159,9 @@ std::shared_ptr<Job> start_job(const Communicator& over, uint64_t id, std::strin
                                                          : SKERRY_THREAD_SERIALIZED;
   bool good = false;
   {
-    const compat::NodesOfPart nodes(over.size);
+    int all = 0;
+    real().Comm_size(MPI_COMM_WORLD, &all);
+    const compat::NodesOfPart nodes(over.size, all);
     good = skerry_init(&options, &made->job) == SKERRY_OK;
   }
   if (!good) {

@@ -71,8 +71,9 @@ std::string text_of(const Circle& circle) {
 double seconds(int64_t ns) { return static_cast<double>(std::max<int64_t>(ns, 0)) / 1e9; }
 
 void print(const Sample& sample, const std::vector<Circle>& circles) {
-  std::printf("job %s: %d ranks on %d nodes for %.1f s: %s\n", sample.job.c_str(), sample.all_ranks,
-              sample.all_nodes, seconds(sample.age_ns), sample.program.c_str());
+  std::printf("job %s: %d rank%s on %d node%s for %.1f s: %s\n", sample.job.c_str(),
+              sample.all_ranks, sample.all_ranks == 1 ? "" : "s", sample.all_nodes,
+              sample.all_nodes == 1 ? "" : "s", seconds(sample.age_ns), sample.program.c_str());
   for (const RankSample& rank : sample.ranks) {
     std::printf("rank %d (node %d, process %d) ", rank.rank, rank.node, rank.pid);
     if (!rank.wait) {

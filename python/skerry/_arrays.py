@@ -157,7 +157,8 @@ def _svg(self):
 def _html(self):
     if self.freed:
         return repr(self)
-    kind = f"mirrored: a copy on each of {_core.nodes()} nodes" if self.mirrored else "distributed"
+    nodes = "the node" if _core.nodes() == 1 else f"each of {_core.nodes()} nodes"
+    kind = f"mirrored: a copy on {nodes}" if self.mirrored else "distributed"
     grid = " x ".join(map(str, self.grid))
     return _picture.table(
         "skerry.Array", self.shape, self.dtype, f"{kind}, on a grid of {grid} blocks", _svg(self)

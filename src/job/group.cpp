@@ -70,7 +70,7 @@ Nodes nodes_of(const placement::NodeMap& map, const placement::Members& members,
     found.size[static_cast<size_t>(place)] += static_cast<size_t>(count);
   };
   if (is_world)  // nodes are numbered by their lowest ranks
-    for (NodeId n = 0; n < map.nodes(); ++n) add(n, map.leader(n), map.node_size(n));
+    for (NodeId n = 0; const auto& [leader, ranks] : map.all_sizes()) add(n++, leader, ranks);
   else
     for (int32_t i = 0; i < members.size(); ++i)
       add(map.node_of(members.rank_of(i)), members.rank_of(i), 1);

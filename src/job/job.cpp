@@ -349,8 +349,8 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.servers_drop = options_.config.server_max_connections != 0 ||
                         options_.config.node_max_connections != 0;
   uint32_t most_ranks = 1;
-  for (NodeId n = 0; n < map_.nodes(); ++n)
-    most_ranks = std::max(most_ranks, static_cast<uint32_t>(map_.node_size(n)));
+  for (const auto& [leader, ranks] : map_.all_sizes())
+    most_ranks = std::max(most_ranks, static_cast<uint32_t>(ranks));
   // The same routes on all ranks: they agree on what these are made of.
   const uint64_t idle_bytes = origin_side->capabilities().connection_bytes;
   const placement::Shape shape{map_.nodes(), most_ranks, map_.servers(node_),

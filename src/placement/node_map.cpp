@@ -60,6 +60,17 @@ int32_t NodeMap::node_size(NodeId node) const {
   return size;
 }
 
+std::vector<NodeMap::Sized> NodeMap::all_sizes() const {
+  std::vector<Sized> found(static_cast<size_t>(nodes()));
+  for (const Stretch& s : stretches())
+    for (NodeId k = 0; k < s.nodes; ++k) {
+      Sized& one = found[static_cast<size_t>(s.first_node + k)];
+      if (one.ranks == 0) one.leader = s.first_rank + k * s.per_node;
+      one.ranks += s.per_node;
+    }
+  return found;
+}
+
 Rank NodeMap::node_rank(NodeId node, int32_t index) const {
   Rank found = no_rank;
   if (node < 0 || node >= nodes()) return found;

@@ -46,6 +46,12 @@ class NodeMap {
   Rank node_rank(NodeId node, int32_t index) const;  // ascending; no_rank if out of range
   int32_t index_in_node(Rank rank) const;            // -1 if there is no such rank
   Rank leader(NodeId node) const { return node_rank(node, 0); }
+  // Of all nodes in one walk: where ranks were placed one by one, each node_size walks all of them.
+  struct Sized {
+    Rank leader = no_rank;
+    int32_t ranks = 0;
+  };
+  std::vector<Sized> all_sizes() const;
   uint16_t servers(NodeId node) const;
   std::span<const std::byte> server_address(ServerRef server) const;
 

@@ -243,6 +243,14 @@ def troubles(runner):
         {"SKERRY_NONSENSE": "1"},
         succeeds=None,
     )
+    # Bug guarded against: it was taken for 2, as if the job were of a part of the processes.
+    runner.job(
+        "more nodes than processes are refused",
+        command,
+        r"^skerry: windows stay with the MPI library: .*SKERRY_NODES=9: this job has only 2 ranks",
+        {"SKERRY_NODES": "9"},
+        succeeds=None,
+    )
     # One process with the library, one without.
     preload = subprocess.run(
         [runner.skerry, "mpi", "--library"], capture_output=True, text=True

@@ -172,7 +172,9 @@ def _by_arrays(x, key):
         if isinstance(item, np.ndarray) and item.dtype.kind in "iu" and item.size:
             n = x.shape[d]
             if item.min() < -n or item.max() >= n:
-                raise IndexError(f"an index is outside dimension {d} of length {n}")
+                raise IndexError(
+                    f"an index is outside dimension {d} of an array of shape {tuple(x.shape)}"
+                )
     lines = [np.arange(n).reshape([-1 if k == d else 1 for k in range(x.ndim)])
              for d, n in enumerate(x.shape)]  # fmt: skip
     places = [np.broadcast_to(line, x.shape)[key] for line in lines]
@@ -328,7 +330,7 @@ def take(x, indices, /, *, axis=None):
     index = gathered(indices, "indices of take")
     n = x.shape[axis]
     if index.size and (index.min() < -n or index.max() >= n):
-        raise IndexError(f"take: an index is outside axis {axis} of length {n}")
+        raise IndexError(f"take: an index is outside axis {axis} of shape {tuple(x.shape)}")
     return take_known(x, np.where(index < 0, index + n, index), axis)
 
 
@@ -378,7 +380,9 @@ def take_along_axis(x, indices, /, *, axis=-1):
         b if d == axis else np.broadcast_shapes((a,), (b,))[0] for d, (a, b) in enumerate(pairs)
     )
     if indices.size and bool(any_of((indices >= n) | (indices < -n))):
-        raise IndexError(f"take_along_axis: an index is outside axis {axis} of length {n}")
+        raise IndexError(
+            f"take_along_axis: an index is outside axis {axis} of shape {tuple(x.shape)}"
+        )
     layout = indices.layout if indices.shape == shape else new_layout(shape, x.dtype)
     box = layout.boxes[_exchange.job().rank]
     extent = layout.extent(_exchange.job().rank)

@@ -18,7 +18,11 @@ void expect_map_of(const std::vector<NodeId>& rank_node) {
               static_cast<int32_t>(on_node[static_cast<size_t>(rank_node[r])].size()));
     on_node[static_cast<size_t>(rank_node[r])].push_back(static_cast<Rank>(r));
   }
+  const auto sizes = map.all_sizes();
+  ASSERT_EQ(sizes.size(), on_node.size());
   for (NodeId n = 0; n < map.nodes(); ++n) {
+    EXPECT_EQ(sizes[static_cast<size_t>(n)].ranks, map.node_size(n));
+    EXPECT_EQ(sizes[static_cast<size_t>(n)].leader, map.leader(n));
     ASSERT_EQ(map.node_size(n), static_cast<int32_t>(on_node[static_cast<size_t>(n)].size()));
     for (int32_t i = 0; i < map.node_size(n); ++i)
       EXPECT_EQ(map.node_rank(n, i), on_node[static_cast<size_t>(n)][static_cast<size_t>(i)]);
