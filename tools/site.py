@@ -5,8 +5,8 @@
 
 `make site` runs it in .venv-site, which has mkdocs-material. Pages are those that README.md leads
 to, where they lie in the tree, so that their links lead to the same files; the reference is made of
-the headers, the Fortran module and the Python stub. A link that leads nowhere ends it with
-status 1.
+the headers, the list of Fortran's functions and the Python stub. A link that leads nowhere ends it
+with status 1.
 """
 
 import argparse
@@ -212,9 +212,12 @@ def stub(path):
     return "".join(out)
 
 
-def module(path):
+def module():
     """The Fortran module: its opening words, then every public procedure with its arguments."""
-    source = (ROOT / path).read_text()
+    made = PAGES / "skerry.f90"
+    subprocess.run([sys.executable, ROOT / "fortran" / "generate.py", made], check=True)
+    source = made.read_text()
+    made.unlink()
     lines = source.splitlines()
     words = [line for line in lines[: lines.index("module skerry")] if line.startswith("!")]
     out = [as_text(comment_text(words)) + "\n\n"]
@@ -251,7 +254,7 @@ def reference():
         if found := [span for span in spans if re.search(r"\\[*_<]", span)]:
             sys.exit(f"{page}: a backslash that readers would see: {found[0]}")
         write(page, f"# {name}\n\n{text}")
-    write("api/fortran.md", "# Fortran\n\n" + module("fortran/skerry.f90"))
+    write("api/fortran.md", "# Fortran\n\n" + module())
     write("api/python.md", "# Python\n\n" + stub("python/skerry/__init__.pyi"))
 
 
