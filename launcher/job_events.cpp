@@ -21,7 +21,7 @@ using job::FrameWriter;
 // timeout(1) and batch systems signal a process and then its group: both within a moment, and they
 // mean one request.
 constexpr std::chrono::milliseconds echo_time{300};
-// Ranks that are asked to end have so long before people are told how to insist.
+// Ranks that are asked to end have this time before people are told how to insist.
 constexpr std::chrono::milliseconds patience_with_signals{3000};
 
 void Job::tell(uint32_t rank, const std::vector<std::byte>& frame) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t max_line_bytes = 64 * 1024;
 constexpr size_t room_bytes = 1 << 20;  // queued output beyond which the ranks are made to wait
-// An unfinished line (a prompt, a progress bar) appears after so long.
+// An unfinished line (a prompt, a progress bar) appears after this time.
 constexpr std::chrono::milliseconds partial_delay{100};
 
 }  // namespace

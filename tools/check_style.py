@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Checks columns (100), lines of functions (70), and functions of the product's classes (60).
+"""Checks columns (100), lines of functions (70), functions of the product's classes (60), and
+English: words in a sentence (30), and words that hide who acts (whoever, so long, nobody needs).
 
     tools/check_style.py [--update]
 
 What was longer when the check began is listed in tools/style_exceptions.txt: a file with its
 number of wide lines, a function with its length, or a class with its number of functions (those
-that are defined, wherever; not data members). The list may only shrink: what is not in it, or is
-worse than it says, fails; so does what became better, until --update has written the list anew.
+that are defined, wherever; not data members), or a file with its number of long sentences. A
+sentence is looked for in comments and in Markdown, without tables, code and drawings. The list may
+only shrink: what is not in it, or is worse than it says, fails; so does what became better, until
+--update has written the list anew. (Sentences that became shorter wait for the next --update.)
 Tables in Markdown and lines that are one long word may be wider. Recorded data and generated pages
 are not looked at. Needs lizard, which setup.sh installs.
 """
@@ -24,6 +27,9 @@ EXCEPTIONS = ROOT / "tools" / "style_exceptions.txt"
 COLUMNS = 100
 LINES = 70
 FUNCTIONS = 60
+WORDS = 30
+PROSE = ("include/", "src/", "docs/")
+HIDING = re.compile(r"\b(whoever|so long|nobody needs?)\b(?! as\b)", re.I)
 PRODUCT = ("include/", "src/", "array/", "python/src/", "compat/", "launcher/")
 CODE = {".c", ".h", ".cpp", ".hpp", ".py"}
 TEXT = CODE | {".pyi", ".md", ".sh", ".cmake", ".pml", ".F90", ".yaml", ".toml", ".css"}
@@ -31,7 +37,8 @@ TEXT_NAMES = {"CMakeLists.txt", "Makefile", "run"}
 NOT_OURS = ("hpcaas/tests/recorded/", "hpcaas/docs/examples/")
 HEADER = """\
 # What is wider than 100 columns or longer than 70 lines, and larger classes. May only shrink: see
-# check_style.py. FILE: number of wide lines, FILE:FUNCTION: number of lines, or class: functions.
+# check_style.py. FILE: number of wide lines, FILE:FUNCTION: number of lines, class: functions, or
+# sentences of FILE: number of those with more than 30 words.
 """
 
 
@@ -57,6 +64,40 @@ def wide_lines(name, path):
     return found
 
 
+def paragraphs(name, text):
+    """(line number, text) of each paragraph of prose: comments of C and C++, or Markdown."""
+    block, start, fenced = [], 0, False
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if name.endswith(".md"):
+            fenced ^= line.startswith("```")
+            prose = "" if fenced or line.startswith(("|", "#", "    ", "```")) else line.strip()
+            begins = bool(re.match(r"\s*([-*]|\d+\.) ", line))
+        else:
+            comment = re.search(r"(?:^|\s)(?://|/?\*+(?!/)) ?(.*)", line)
+            prose = comment.group(1) if comment else ""
+            # A drawing or a table is no prose, and a comment behind code begins anew.
+            begins = bool(re.match(r"\s{2}|[-*] ", prose)) or bool(re.match(r"\s*[^\s/*]", line))
+            prose = prose.strip().removesuffix("*/").strip()
+        if block and (not prose or begins):
+            yield start, " ".join(block)
+            block = []
+        if prose:
+            start = start if block else number
+            block.append(prose)
+
+
+def prose_faults(name, text):
+    """(lines of long sentences, lines with words that hide who acts)."""
+    long, hiding = [], []
+    for number, paragraph in paragraphs(name, text):
+        plain = re.sub(r"`[^`]*`|\]\([^)]*\)|https?://\S+", "x", paragraph)
+        hiding += [number] * len(HIDING.findall(plain))
+        for sentence in re.split(r"(?<=[.!?])\s+", plain):
+            if len(re.findall(r"\b[A-Za-z][\w'-]*", sentence)) > WORDS:
+                long.append(number)
+    return long, hiding
+
+
 def measure():
     """{what: (size, where to look)} of all that is beyond a limit."""
     beyond, classes = {}, {}
@@ -64,6 +105,14 @@ def measure():
         wide = wide_lines(name, path)
         if wide:
             beyond[name] = (len(wide), f"{name}:{wide[0]}: wider than {COLUMNS} columns")
+        if name.startswith(PROSE) and path.suffix in {".h", ".hpp", ".cpp", ".md"}:
+            long, hiding = prose_faults(name, path.read_text(errors="replace"))
+            if long:
+                where = f"{name}:{long[0]}: a sentence of more than {WORDS} words"
+                beyond[f"sentences of {name}"] = (len(long), where)
+            if hiding:
+                where = f"{name}:{hiding[0]}: name who acts, or the time"
+                beyond[f"words of {name}"] = (len(hiding), where)
         if path.suffix not in CODE:
             continue
         is_product = name.startswith(PRODUCT) and "test" not in name
@@ -102,7 +151,11 @@ def main():
     options = parser.parse_args()
     beyond, exceptions = measure(), listed_exceptions()
     worse = [w for w, (size, _) in beyond.items() if size > exceptions.get(w, 0)]
-    better = [w for w, size in exceptions.items() if beyond.get(w, (0, ""))[0] < size]
+    better = [
+        w
+        for w, size in exceptions.items()
+        if beyond.get(w, (0, ""))[0] < size and not w.startswith("sentences of ")
+    ]
     if options.update and not (worse and EXCEPTIONS.exists()):
         rows = "".join(f"{what}: {size}\n" for what, (size, _) in sorted(beyond.items()))
         EXCEPTIONS.write_text(HEADER + rows)

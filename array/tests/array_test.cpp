@@ -482,7 +482,7 @@ TEST(Errors, MembersThatDisagreeAllLearnOfIt) {
   }
 }
 
-// A read sees what was there at the last refresh, whoever wrote since, and everything after the
+// A read sees what was there at the last refresh, of any writer, and everything after the
 // next one. The shapes leave partial tiles at the ends, and ranks without a block.
 TEST(Mirrors, ReadWhatWasThereAtTheLastRefresh) {
   for (const std::int64_t rows : {1, 700}) {

@@ -41,7 +41,7 @@ int change(bool swap, void* local, void* remote, int value, int proc, Call call)
   return 0;
 }
 
-// Mutexes: whoever names one that is not there cannot be told otherwise than by the end.
+// Mutexes: a caller that names one that is not there can be told by the end alone.
 void check_mutex(const char* call, int mutex, int proc) {
   need_start(call);
   if (mutexes == nullptr) die(call, "there are no mutexes: call ARMCI_Create_mutexes first");

@@ -23,7 +23,7 @@ enum class Rule : uint8_t {
   sharers_may_wait,    // a sharer that asks again has the lock only if it does not wait for it
   locked_once,         // an access under a lock that was applied is not applied again
   keep_lock,           // one that waits for a stripe keeps its lock
-  sharers_join,        // a sharer that holds other locks joins present sharers, whoever waits
+  sharers_join,        // a sharer that holds other locks joins present sharers, also if others wait
   bounded_passing,     // a waiter is passed by so many newcomers at most
   count_flags,         // a requester for exclusive use counts sharers that have a flag only
 };

@@ -276,7 +276,7 @@ Holders holders_of(const JobView& job, const memory::LockName& lock) {
 }
 
 std::vector<LockSample> locks_held(const JobView& job) {
-  constexpr uint64_t most_locks = 1 << 14;  // of a slice: whoever looks is not to read for seconds
+  constexpr uint64_t most_locks = 1 << 14;  // of a slice: a reader is not to read for seconds
   std::vector<LockSample> held;
   for (const RankView& rank : job.ranks) {
     if (rank.member != 0) continue;  // once a node

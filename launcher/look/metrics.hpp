@@ -1,4 +1,5 @@
-// `skerry top --metrics`: a job's values for Prometheus, over HTTP, for whoever has the job's key.
+// `skerry top --metrics`: a job's values for Prometheus, over HTTP, for those who have the job's
+// key.
 #pragma once
 
 #include <string>

@@ -28,11 +28,11 @@ constexpr const char* trace_usage =
     "  JOB            its name, or the process of a rank or of `skerry run`; without: the only "
     "job\n"
     "                 of this user on this machine (skerry stacks lists several)\n"
-    "  --seconds S    for so long, 0.1 to 3600; 5\n"
+    "  --seconds S    how long, 0.1 to 3600; 5\n"
     "  --every-ms M   between two looks at the records, 0.1 to 1000; 10\n"
     "  --output FILE  skerry-trace.json\n";
 
-constexpr int64_t lease_ns = 2'000'000'000;  // records on at most so long after a look
+constexpr int64_t lease_ns = 2'000'000'000;  // a rank records for this time after a look
 
 // What is known of one rank.
 struct Track {

@@ -26,7 +26,7 @@ int64_t deadline_after(int64_t timeout_ns) {
   return timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
 }
 
-// Of the process, not of a job: a figure for whoever looks for the bug. Any thread adds; nothing
+// Of the process, not of a job: a figure for those who look for the bug. Any thread adds; nothing
 // else depends on it.
 static std::atomic<uint64_t> found_late{0};
 

@@ -122,8 +122,9 @@ Status disagreement(Bootstrap& bootstrap, const HostCard& one, Rank rank, const 
                of_job ? "job" : "node", " the same");
 }
 
-// A program may start a job for each of its communicators. What a larger job was told is not said
-// again, and every rank remembers it: rank 0 of the next job may be another.
+// A program may start a job for each of its communicators. A remark is printed only if its job is
+// heavier than all that this process was in before. Every rank remembers the heaviest, for rank 0
+// of the next job may be another process.
 bool is_news(uint64_t weight) {
   static std::atomic<uint64_t> heaviest{0};
   uint64_t before = heaviest.load();

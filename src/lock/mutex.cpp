@@ -120,8 +120,8 @@ UnlockAnswer try_unshare(Mutex& mutex) {
 
 namespace {
 
-// One more beside present sharers, whoever waits. With the guard, so that the last of them cannot
-// hand the lock over meanwhile.
+// Adds one sharer beside those that hold the lock, though others wait. The caller holds the guard,
+// so that the last sharer cannot hand the lock over meanwhile.
 bool join_guarded(Mutex& mutex) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
   while ((value & shared_bit) != 0)
@@ -181,7 +181,7 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
 }
 
 // The first waiter wants it for itself, and all that wait can be invited: an acquisition of
-// another node takes so long that newcomers would get thousands meanwhile.
+// another node takes a round trip, in which newcomers would get thousands.
 bool may_open(const Mutex& mutex, const Caller& caller) {
   const WaiterPool& pool = caller.pool;
   if (!pool.has(mutex.first) || shares(pool.at(mutex.first).waiter.holder)) return false;

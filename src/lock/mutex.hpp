@@ -49,13 +49,13 @@
 // Sharers and exclusive holders take turns as the queue has them: a sharer never overtakes a
 // waiter, and a hand-over to a sharer takes along those that stand directly behind it. So a waiter
 // for exclusive use waits for one batch of sharers at most. One exception: a sharer with
-// `joins_bit` holds other locks already. It joins present sharers, whoever waits, so that
+// `joins_bit` holds other locks already. It joins present sharers though others wait, so that
 // requesters that share several locks never wait for each other
 // (docs/design/0028-sharers-that-join.md).
 //
-// Whoever may write to the mutex's memory can write nonsense. A record number that the pool does
-// not have, or a queue without an end, is answered `damaged`: an error of the request, not a crash
-// of the process that serves others.
+// A process that may write to the mutex's memory can write nonsense. A record number that the pool
+// does not have, or a queue without an end, is answered `damaged`: an error of the request, not a
+// crash of the process that serves others.
 #pragma once
 
 #include <atomic>

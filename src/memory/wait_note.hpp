@@ -1,5 +1,6 @@
-// What a rank waits for, told in the node's shared memory to whoever looks at a running job: a tool
-// that asks nothing of the rank. Written only by a wait that goes on, so short waits pay nothing.
+// What a rank waits for, told in the node's shared memory to those who look at a running job: a
+// tool that asks nothing of the rank. Written only by a wait that goes on, so short waits pay
+// nothing.
 //
 // Who writes: the rank's threads. Of several that wait, one is seen: the last that began to wait
 // for a lock, or else the first that began to wait; when it ends the others are not, unless they

@@ -41,7 +41,7 @@ struct EngineConfig {
   std::string victim = "lru";  // policy that chooses whose connection goes at the limit, see
                                // limit_connections
   bool servers_drop = false;   // data servers have a limit of their own, and close idle connections
-  // A server that cannot be reached for so long is lost.
+  // A server that cannot be reached for this time is lost.
   int64_t reconnect_limit_ns = 60'000'000'000;
   NodeTraffic* traffic = nullptr;  // by node; outlives the engine. Null: not counted
   memory::Spans* spans = nullptr;  // outlives the engine. Null: nobody records calls

@@ -49,8 +49,10 @@ struct End : Place {  // keeps what its caller has not taken
   bool writable_wanted = false;         // when it is open, or the other end has taken more
   uint32_t window = most_window_bytes;  // how far we, and the other end, may be ahead
   EndpointId id = no_endpoint;
-  uint64_t sent = 0, confirmed = 0;    // cost of what we sent, and of that what was taken
-  uint64_t taken = 0, told = 0;        // cost of what we took, and of that what the other end knows
+  uint64_t sent = 0;       // cost of the messages that this end has sent
+  uint64_t confirmed = 0;  // of these, cost of those that the other end has said it took
+  uint64_t taken = 0;      // cost of the messages that this end has taken
+  uint64_t told = 0;       // of these, cost of those that this end has said it took
   std::unique_ptr<Outgoing> outgoing;  // null: none
   std::unique_ptr<Incoming> incoming;  // null: none
   struct Rare {

@@ -56,7 +56,7 @@ Status Trunks::to(std::string address, Trunk** out) {
     cap_.open(trunk.claim);
     give_slots();
     if (partner_trunk_[partner] == nullptr) {
-      if (is_new) {  // whoever names addresses that are none leaves nothing behind
+      if (is_new) {  // an address that leads nowhere leaves no record behind
         partners_.erase(named);
         partner_trunk_.pop_back();
       }

@@ -111,8 +111,9 @@ Status Epochs::passive_target(Rank rank, std::string_view call, StateLock& state
 }
 
 // ---- a lock that is asked for -----------------------------------------------------------------
-// A rank waits for locks in the order in which it asked for them. So it takes the one that is only
-// asked for before it waits for another, of whatever window, and before it locks a mutex.
+// A rank waits for locks in the order in which it asked for them. `asked_` is a lock that was asked
+// for and not taken yet. The rank takes it before it waits for a lock of any other window, and
+// before it locks a mutex.
 
 Status Epochs::take_asked() {
   SKERRY_INVARIANT(asked_ != nullptr && asked_->hold == Hold::wanted && !context_.multiple,
@@ -127,7 +128,8 @@ void Epochs::forget_asked(const Target& target) {
   job_.asked_lock_ = nullptr;
 }
 
-// Its lock is held on return, or as much as before. It waits outside `state`: other threads go on.
+// On success the target's lock is held; after an error it is held or wanted as before the call. The
+// calling thread waits without `state`, so that other threads go on.
 Status Epochs::take(Target& target, StateLock& state) {
   SKERRY_INVARIANT(target.hold == Hold::none || target.hold == Hold::wanted,
                    "a lock is taken once");

@@ -70,8 +70,8 @@ class Epochs final : private job::AskedLock {
   // Each is done, or nothing has happened: then the long way does it, or says what is wrong.
   bool lock_quickly(lock::Holder mode, Rank rank);
   bool unlock_quickly(Rank rank);
-  // For itself alone, if nobody else has the lock or wants it. Inline to their ends: a call in them
-  // would make those who ask save registers.
+  // Exclusive, if no other rank holds the lock or waits for it. Inline all the way: a call within
+  // would make the calling function save registers.
   ShortWay lock_free(Rank rank) {
     Target* const target = lockable(rank);
     const ShortWay taken = target == nullptr ? ShortWay::no : locks_.take_free(*target);

@@ -24,7 +24,7 @@ class Locks {
 
   // Collective; all members have the same choice. The queue is the desk's.
   Status open(job::Group& group, const Desk& desk, const lock::Choice& choice);
-  // Nobody needs them any more, and all members know that.
+  // No member needs them any more, and all members know that.
   void close();
   // This member's lock, as far as this rank reaches it.
   void describe(Target& target) const;

@@ -248,7 +248,7 @@ Status MachineLock::ask_there(const Event& event, Rest* rest) {
 
 // ---- waiting ----------------------------------------------------------------------------------
 
-// Until this word of mail is at least `mail`, or so long (negative: no limit).
+// Until this word of mail is at least `mail`, or the time is over (negative: no limit).
 Status MachineLock::sleep(uint64_t mail, int64_t longest_ns) {
   const Status status = locks_.segment->wait_counter(Home::mail_at(index_), mail, longest_ns,
                                                      nullptr);

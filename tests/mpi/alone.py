@@ -134,7 +134,7 @@ def call_sites(runner):
 
 # ---- ranks that die -----------------------------------------------------------------------------
 
-# Whoever notices first says it and ends the job: Skerry, or the MPI's launcher.
+# The first to notice says it and ends the job: Skerry, or the MPI's launcher.
 TOLD = (
     r"^skerry: .*(ended without leaving the job|ended the job|the job is ending)"
     r"|exited on\s+signal|exited with\s+non-zero status"

@@ -333,7 +333,7 @@ static void check_concurrent(char* memory, MPI_Win win) {
   TRY(MPI_Win_unlock(rank, win));
 }
 
-/* A rank and an address in one update: whoever fetches them gets both of one writer. MPI promises
+/* A rank and an address in one update: a fetch gets both of one writer. MPI promises
  * it of each element only, but programs rely on it (lists in dynamic windows). Where the two lie
  * must not matter: here they stand around multiples of 4096 in the target's memory. */
 static void check_short(void) {

@@ -206,7 +206,7 @@ def again(seed, options):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=1.0, help="start jobs for so long (1)")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long to start jobs (1)")
     parser.add_argument("--runs", type=int, default=None, help="so many jobs, however long")
     parser.add_argument("--kind", choices=KINDS, default="any", help="of the shapes (any)")
     parser.add_argument("--seed", type=int, default=None, help="of the first shape (the time)")

@@ -314,9 +314,9 @@ class LockRun {
     }
   }
 
-  // A thread each. They sleep after some steps: after a yield, one would wait for whoever computes
-  // beside the test to use up its time. The deadline is a net for a lost wake-up, not a timing
-  // assertion.
+  // A thread each. They sleep after some steps: after a yield, one would wait for a thread that
+  // computes beside the test to use up its time. The deadline is a net for a lost wake-up, not a
+  // timing assertion.
   void race() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(100);
     constexpr auto pause = std::chrono::microseconds(1);

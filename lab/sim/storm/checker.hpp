@@ -130,12 +130,13 @@ class Checker {
   void count_guarded(Rank target, uint32_t mutex) { ++guarded_[lock_key(target, mutex)]; }
 
   // --- pairs ---
-  // Counts: only grow, by whoever has the lock for itself. Begins: before the lock is asked for.
+  // Counts: only grow, by the holder that has the lock for itself. Begins: before the lock is asked
+  // for.
   void count_begins(const Asked& asked, uint64_t more);
   // `old`: what it was before, if that is known.
   void count_ended(const Asked& asked, uint64_t more, const std::optional<Pair>& old);
   void count_read(const Asked& asked, const Pair& found);
-  // Stamps: whoever has the lock for itself writes another.
+  // Stamps: the holder that has the lock for itself writes another.
   void stamp_begins(const Asked& asked, uint64_t stamp);
   void stamp_ended(const Asked& asked, uint64_t stamp);
   void stamp_read(const Asked& asked, const Pair& found);

@@ -11,7 +11,7 @@
 namespace skerry::sim {
 namespace {
 
-// A storm in which no program ends an operation for so long hangs: pauses are far shorter, and so
+// A storm in which no program ends an operation for this time hangs: pauses are far shorter, and so
 // are the product's own timers.
 constexpr int64_t longest_quiet_ns = 10'000'000'000;
 constexpr uint64_t most_steps = 2'000'000;

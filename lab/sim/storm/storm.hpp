@@ -36,7 +36,7 @@ struct StormResult {
 // had behind: its fibers stand where they stood.
 StormResult run_storm(const StormConfig& config);
 
-// A seed takes milliseconds. One that takes so long is in a loop in which no fiber gives way.
+// A seed takes milliseconds. One that takes longer is in a loop in which no fiber gives way.
 constexpr unsigned longest_seed_s = 100;
 
 // The same in a child process, so that a crash or a failed assertion is a result, too.

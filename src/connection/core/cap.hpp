@@ -171,7 +171,7 @@ class Cap {
     counters_.setup_ns += static_cast<uint64_t>(now_ns - claim.since_ns);
     claim.since_ns = now_ns;
   }
-  // Choosing and saying good-bye took so long, while a newcomer waited.
+  // Choosing and saying good-bye took `ns`, while a newcomer waited.
   void exposed(int64_t ns) { counters_.teardown_exposed_ns += static_cast<uint64_t>(ns); }
   // A request goes to it. A repeated use of the same partner is one comparison.
   void used(const Claim& claim) {

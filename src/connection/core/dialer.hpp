@@ -76,8 +76,8 @@ class Dialer {
     failing_since_ns_ = due_ns_ = 0;
     failures_ = 0;
   }
-  // The connection that just broke had been open for so long. The longest pause counts as if
-  // something had got through: where only a mutex is waited for, nothing does.
+  // The connection that just broke had been open for `for_ns`. From longest_pause_ns on that counts
+  // as if something had got through: where only a mutex is waited for, nothing does.
   void was_open(int64_t for_ns) {
     if (for_ns >= longest_pause_ns) succeeded();
   }

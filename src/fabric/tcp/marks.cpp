@@ -29,8 +29,8 @@ void set_mark(Endpoint& endpoint, int bytes) {
   setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
-// Half of the receive window. Whoever reads all is sure of that: Linux announces a window again as
-// soon as half of it is used up.
+// Half of the receive window. A reader that reads all is sure of that: Linux announces a window
+// again as soon as half of it is used up.
 uint64_t most_mark_bytes(Endpoint& endpoint) {
   constexpr uint64_t kib = 1024;
   if (endpoint.most_mark_kib * kib < longest_mark_bytes) {  // windows grow with what they let pass

@@ -16,8 +16,9 @@ constexpr uint32_t buffer_bytes = 128 * 1024;
 
 // What one dispatch receives of one connection: all connections share the first figure, but none
 // has less than the second or more than the third. Then it is the others' turn (epoll is level
-// triggered: we come back). So a turn is bounded, and whoever asks for little waits for a turn at
-// most, however much the others send. Few connections get much at a time, which costs fewer calls.
+// triggered: we come back). So a turn is bounded, and a peer that asks for little waits for a turn
+// at most, however much the others send. Few connections get much at a time, which costs fewer
+// calls.
 struct Turn {
   uint64_t all_bytes, least_bytes, most_bytes;
   uint64_t share_bytes(uint64_t connections) const {

@@ -19,8 +19,8 @@ namespace skerry::fabric::tcp {
 // How far what was received could be delivered.
 enum class Parsed { all, parked, gone };
 
-// Before it sleeps, a wait looks for so long on a core that nobody else wants: to wake a core that
-// went idle takes 50 us and more.
+// Before it sleeps, a wait looks for longest_spin_ns if no other thread wants its core: to wake a
+// core that went idle takes 50 us and more.
 constexpr int64_t longest_spin_ns = 60'000;
 constexpr int looks_a_turn = 1;  // a system call
 

@@ -17,8 +17,9 @@
 
 namespace skerry::fabric::tcp {
 
-// Polls of one endpoint are blind to the others for so long, and the rest of the last one, which
-// blocks for so long at most.
+// poll(only) sees one endpoint, and not what arrives for the others. After longest_blind_ns of such
+// polls in a row the next poll looks at all endpoints. One of them sleeps in recv for
+// longest_block_ns at most, so that the others wait for the sum of both at most.
 constexpr int64_t longest_blind_ns = 100'000'000;
 constexpr int64_t longest_block_ns = 140'000'000;
 

@@ -66,7 +66,7 @@ class LockCaller final : public Caller {
   bool invites(const Waiter& waiter) const override { return is_of_this_node(waiter); }
   void record_freed() override;
 
-  // From now on it sleeps for the guard, whoever it is.
+  // From now on this waiter sleeps for the guard.
   void be_patient() { sleeps_ = true; }
   const memory::Control& control() const { return control_; }
 

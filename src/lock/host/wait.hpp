@@ -8,10 +8,11 @@
 
 namespace skerry::lock {
 
-// A waiter that was told to look tries for so long before it sleeps again; one that comes before it
-// queues up.
+// A waiter that is woken to look tries for lock_spin_ns, then sleeps again. A newcomer tries for
+// the same time, then queues up.
 constexpr int64_t lock_spin_ns = 20'000;
-// A waiter that was first for so long, and was passed by others, is handed the lock.
+// A waiter that has been first in the queue for lock_patience_ns is handed the lock, so that
+// newcomers cannot pass it for ever.
 constexpr int64_t lock_patience_ns = 1'000'000;
 
 // Runs ready() for a moment, and gives way at every turn. The last result.

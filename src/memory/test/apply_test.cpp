@@ -428,7 +428,7 @@ TEST(Apply, FetchedElementsAreWhole) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A rank and an address in one update of bytes: whoever fetches them gets both of one writer, also
+// A rank and an address in one update of bytes: a fetch gets both of one writer, also
 // where two stripes meet. Once only the part in one stripe was changed at a time.
 TEST(Apply, ShortBlocksAreWhole) {
   constexpr uint64_t words = whole_bytes / 8;

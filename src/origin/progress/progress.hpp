@@ -108,7 +108,7 @@ class Progress {
   enum class Role : uint8_t { free, program, helper };
   enum class Helper : uint8_t {
     asleep,    // until called; not started before the first call
-    watching,  // looks by itself now and then: nobody need wake it for requests that none waits for
+    watching,  // looks by itself every look_every_ns: requests that no thread waits for wake nobody
     awake,     // moves things
     stopped,
   };

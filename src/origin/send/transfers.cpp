@@ -13,9 +13,9 @@ constexpr uint64_t hold_below_bytes = 16 * 1024;
 // Below, waking the helper costs more than it hides.
 constexpr uint64_t eager_help_bytes = 32 * 1024;
 
-// A strided get whose bytes go to one place is sent from where they lie, if that is in runs of this
-// many: shorter ones are cheaper to pack. Its messages are so long at most; together that bounds
-// the runs in one.
+// The server sends a strided get from where its bytes lie, if they go to one place and lie in runs
+// of at least gather_run_bytes: shorter runs are cheaper to pack. A message of such a get has
+// gather_part_bytes at most. The two bound the runs in a message.
 constexpr uint64_t gather_run_bytes = 1024;
 constexpr uint64_t gather_part_bytes = 1024 * 1024;
 

@@ -42,7 +42,7 @@ class Transfers {
     uint64_t* result = nullptr;      // null: not wanted
     const Access* access = nullptr;  // with a guard, to be applied under a lock; null: none
     std::byte* into = nullptr;       // the answer's data goes here ...
-    uint64_t bytes = 0;              // ... and is so long
+    uint64_t bytes = 0;              // ... and has this many
   };
   // Blocks until it is answered: a read-modify-write, a lock, or an access under a lock. `work`:
   // what a thread that waits for a lock does meanwhile.

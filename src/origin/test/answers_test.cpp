@@ -142,8 +142,8 @@ TEST_F(EngineTest, ARefusalConfirmsNoAnswerThatIsMissing) {
   ASSERT_TRUE(until([&] { return watched_ == 0; }));
 }
 
-// Whoever waits for a mutex leaves the last slots to others, so it waits while some are free: it
-// was not woken when one more was given back, and slept out its time.
+// A thread that waits for a mutex leaves the last slots to others, so it waits while some are free:
+// it was not woken when one more was given back, and slept out its time.
 TEST_F(EngineTest, ASlotThatSomebodyMayWaitForIsKnown) {
   Context context;
   context.config.control = control_;

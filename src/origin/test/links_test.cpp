@@ -201,7 +201,7 @@ TEST_F(EngineTest, ALimitOfAnySizeIsTaken) {
   EXPECT_TRUE(engine_->limit_connections(0).ok());
 }
 
-// Whoever waited for a mutex without a connection never saw the job end, and span for ever.
+// A thread that waited for a mutex without a connection never saw the job end, and span for ever.
 TEST_F(EngineTest, WaitingForAMutexWithoutAConnectionEndsWithTheJob) {
   start(1);
   Status status;

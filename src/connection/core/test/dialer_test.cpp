@@ -82,7 +82,8 @@ TEST(Dialer, AServerThatWasReachedIsTriedAgainSoon) {
   EXPECT_EQ(dialer.due_ns(), s + 500 * ms);
 }
 
-// A server that nobody needs may be away for long. A rank that needs it then waits the whole limit.
+// A server that no rank needs may be away for long. A rank that needs it then waits the whole
+// limit.
 TEST(Dialer, WhileNobodyWaitsTheLimitDoesNotRun) {
   Dialer dialer;
   (void)dialer.failed(s, 60 * s, 0);
