@@ -255,11 +255,30 @@ int be_told(skerry_job* job, skerry_segment* s, int victim) {
   return 0;
 }
 
+// Each adds to the last rank before and after the recording of its handshake was sent again.
+void be_recorded(skerry_job* job, skerry_segment* s) {
+  const int size = skerry_size(job);
+  for (int turn = 0; turn < 2; ++turn) {
+    int64_t seen = 0;
+    OK(skerry_fetch_add_i64(s, size - 1, 0, 1, nullptr));
+    OK(skerry_fence_all(job));
+    OK(skerry_barrier(skerry_world(job)));
+    OK(skerry_get(s, size - 1, 0, &seen, sizeof seen));
+    EXPECT_IS(seen, int64_t{turn + 1} * size);
+    OK(skerry_barrier(skerry_world(job)));
+    if (turn == 0 && skerry_rank(job) == 0) {
+      say("ready");
+      await_input();
+    }
+  }
+}
+
 // Kinds of trouble that a job lives through. False: it is none.
 bool live_through(const std::string& kind, skerry_job* job, skerry_segment* s, int victim) {
   if (kind == "reach") reach_all(job);
   else if (kind == "no-thread") do_without_thread(job, s);
   else if (kind == "starved") starve(job, s, victim);
+  else if (kind == "recorded") be_recorded(job, s);
   else return false;
   return true;
 }

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -283,6 +284,37 @@ def unauthenticated(build, program):
     finally:
         for s in crowd:
             s.close()
+    return job
+
+
+def recorded_handshake(build, program):
+    """What the ranks of one node said first to the other node's data server, sent again while their
+    connections live: it is turned away without a word, counted, and takes nothing from them."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "handshakes"
+        environment = {
+            "SKERRY_COUNTERS": "1",
+            "SKERRY_USER_RECORD": str(record),
+            "SKERRY_INTERFACE": "lo",
+        }
+        preload = f"LD_PRELOAD={program.parent / 'recorded.so'}"
+        words = ["-n", 3, "--nodes", 2, "env", preload, program, "recorded"]
+        job = Job(build, words, environment)
+        job.line("ready")
+        lines = [line.split() for line in record.read_text().splitlines()]
+        expect(len(lines) >= 2, f"{len(lines)} handshakes were recorded")
+        for address, port, said in lines * 5:
+            with socket.create_connection((address, int(port)), timeout=20) as peer:
+                peer.sendall(bytes.fromhex(said))
+                try:
+                    answer = peer.recv(1)
+                except ConnectionResetError:
+                    answer = b""
+                expect(answer == b"", f"it was answered: {answer}")
+        job.tell()
+        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    told = re.search(r"refused_replayed +(\d+)", job.out + job.err)
+    expect(told and int(told[1]) == 5 * len(lines), job.err)
     return job
 
 
@@ -649,6 +681,7 @@ TROUBLES = [
     ("no memory for a while, at a rank", no_memory_for_a_while),
     ("no memory for a while, at a data server", no_memory_for_a_server),
     ("clocks that jump", clocks_that_jump),
+    ("a recorded handshake is sent again", recorded_handshake),
 ]
 
 
