@@ -16,9 +16,9 @@ from .apps.base import App, Installation
 from .axes import AXES
 from .errors import BadInput, Missing
 from .machine import Topology
-from .model import Configuration, ResultSet
+from .model import OVERHEAD_S, Configuration, ResultSet
 from .placement import DEFAULT_DISTRIBUTION, place
-from .running.jobs import Tools, container_of
+from .tools import Tools, container_of
 from .stats import summarise
 from .toolchain import TARGET_NEEDS
 
@@ -89,10 +89,6 @@ class Plan:
     def seconds(self) -> float:
         """Of all runs. Builds and inputs come on top, once."""
         return self.repeats * sum(r.estimate_s + OVERHEAD_S for r in self.runs)
-
-
-# What ReFrame, the probes and process start add to an execution, measured on a small machine.
-OVERHEAD_S = 1.0
 
 
 def parse_split(text: str) -> tuple[int, int]:

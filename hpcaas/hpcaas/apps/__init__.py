@@ -82,6 +82,7 @@ _CALLED: dict[str, Any] = {
     "impossible": (str, type(None)),
     "estimate_s": (int, float),
     "defaults": dict,
+    "problem": object,
 }
 # What it must say of itself.
 _SAID = {

@@ -136,6 +136,9 @@ class App(abc.ABC):
     # Names in `Reading.extra` that must be the same for equal input under every MPI, split,
     # compiler and flag -> relative tolerance.
     agreement: dict[str, float] = {}
+    # Resolution of its own clock: `Reading.seconds` may exceed the whole run's time by this. None:
+    # not known, a second is allowed for.
+    clock_s: Optional[float] = None
 
     def answers(self, reading: Reading) -> dict[str, Answer]:
         """What of a reading is compared between configurations."""
@@ -171,6 +174,11 @@ class App(abc.ABC):
             )
         return self.sizes[config.size]
 
+    def problem(self, config: Configuration) -> Any:
+        """What else than the size's options makes the input another one: times of different
+        problems are never compared. Must not depend on ranks, compilers and the like."""
+        return None
+
     def estimate_s(self, config: Configuration, cores: int) -> float:
         """Seconds of one run, from the size alone; measured runs replace it."""
         return self.size(config).core_seconds / max(
@@ -194,6 +202,59 @@ class App(abc.ABC):
     def defaults(self) -> dict[str, Any]:
         """Axis values used where the user names none and the axis applies."""
         return {}
+
+
+# Choices that reach whatever an MPI starts.
+MPI_AXES: dict[str, bool | str] = dict.fromkeys(
+    ("mpi", "framework", "interconnect", "filesystem", "launcher", "binding", "distribution",
+     "split", "smt", "ranks_per_node", "nodes"),
+    True,
+)  # fmt: skip
+BY_SITE = "built by the site: installations bring this axis"
+
+
+class Installed(App):
+    """An application that is not built here: the site file describes installations, packages bring
+    one, or it is on the search path.
+
+    Its axes are those of what an MPI starts, built elsewhere; `own_axes` says what differs.
+    """
+
+    own_axes: dict[str, bool | str] = {}
+    reaches: dict[str, bool | str] = {
+        **MPI_AXES,
+        **dict.fromkeys(("compiler", "optimisation", "target"), BY_SITE),
+        "variant": "one source",
+        "installation": True,
+    }
+
+    @property
+    def axes(self) -> dict[str, bool | str]:  # type: ignore[override]
+        return {**self.reaches, **self.own_axes}
+
+    def packaged(self) -> list[Installation]:
+        """What packages brought; it stands before what the site file describes."""
+        return []
+
+    def on_path(self) -> list[Installation]:
+        """What the search path finds, where nothing else is there."""
+        return []
+
+    def lacking(self, directory: Path) -> Optional[tuple[str, str]]:
+        """What a directory that the site file names lacks, and the remedy; None if nothing."""
+        return None
+
+    @abc.abstractmethod
+    def absent(self) -> tuple[str, str]:
+        """What is missing where there is no installation, and what would bring it."""
+
+    def find(self, site: dict[str, Any]) -> State:
+        found = installations_from_site(site, self.name)
+        for one in found:
+            if one.path and (why := self.lacking(one.path)):
+                return State([], *why)
+        found = [*self.packaged(), *found] or self.on_path()
+        return State(found) if found else State([], *self.absent())
 
 
 def hash_files(paths: list[Path]) -> str:

@@ -5,10 +5,12 @@ See docs/adapters.md. Patterns are Python's, searched line by line; the last mat
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Iterator, Literal, Optional
 
@@ -161,6 +163,17 @@ def _build_words(config: Configuration, context: Context) -> dict[str, str]:
     return words
 
 
+@lru_cache(maxsize=256)
+def _content(path: Path, changed_ns: int) -> str:
+    """Of an input, read again only after it has changed."""
+    del changed_ns
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()[:16]
+
+
 class Configured(App):
     def __init__(self, described: Described, path: Path):
         self.described, self.path = described, path.resolve()
@@ -198,6 +211,20 @@ class Configured(App):
         }
         # Only known names: braces of shells and programs stay as they are.
         return re.sub(r"\{(\w+)\}", lambda m: str(values.get(m.group(1), m.group(0))), text)
+
+    def problem(self, config: Configuration) -> Any:
+        """The words that make and name the input, and the content of the files beside the YAML that
+        they name. Not of the program: each machine may have its own build of it."""
+        one, size = self.described, self.size(config).options
+        _, _, arguments = (one.command or "").partition(" ")
+        words = [*one.prepare, one.reframe.file if one.reframe else arguments]
+        values = {**size, "here": str(self.path.parent)}
+        files: set[Path] = set()
+        for text in words:
+            filled = re.sub(r"\{(\w+)\}", lambda m: str(values.get(m[1], m[0])), text)
+            named = (self.path.parent / word for word in re.findall(r"[^\s'\"=;<>|&$()]+", filled))
+            files |= {f for f in named if f.is_file() and self.path.parent in f.parents}
+        return [words, [(f.name, _content(f, f.stat().st_mtime_ns)) for f in sorted(files)]]
 
     def defaults(self) -> dict[str, Any]:
         return {"compiler": "gcc"} if self.described.build and "compiler" in self.axes else {}

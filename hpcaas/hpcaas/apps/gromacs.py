@@ -14,18 +14,7 @@ from typing import Any, Iterator, Optional
 from ..errors import Missing
 from ..model import Configuration, Figure
 from ..toolchain import run_text
-from .base import (
-    App,
-    Context,
-    Installation,
-    Prepare,
-    Reading,
-    Run,
-    Size,
-    State,
-    Unreadable,
-    installations_from_site,
-)
+from .base import Context, Installation, Installed, Prepare, Reading, Run, Size, Unreadable
 
 _MDP = """integrator = md
 dt = 0.002
@@ -63,7 +52,7 @@ def _said(pattern: str, log: str) -> Optional[int]:
     return int(found.group(1)) if found else None
 
 
-class Gromacs(App):
+class Gromacs(Installed):
     name = "gromacs"
     title = "GROMACS, water box with PME"
     vertical = "Life sciences (second code)"
@@ -114,12 +103,8 @@ class Gromacs(App):
             ),
         )
     }
-    axes = {
-        "split": True,
-        "binding": True,
-        "smt": True,
-        "installation": True,
-        "gpu": True,
+    reaches = dict.fromkeys(("split", "binding", "smt", "installation", "gpu"), True)
+    own_axes = {
         "mpi": "Debian's gmx has thread-MPI; an installation with gmx_mpi brings the axis",
         "compiler": "built already; several installations bring this axis",
         "optimisation": "built already",
@@ -130,22 +115,23 @@ class Gromacs(App):
         "distribution": "thread-MPI stays in a node",
     }
 
-    def find(self, site: dict[str, Any]) -> State:
-        found = installations_from_site(site, self.name)
+    def packaged(self) -> list[Installation]:
         program = shutil.which("gmx")
-        if program:
-            text = run_text([program, "--version"])
-            version = re.search(r"GROMACS version:\s+(\S+)", text)
-            found.insert(
-                0,
-                Installation(
-                    "debian" if program == "/usr/bin/gmx" else "path",
-                    Path(program),
-                    version=version.group(1) if version else "unknown",
-                    options={"gpu": gpu_support(text)},
-                ),
+        if not program:
+            return []
+        text = run_text([program, "--version"])
+        version = re.search(r"GROMACS version:\s+(\S+)", text)
+        return [
+            Installation(
+                "debian" if program == "/usr/bin/gmx" else "path",
+                Path(program),
+                version=version.group(1) if version else "unknown",
+                options={"gpu": gpu_support(text)},
             )
-        return State(found, "" if found else "no gmx", "" if found else "apt-get install gromacs")
+        ]
+
+    def absent(self) -> tuple[str, str]:
+        return "no gmx", "apt-get install gromacs"
 
     def defaults(self) -> dict[str, Any]:
         return {}

@@ -12,19 +12,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..model import Configuration, Figure
-from .base import (
-    App,
-    Context,
-    Installation,
-    Prepare,
-    Reading,
-    Run,
-    Size,
-    State,
-    Unreadable,
-    installations_from_site,
-)
+from .base import Context, Installation, Installed, Prepare, Reading, Run, Size, Unreadable
 
+_PROGRAMS = ("atmosphere_model", "init_atmosphere_model")
 _INIT = """&nhyd_model
     config_init_case = 2
     config_start_time = '0000-01-01_00:00:00'
@@ -90,7 +80,7 @@ def _strongest(wind: str, log: str) -> Optional[float]:
     return max(-low, high) if math.isfinite(low + high) else math.nan
 
 
-class Mpas(App):
+class Mpas(Installed):
     name = "mpas"
     title = "MPAS-A, Jablonowski-Williamson wave"
     vertical = "Weather forecasting services"
@@ -142,50 +132,25 @@ class Mpas(App):
             ),
         )
     }
-    axes = {
-        "installation": True,
-        "mpi": True,
-        "framework": True,
-        "interconnect": True,
-        "launcher": True,
-        "binding": True,
-        "distribution": True,
-        "split": True,
-        "smt": True,
-        "ranks_per_node": True,
-        "nodes": True,
-        "filesystem": True,
-        "compiler": "built by the site: installations bring this axis",
-        "optimisation": "built by the site: installations bring this axis",
-        "target": "built by the site: installations bring this axis",
-        "variant": "one source",
-        "library": "uses PnetCDF only",
-    }
+    own_axes = {"library": "uses PnetCDF only"}
 
-    def find(self, site: dict[str, Any]) -> State:
-        found = installations_from_site(site, self.name)
-        for one in found:
-            if one.path:
-                lacking = [
-                    p
-                    for p in ("atmosphere_model", "init_atmosphere_model")
-                    if not (one.path / p).exists()
-                ]
-                if lacking:
-                    return State(
-                        [],
-                        f"'{one.path}' holds no {' and no '.join(lacking)}",
-                        "name the directory that holds both programs",
-                    )
-        program = shutil.which("atmosphere_model")
-        if program and shutil.which("init_atmosphere_model"):
-            found.append(Installation("path", Path(program).parent))
-        return State(
-            found,
-            "" if found else "no atmosphere_model",
-            ""
-            if found
-            else "https://mpas-dev.github.io, then name its directory under `installations: mpas:`"
+    def lacking(self, directory: Path) -> tuple[str, str] | None:
+        missing = [p for p in _PROGRAMS if not (directory / p).exists()]
+        if not missing:
+            return None
+        return (
+            f"'{directory}' holds no {' and no '.join(missing)}",
+            "name the directory that holds both programs",
+        )
+
+    def on_path(self) -> list[Installation]:
+        programs = [shutil.which(p) for p in _PROGRAMS]
+        return [Installation("path", Path(str(programs[0])).parent)] if all(programs) else []
+
+    def absent(self) -> tuple[str, str]:
+        return (
+            "no atmosphere_model",
+            "https://mpas-dev.github.io, then name its directory under `installations: mpas:`"
             " in the site file",
         )
 

@@ -8,22 +8,11 @@ import math
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Iterator, Optional
 
 from ..errors import Missing
 from ..model import Configuration, Figure
-from .base import (
-    App,
-    Context,
-    Installation,
-    Prepare,
-    Reading,
-    Run,
-    Size,
-    State,
-    Unreadable,
-    installations_from_site,
-)
+from .base import BY_SITE, Context, Installation, Installed, Prepare, Reading, Run, Size, Unreadable
 
 # Potential plus kinetic energy of ApoA1 before the first step: depends on the input alone.
 APOA1_TOTAL = -223539.1745
@@ -56,7 +45,7 @@ def _first_total(stdout: str) -> Optional[float]:
     return float(lines[-1][columns.index("TOTAL")]) if lines and "TOTAL" in columns else None
 
 
-class Namd(App):
+class Namd(Installed):
     name = "namd"
     title = "NAMD, ApoA1 or STMV"
     vertical = "Life sciences"
@@ -98,33 +87,19 @@ class Namd(App):
             ),
         )
     }
-    axes = {
-        "installation": True,
-        "mpi": True,
-        "interconnect": True,
-        "launcher": True,
-        "binding": True,
-        "distribution": True,
-        "split": True,
-        "smt": True,
-        "ranks_per_node": True,
-        "nodes": True,
-        "compiler": "built by the site: installations bring this axis",
-        "optimisation": "built by the site: installations bring this axis",
-        "target": "built by the site: installations bring this axis",
-        "variant": "built by the site: installations bring this axis (ivdep or plain)",
+    own_axes = {
+        "variant": f"{BY_SITE} (ivdep or plain)",
         "library": "built by the site",
         "framework": "chosen when Charm++ is built",
         "filesystem": "writes almost nothing",
     }
 
-    def find(self, site: dict[str, Any]) -> State:
-        found = installations_from_site(site, self.name)
-        for name in ("namd3", "namd2"):
-            program = shutil.which(name)
-            if program and not found:
-                found.append(Installation("path", Path(program), options={}))
-        return State(found, "" if found else "NAMD is not installed", "" if found else _PAGE)
+    def on_path(self) -> list[Installation]:
+        program = next(filter(None, map(shutil.which, ("namd3", "namd2"))), None)
+        return [Installation("path", Path(program))] if program else []
+
+    def absent(self) -> tuple[str, str]:
+        return "NAMD is not installed", _PAGE
 
     def impossible(self, config: Configuration) -> str | None:
         return None

@@ -22,19 +22,7 @@ from typing import Any
 from ..errors import Missing
 from ..model import Configuration, Figure
 from ..toolchain import run_text
-from .base import (
-    App,
-    Build,
-    Context,
-    Installation,
-    Prepare,
-    Reading,
-    Run,
-    Size,
-    State,
-    Unreadable,
-    installations_from_site,
-)
+from .base import Build, Context, Installation, Installed, Prepare, Reading, Run, Size, Unreadable
 
 _EXAMPLES = Path("/usr/share/doc/openfoam-examples/examples")
 _TUTORIAL = "incompressible/simpleFoam/motorBike"
@@ -45,6 +33,10 @@ _CONTINUITY = re.compile(
 # Of the flow through the domain in a time step. The tutorial stays below 0.1 from the start.
 MOST_CONTINUITY = 0.5
 _PSTREAM = ("UOPwrite.C", "UIPread.C", "UPstream.C", "PstreamGlobals.C")
+
+
+def _has_packages() -> bool:
+    return bool(shutil.which("simpleFoam")) and Path("/usr/share/openfoam").is_dir()
 
 
 def split_in_three(ranks: int) -> tuple[int, int, int]:
@@ -88,7 +80,7 @@ def _write(path: str, text: str) -> str:
     return f"printf '%s' {shlex.quote(text)} > {path}"
 
 
-class OpenFoam(App):
+class OpenFoam(Installed):
     name = "openfoam"
     title = "OpenFOAM simpleFoam, motorBike"
     vertical = "Computational fluid dynamics"
@@ -149,56 +141,32 @@ class OpenFoam(App):
             ),
         )
     }
-    axes = {
-        "mpi": True,
-        "framework": True,
-        "interconnect": True,
-        "filesystem": True,
-        "launcher": True,
-        "binding": True,
-        "distribution": True,
-        "split": True,
-        "smt": True,
-        "ranks_per_node": True,
-        "nodes": True,
-        "installation": True,
+    own_axes = {
         "compiler": "the packages are built already; several installations bring this axis",
         "optimisation": "Debian's packages have one",
         "target": "Debian's packages have one (x86-64)",
-        "variant": "one source",
         "library": "uses none",
     }
+    clock_s = 1.0
 
-    def find(self, site: dict[str, Any]) -> State:
-        found = installations_from_site(site, self.name)
-        program = shutil.which("simpleFoam")
-        if program and Path("/usr/share/openfoam").is_dir():
-            version = re.search(
-                r"^Version: (\S+)",
-                run_text(["dpkg-query", "-W", "-f=Version: ${Version}\n", "openfoam"]),
-                re.M,
+    def packaged(self) -> list[Installation]:
+        if not _has_packages() or not (_EXAMPLES / _TUTORIAL).is_dir():
+            return []
+        said = run_text(["dpkg-query", "-W", "-f=Version: ${Version}\n", "openfoam"])
+        version = re.search(r"^Version: (\S+)", said, re.M)
+        return [
+            Installation(
+                "debian",
+                Path("/usr/bin"),
+                version=version.group(1) if version else "unknown",
+                options={"project": "/usr/share/openfoam", "examples": str(_EXAMPLES)},
             )
-            if (_EXAMPLES / _TUTORIAL).is_dir():
-                found.insert(
-                    0,
-                    Installation(
-                        "debian",
-                        Path("/usr/bin"),
-                        version=version.group(1) if version else "unknown",
-                        options={"project": "/usr/share/openfoam", "examples": str(_EXAMPLES)},
-                    ),
-                )
-            elif not found:
-                return State(
-                    [],
-                    "the motorBike tutorial is not installed",
-                    "apt-get install openfoam-examples",
-                )
-        return State(
-            found,
-            "" if found else "no simpleFoam",
-            "" if found else "apt-get install openfoam openfoam-examples",
-        )
+        ]
+
+    def absent(self) -> tuple[str, str]:
+        if _has_packages():
+            return "the motorBike tutorial is not installed", "apt-get install openfoam-examples"
+        return "no simpleFoam", "apt-get install openfoam openfoam-examples"
 
     def defaults(self) -> dict[str, Any]:
         return {"mpi": "openmpi"}

@@ -7,22 +7,10 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 from ..errors import Missing
 from ..model import Configuration, Figure
-from .base import (
-    App,
-    Context,
-    Installation,
-    Prepare,
-    Reading,
-    Run,
-    Size,
-    State,
-    Unreadable,
-    installations_from_site,
-)
+from .base import Context, Installation, Installed, Prepare, Reading, Run, Size, Unreadable
 
 
 ROOT = "NEON1M11"  # the model's files begin with it
@@ -53,7 +41,7 @@ def _fault(text: str, cycle_lines: list[tuple[float, float]], end: float) -> str
     return ""
 
 
-class OpenRadioss(App):
+class OpenRadioss(Installed):
     name = "openradioss"
     title = "OpenRadioss, Neon"
     vertical = "Finite element analysis"
@@ -89,46 +77,24 @@ class OpenRadioss(App):
             ),
         )
     }
-    axes = {
-        "installation": True,
-        "mpi": True,
-        "framework": True,
-        "interconnect": True,
-        "filesystem": True,
-        "launcher": True,
-        "binding": True,
-        "distribution": True,
-        "split": True,
-        "smt": True,
-        "ranks_per_node": True,
-        "nodes": True,
-        "compiler": "built by the site: installations bring this axis",
-        "optimisation": "built by the site: installations bring this axis",
-        "target": "built by the site: installations bring this axis",
-        "variant": "one source",
-        "library": "built by the site",
-    }
+    own_axes = {"library": "built by the site"}
 
-    def find(self, site: dict[str, Any]) -> State:
-        found = installations_from_site(site, self.name)
-        for one in found:
-            if one.path and not (
-                self._programs(one.path, "starter") and self._programs(one.path, "engine")
-            ):
-                return State(
-                    [],
-                    f"'{one.path}' holds no starter_* or no engine_*",
-                    "name the directory that holds both (usually exec/)",
-                )
+    def lacking(self, directory: Path) -> tuple[str, str] | None:
+        if all(self._programs(directory, kind) for kind in ("starter", "engine")):
+            return None
+        return (
+            f"'{directory}' holds no starter_* or no engine_*",
+            "name the directory that holds both (usually exec/)",
+        )
+
+    def on_path(self) -> list[Installation]:
         program = shutil.which("engine_linux64_gf_ompi")
-        if program and not found:
-            found.append(Installation("path", Path(program).parent))
-        return State(
-            found,
-            "" if found else "OpenRadioss is not installed",
-            ""
-            if found
-            else "https://www.openradioss.org, then name its exec directory under `installations:"
+        return [Installation("path", Path(program).parent)] if program else []
+
+    def absent(self) -> tuple[str, str]:
+        return (
+            "OpenRadioss is not installed",
+            "https://www.openradioss.org, then name its exec directory under `installations:"
             " openradioss:` in the site file",
         )
 

@@ -13,7 +13,7 @@ from ..errors import BadInput, HpcaasError
 from ..machine import Topology
 from ..plan import REPEATS, Choice, make_plan
 from ..prices import PriceRow, find_row, load_catalogue
-from ..running.jobs import Tools
+from ..tools import Tools
 from ..site import check_name
 from ..toolchain import Compiler, Mpi
 from .estimate import estimate as make_estimate

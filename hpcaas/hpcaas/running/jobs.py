@@ -9,25 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Optional
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from .. import __version__
-from ..apps.base import App, Build, Context, Installation, Prepare, Run, hash_files
-from ..errors import BadInput, Missing
+from ..apps.base import App, Build, Context, Prepare, Run, hash_files
+from ..errors import Missing
 from ..launchers import Launch, launch
 from ..model import Configuration
-from ..toolchain import Compiler, Mpi, need_compiler, need_mpi
-
-
-class Container(BaseModel):
-    """An image of the site file. The launcher stays outside and starts one container per rank."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    platform: Literal["Apptainer", "Singularity", "Podman", "Docker"]
-    image: str = Field(min_length=1)
-    mounts: list[str] = Field(default_factory=list)  # beside the campaign's own directories
-    options: list[str] = Field(default_factory=list)
+from ..tools import Container, Tools, container_of
 
 
 class Job(BaseModel):
@@ -68,77 +57,8 @@ class Job(BaseModel):
     cpu_model: str = ""  # of the machine that the campaign measures
 
 
-class Tools:
-    """What is installed, looked up once."""
-
-    def __init__(
-        self,
-        site: dict[str, Any],
-        apps: dict[str, App],
-        compilers: dict[str, Compiler],
-        mpis: dict[str, Mpi],
-    ):
-        self.site = site
-        self.apps = apps
-        self.compilers = compilers
-        self.mpis = mpis
-        self._installations: dict[str, dict[str, Installation]] = {}
-
-    def installations(self, app: str) -> dict[str, Installation]:
-        if app not in self._installations:
-            state = self.apps[app].find(self.site)
-            if not state.installations:
-                raise Missing(f"{app} is not there: {state.missing}", state.remedy)
-            self._installations[app] = {i.name: i for i in state.installations}
-        return self._installations[app]
-
-    def context(self, config: Configuration) -> Context:
-        if config.app not in self.apps:
-            raise BadInput(
-                f"there is no application '{config.app}'", f"use one of {', '.join(self.apps)}"
-            )
-        app = self.apps[config.app]
-        installed = self.installations(config.app)
-        if config.installation is not None and config.installation not in installed:
-            raise Missing(
-                f"{config.app} has no installation '{config.installation}'",
-                f"use one of {', '.join(installed)}",
-            )
-        compiler = (
-            need_compiler(self.compilers, config.compiler)
-            if config.compiler and app.applies("compiler") is None
-            else None
-        )
-        mpi = need_mpi(self.mpis, config.mpi) if config.mpi else None
-        return Context(
-            compiler,
-            mpi,
-            installed[config.installation]
-            if config.installation
-            else next(iter(installed.values())),
-            self.site,
-        )
-
-
 def short_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def container_of(site: dict[str, Any], name: Optional[str]) -> Optional[Container]:
-    if name is None:
-        return None
-    images = site.get("containers", {})
-    if name not in images:
-        raise Missing(
-            f"the site file has no container '{name}' (it has: {', '.join(images) or 'none'})",
-            "give `containers: {NAME: {platform: Apptainer, image: FILE}}` in the site file",
-        )
-    try:
-        return Container.model_validate(images[name])
-    except ValidationError as error:
-        first = error.errors()[0]
-        at = ".".join(map(str, first["loc"]))
-        raise BadInput(f"container '{name}': {at}: {first['msg']}", "see docs/site.md")
 
 
 def build_key(
@@ -270,10 +190,16 @@ def _provenance(
         static |= job.static
     inputs = [Path(j.destination).name for j in needs if j.kind == "prepare"]
     static |= {"input": inputs[-1]} if inputs else {}
-    arguments = "" if inputs else recipe.args
-    static["input_hash"] = short_hash(
-        [config.app, config.size, static.get("input"), app.size(config).options, arguments]
+    arguments, options, own = (
+        "" if inputs else recipe.args,
+        app.size(config).options,
+        app.problem(config),
     )
+    # Of the very files and arguments of this run: a decomposition for other ranks is another input.
+    named = [config.app, config.size, static.get("input"), options, arguments]
+    static["input_hash"] = short_hash([*named, own] if own else named)
+    # What is computed, by whatever number of ranks, compiler and installation.
+    static["problem"] = short_hash([config.app, config.size, options, own])
     static["launch"] = " ".join(started.argv)
     environment = sorted({**started.env, **recipe.env}.items())
     static["environment"] = {k: v for k, v in environment if "ROOT" not in k}
