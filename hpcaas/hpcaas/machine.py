@@ -195,7 +195,25 @@ def isa_flags(info: dict[str, str]) -> list[str]:
     return [f for f in interesting if f in present]
 
 
-def describe(name: Optional[str] = None) -> dict[str, Any]:
+_DMI = Path("/sys/class/dmi/id")
+
+
+def rented_shape() -> Optional[str]:
+    """PROVIDER/NAME where the firmware says what was rented: Amazon's does."""
+    if _read(str(_DMI / "sys_vendor")) != "Amazon EC2":
+        return None
+    return f"aws/{_read(str(_DMI / 'product_name'))}"
+
+
+def instance() -> str:
+    """Which machine this is among all of its kind; the same after a restart. A hash: it says who it
+    is to nobody who does not know."""
+    rented = _read(str(_DMI / "board_asset_tag"))
+    own = rented if rented.startswith("i-") else _read("/etc/machine-id") + platform.node()
+    return hashlib.sha256(own.encode()).hexdigest()[:12]
+
+
+def describe(name: Optional[str] = None, shape: Optional[str] = None) -> dict[str, Any]:
     """Profile of this machine; `id` is stable across runs and differs between machines that would
     perform differently."""
     info = cpu_info()
@@ -235,7 +253,21 @@ def describe(name: Optional[str] = None) -> dict[str, Any]:
         "interconnects": interconnects(),
         "gpus": gpus(),
         "stack_limit": stack_limit(),
+        "instance": instance(),
     }
+    shape = shape or rented_shape()
+    if shape:
+        profile["shape"] = shape
+    profile["id"] = name or _name(profile)
+    return profile
+
+
+def _name(profile: dict[str, Any]) -> str:
+    """The same on every machine of one kind; of a shape, of which there may be several, every
+    instance has its own."""
+    if "shape" in profile:
+        _, _, one = profile["shape"].partition("/")
+        return f"{re.sub(r'[^A-Za-z0-9.+-]+', '-', one)}-{profile['instance'][:6]}"
     identity = "|".join(
         str(profile[k])
         for k in (
@@ -249,5 +281,4 @@ def describe(name: Optional[str] = None) -> dict[str, Any]:
     )
     digest = hashlib.sha256(identity.encode()).hexdigest()[:6]
     short = re.sub(r"[^a-z0-9]+", "-", profile["cpu_model"].lower()).strip("-")[:32]
-    profile["id"] = name or f"{short}-{profile['cores']}c-{digest}"
-    return profile
+    return f"{short}-{profile['cores']}c-{digest}"

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .axes import AxisName
 from .errors import BadInput, read_yaml
+from .model import check_shape
 
 
 def check_name(what: str, name: Optional[str]) -> None:
@@ -78,6 +79,7 @@ class _Site(_Strict):
     modules_system: Word = ""
     machine: Word = ""
     price: Word = ""
+    shape: Optional[Annotated[str, AfterValidator(check_shape)]] = None
     compilers: list[_Compiler] = []
     mpis: list[_Mpi] = []
     filesystems: dict[str, Word] = {}

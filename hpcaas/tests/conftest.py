@@ -1,8 +1,11 @@
 """Shared fixtures. Nothing here needs the network; what needs an installed MPI or compiler says so
 and skips."""
 
+import atexit
+import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,15 @@ from hypothesis import settings
 
 from hpcaas.apps import registry
 from hpcaas.machine import describe, read_topology
-from hpcaas.running.jobs import Tools
+from hpcaas.tools import Tools
 from hpcaas.toolchain import find_compilers, find_mpis
 
+
+# One measurement at a time on a machine: the lock is a file of the temporary directory, and workers
+# that run side by side must not take each other's.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="hpcaas-tests-")
+    atexit.register(shutil.rmtree, os.environ["TMPDIR"], ignore_errors=True)
 
 # How long an example takes says nothing: other work may have the machine.
 settings.register_profile("busy machine", deadline=None)

@@ -16,11 +16,11 @@ from hpcaas.apps import registry
 from hpcaas.errors import BadInput, Busy, NoSpace
 from hpcaas.model import Status
 from hpcaas.plan import Choice, make_plan
-from hpcaas.running import campaign as campaign_module
+from hpcaas.running import campaign as campaign_module, leftovers
 from hpcaas.running.campaign import Campaign, Options
-from hpcaas.running.jobs import Tools
+from hpcaas.tools import Tools
 from hpcaas.running.lock import MachineLock
-from hpcaas.running.record import append, read_journal
+from hpcaas.running.record import PRINTED_BYTES, append, read_journal
 
 PLUGIN = Path(__file__).with_name("toy_app.py")
 SITE = {"plugins": [str(PLUGIN)]}
@@ -98,11 +98,31 @@ def test_everything_that_goes_wrong_is_a_result_and_the_others_go_on(start):
     assert "time 0.25" in (made.directory / good.log).read_text()
 
 
-def test_a_hung_run_is_ended_at_its_time_limit(start):
-    results, _ = start(["hang", "good"], time_limit_s=3)
+def still_running(directory):
+    """Processes of any run of a campaign."""
+    return [w for w in directory.glob("records/*/watch") if leftovers.of_run(str(w), set())]
+
+
+def test_a_hung_run_is_ended_at_its_time_limit_with_all_that_it_started(start):
+    """Bug guarded against: a child in a session of its own outlived its run."""
+    results, made = start(["stuck", "good"], time_limit_s=3)
     found = by_size(results)
-    assert found["hang"].status is Status.TIMEOUT and "3 s" in found["hang"].diagnosis
-    assert found["good"].status is Status.OK
+    assert found["stuck"].status is Status.TIMEOUT and "3 s" in found["stuck"].diagnosis
+    assert found["stuck"].flags == ["left running: sleep; ended after the run"]
+    assert found["good"].status is Status.OK and not still_running(made.directory)
+
+
+def test_what_a_good_run_leaves_is_ended_and_named_and_a_flood_is_cut(start):
+    """Bugs guarded against: a child in a session of its own survived a good run unmentioned; a
+    program that printed 3 GB filled the disk and outlived its time limit by a minute."""
+    results, made = start(["orphan", "flood"], time_limit_s=100)
+    found = by_size(results)
+    assert found["orphan"].status is Status.OK and found["orphan"].seconds == 0.05
+    assert found["orphan"].flags[0] == "left running: sleep; ended after the run"
+    assert found["flood"].status is Status.FAILED
+    assert found["flood"].diagnosis == "it printed more than 64 MiB and was cut there"
+    printed = [p.stat().st_size for p in made.directory.rglob("rfm_job.out")]
+    assert max(printed) <= PRINTED_BYTES and not still_running(made.directory)
 
 
 def test_the_same_campaign_continues_and_repeats_nothing(start):
@@ -114,6 +134,19 @@ def test_the_same_campaign_continues_and_repeats_nothing(start):
     again, _ = start(["good"], repeats=2)
     assert [s.repeat for s in again.samples] == [0, 1]
     assert again.samples[0] == first.samples[0]
+
+
+def test_rounds_are_spread_at_moments_that_are_drawn_and_kept(tmp_path, profile, topology, tools):
+    toys = Tools(SITE, registry(SITE), tools.compilers, tools.mpis)
+    before = time.time()
+    new = [
+        Campaign(tmp_path / "c", toys, profile, topology, Options(over_s=3600.0)) for _ in range(2)
+    ]
+    moments, again = (one._moments(4) for one in new)
+    assert moments == again  # what goes on later keeps to them
+    parts = [(moment - before) / 900.0 for moment in moments]
+    assert [int(part) for part in parts] == [0, 1, 2, 3]
+    assert len({round(part % 1.0, 3) for part in parts}) == 4
 
 
 def test_a_campaign_keeps_the_number_of_runs_that_it_began_with(start):

@@ -23,7 +23,8 @@ from hpcaas.model import Configuration, Status
 from hpcaas.plan import Choice, make_plan
 from hpcaas.running import nodes as nodes_module
 from hpcaas.running.campaign import Campaign, Options
-from hpcaas.running.jobs import Order, Tools, resolve
+from hpcaas.running.jobs import Order, resolve
+from hpcaas.tools import Tools
 from hpcaas.running.noise import Noise
 from hpcaas.running.record import read_journal
 from hpcaas.running.reframe import settings

@@ -68,7 +68,7 @@ def test_four_machines_are_measured_with_one_command_each_and_merged(tmp_path):
     program = tmp_path / "hpcaas"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hpcaas.cli "$@"\n')
     program.chmod(0o755)
-    env = {**os.environ, "HPCAAS": str(program), "PYTHONPATH": str(HERE)}
+    env = {**os.environ, "HPCAAS": str(program), "PYTHONPATH": str(HERE), "SIZE": "small"}
     script = HERE / "docs" / "examples" / "machines.sh"
     subprocess.run([HOSTS, "run", "4", "--", script, tmp_path, "2"], env=env, check=True)
     results, advice = answer(tmp_path / "machines.json")

@@ -15,7 +15,7 @@ from hpcaas.machine import read_topology
 from hpcaas.model import Status
 from hpcaas.plan import Choice, make_plan
 from hpcaas.running.campaign import Campaign, Options
-from hpcaas.running.jobs import Tools
+from hpcaas.tools import Tools
 
 
 def refused(monkeypatch, capsys, args):

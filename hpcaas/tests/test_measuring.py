@@ -11,8 +11,10 @@ from hpcaas.power import parse_ipmi, parse_sacct, state
 from hpcaas.running import crash, noise
 from hpcaas.running.jobs import Job
 from hpcaas.running.record import (
+    _judge_clocks,
     _judge_nodes,
     _verify,
+    _wall,
     cpu_seconds,
     energy_of,
     load_record,
@@ -335,3 +337,41 @@ def test_site_files_that_cannot_be_meant(tmp_path, text, words):
     (tmp_path / "site.yaml").write_text(text)
     with pytest.raises(BadInput, match=words):
         load_site(tmp_path / "site.yaml")
+
+
+def a_run():
+    config = Configuration(app="toy", size="s")
+    return Sample(
+        id="x", campaign="c", configuration=config, machine="m", repeat=0, status=Status.OK
+    )
+
+
+@pytest.mark.parametrize(
+    "said, wall, words",
+    [
+        ("1000.0 1010.0 0 50.00 60.01", 10.0, ""),
+        ("1000.0 1010.0 0", 10.0, ""),  # a script of an earlier suite
+        ("1000.0 1013.0 0 50.00 60.00", 10.0, "the host's clock was set by +3.00 s while it ran"),
+        ("1000.0 0.5 0 50.00 60.00", 10.0, "the host's clock was set by -1009.50 s while it ran"),
+        ("", None, ""),
+    ],
+)
+def test_a_clock_that_was_set_during_a_run_is_noticed(said, wall, words):
+    """Bug guarded against: the time of day alone was asked how long a run took."""
+    sample = a_run()
+    code, why = _wall(sample, said)
+    assert (sample.wall_seconds, why) == (wall, words) and code == (0 if said else -1)
+    sample.seconds = 9.0
+    _judge_clocks(sample, why)
+    assert sample.status is (Status.CLOCK if words else Status.OK)
+
+
+def test_an_application_that_says_more_than_the_whole_run_took_has_no_time():
+    sample = a_run()
+    sample.seconds, sample.wall_seconds, sample.clock_s = 10.0, 0.01, 0.001
+    _judge_clocks(sample, "")
+    assert sample.status is Status.CLOCK and "the whole run took 0.01 s" in sample.diagnosis
+    coarse = a_run()
+    coarse.seconds, coarse.wall_seconds, coarse.clock_s = 10.0, 9.6, 1.0  # whole seconds
+    _judge_clocks(coarse, "")
+    assert coarse.ok

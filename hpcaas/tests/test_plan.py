@@ -7,7 +7,7 @@ from hpcaas.errors import BadInput
 from hpcaas.machine import Topology
 from hpcaas.model import Configuration, Figure, ResultSet, Sample, Status
 from hpcaas.plan import Choice, make_plan, parse_split
-from hpcaas.running.jobs import Tools
+from hpcaas.tools import Tools
 from hpcaas.search import Searcher
 from hpcaas.toolchain import Compiler, Mpi
 

@@ -47,6 +47,9 @@ class Toy(App):
             "odd",
             "nan",
             "negative",
+            "flood",
+            "orphan",
+            "stuck",
         )
     }
     agreement = {"sum": 1e-6}
@@ -92,6 +95,11 @@ class Toy(App):
             "odd": f"echo time {'0.05 1 sum 2.5' if config.variant == 'c' else '0.25 1 sum 2.0'}",
             "nan": "echo time nan 1",
             "negative": "echo time -3 1",
+            # prints without end, until nobody reads any more
+            "flood": "yes 0123456789012345678901234567890123456789",
+            # leaves a process in a session of its own, which keeps the output open
+            "orphan": "setsid sleep 1000 & echo time 0.05 1",
+            "stuck": "setsid sleep 1000 & read -r x < $HPCAAS_WATCH/../fifo",
             "input": 'echo time 0.$(cat "$HPCAAS_INPUT"/copy) 1',
         }.get(config.size, "true")
         if config.size == "stack":
@@ -99,7 +107,7 @@ class Toy(App):
         return Run(
             "/bin/bash",
             ["-c", "'" + script.replace("'", "'\\''") + "'"],
-            before=["mkfifo $HPCAAS_WATCH/../fifo"] if config.size == "hang" else [],
+            before=["mkfifo $HPCAAS_WATCH/../fifo"] if config.size in ("hang", "stuck") else [],
         )
 
     def read(self, stdout, directory, config):

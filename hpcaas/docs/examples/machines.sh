@@ -11,7 +11,7 @@
 # Nobody sells these hosts: their prices are estimates per core, and the report says so.
 set -euo pipefail
 OUT=$(realpath -m "${1:?where to? machines.sh OUT [REPEATS]}") REPEATS=${2:-10}
-WAITING=${WAITING:-0.05}
+WAITING=${WAITING:-0.05} SIZE=${SIZE:-medium}
 HPCAAS=${HPCAAS:-hpcaas}
 : "${TESTBED_HOSTS:?needs hosts: run it by make example-machines}"
 GROUP= NEIGHBOURS=()
@@ -47,8 +47,8 @@ priority() {
 measure() {
   local host=$1 cpus=$2 name=$3 threads=${2//[^,]/}; shift 3
   "$TESTBED_HOSTS" exec "$host" taskset -c "$cpus" "$HPCAAS" measure --apps montecarlo \
-    --size medium --mpi none --split "1x$((${#threads} + 1))" --binding none --repeats "$REPEATS" \
-    --out "$OUT/$name" --campaign all --machine "$name" "$@"
+    --size "$SIZE" --mpi none --split "1x$((${#threads} + 1))" --binding none --repeats "$REPEATS" \
+    --out "$OUT" --campaign "$name" --machine "$name" "$@"
 }
 
 # The first two CPUs that this process may use, as numbers.
@@ -67,7 +67,7 @@ measure sk4 "$BOTH" disturbed
 
 FILES=() PRICES=()
 for name in one-core two-cores old disturbed; do
-  FILES+=("$OUT/$name/all/results.json")
+  FILES+=("$OUT/$name/results.json")
   PRICES+=(--price "$name~oci/VM.Standard.E4.Flex-4-16")
 done
 "$HPCAAS" merge "${FILES[@]}" --to "$OUT/machines.json"

@@ -20,12 +20,13 @@ from pydantic import ValidationError
 
 from ..errors import BadInput, NoSpace
 from ..machine import Topology
-from ..model import ResultSet, Sample, Status, differing, first_error, sample_id
+from ..model import OVERHEAD_S, ResultSet, Sample, Status, differing, first_error, sample_id
 from ..placement import DEFAULT_DISTRIBUTION, place
-from ..plan import OVERHEAD_S, Plan, Planned
+from ..plan import Plan, Planned
 from ..stats import outliers
-from . import crash
-from .jobs import Job, Order, Tools, resolve
+from ..tools import Tools
+from . import crash, leftovers
+from .jobs import Job, Order, resolve
 from .record import append, read_journal, record_failure
 from .reframe import run_batch
 
@@ -47,6 +48,9 @@ def _there(job: Job) -> bool:
 # for the budget to be kept.
 BATCH_S = 90.0
 
+# Runs of a configuration with impossible times, until it is given up.
+CLOCK_TRIES = 3
+
 # Of each application, what a search runs again afresh.
 FINALISTS = 3
 
@@ -59,6 +63,7 @@ class Options:
     seed: int = 1
     diagnose: bool = True
     retry: bool = False  # measure again what did not end well before
+    over_s: float = 0.0  # time over which the rounds are spread; 0: one after the other
 
 
 @dataclass
@@ -112,6 +117,9 @@ class Campaign:
             if before is None:
                 continue
             other = differing(before, self.machine)
+            mine, theirs = self.machine.get("instance"), before.get("instance")
+            if not other and mine and theirs and mine != theirs:
+                other = [f"instance {theirs} and {mine}"]
             if before.get("id") != self.machine["id"] or other:
                 raise BadInput(
                     f"'{self.directory}' holds samples of machine '{before.get('id')}', this is"
@@ -134,9 +142,15 @@ class Campaign:
                 self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
                 # One failure is a result. Repeating it would cost the time of the others; --retry
                 # asks for it.
-                if not sample.ok:
+                if not sample.ok and not self._once_more(sample):
                     self.state.given_up.add(sample.configuration.key())
         return sum(len(s) for s in self.state.samples.values())
+
+    def _once_more(self, sample: Sample) -> bool:
+        """A clock that was set is no failure of the run, unless it happens every time."""
+        some = self.state.samples[sample.configuration.key()]
+        odd = sum(s.status is Status.CLOCK for s in some)
+        return sample.status is Status.CLOCK and odd < CLOCK_TRIES
 
     def _sample(self, entry: dict[str, Any]) -> Sample:
         try:
@@ -348,8 +362,11 @@ class Campaign:
         """Every round runs each unfinished configuration once, in random order, so that a drift of
         the machine (temperature, neighbours) falls on all alike."""
         order = random.Random(self.options.seed)
+        moments = self._moments(plan.repeats) if self.options.over_s else []
         while todo := [p for p in runnable if self._wanted(p, plan)]:
             order.shuffle(todo)
+            if moments:
+                self._wait_until(moments[min(map(self._done, todo))])
             left = {p.config.key(): plan.repeats - self._done(p) for p in todo}
             self.progress.phase = "measuring"
             self.progress.left_s = sum(self._estimate(p) * left[p.config.key()] for p in todo)
@@ -359,6 +376,24 @@ class Campaign:
                 if self._left() <= 0:
                     return
                 self._execute(self._batch(todo))
+
+    def _moments(self, rounds: int) -> list[float]:
+        """When each round begins: at a moment that is drawn in its own part of the whole time, so
+        that hours of the day and days of the week are not those of one choice or one round. Kept in
+        the journal: what goes on later keeps to them."""
+        for entry in read_journal(self.journal):
+            if "moments" in entry:
+                return entry["moments"]
+        draw, part = random.Random(self.options.seed), self.options.over_s / rounds
+        moments = [time.time() + part * (number + draw.random()) for number in range(rounds)]
+        append(self.journal, {"moments": moments})
+        return moments
+
+    def _wait_until(self, moment: float) -> None:
+        self.progress.phase = time.strftime("waiting until %a %H:%M", time.localtime(moment))
+        while (left := moment - time.time()) > 0:
+            self.report(self.progress)
+            time.sleep(min(left, 5.0))
 
     def _batch(self, todo: list[Planned]) -> list[Planned]:
         """Takes from the end of `todo` about one session's work, one run at least."""
@@ -410,7 +445,12 @@ class Campaign:
             _, job = self._jobs(planned, repeat)
             Path(job.destination).mkdir(parents=True, exist_ok=True)
             runs.append(job)
-        failed = run_batch(runs, self.directory, self.tools.site, self._tick)
+        try:
+            failed = run_batch(runs, self.directory, self.tools.site, self._tick)
+        except KeyboardInterrupt:
+            for job in runs:
+                leftovers.end(str(Path(job.destination) / "watch"))
+            raise
         self._record_silent(runs, failed)
         self.resume()
         if self.options.diagnose:
@@ -432,7 +472,8 @@ class Campaign:
             if re.search(r"time.*limit|limit.*time|timed out|timeout", why, re.I | re.S):
                 status = Status.TIMEOUT
                 why = f"no end within {job.time_limit_s} s; all its processes were ended"
-            record_failure(self.journal, job, status, why, self._keep_log(job.id))
+            left = leftovers.end(str(Path(job.destination) / "watch"))
+            record_failure(self.journal, job, status, why, self._keep_log(job.id), left)
 
     def _diagnose(self, planned: Planned) -> None:
         """Tries whether a segmentation fault comes from a finite stack limit: as many more runs
@@ -447,31 +488,36 @@ class Campaign:
         tried = any(e.get("diagnosed") == sample.id for e in entries)
         if tried or not crash.may_be_stack(sample.signal, stack):
             return
-        limited, unlimited = [True], [self._crashes(planned, sample.repeat, "unlimited", 0)]
+        limited, unlimited = [True], self._crashes(planned, sample.repeat, 0, ["unlimited"])
         # One crash without the limit settles it: more runs could only say the same.
         while not unlimited[-1] and limited[-1] and len(unlimited) < crash.TRIES:
-            limited.append(self._crashes(planned, sample.repeat, "", len(limited)))
-            unlimited.append(self._crashes(planned, sample.repeat, "unlimited", len(unlimited)))
+            both = self._crashes(planned, sample.repeat, len(unlimited), ["", "unlimited"])
+            limited.append(both[0])
+            unlimited.append(both[1])
         words = crash.verdict(
             sample.diagnosis or "", str(provenance.get("flags", "")), limited, unlimited
         )
         append(self.journal, {"diagnosed": sample.id, "diagnosis": words})
 
-    def _crashes(self, planned: Planned, repeat: int, stack: str, number: int) -> bool:
-        """One more run of a crashed configuration, outside the samples; whether it crashed too."""
+    def _crashes(self, planned: Planned, repeat: int, number: int, stacks: list[str]) -> list[bool]:
+        """One more run of a crashed configuration under each of these limits, outside the samples;
+        whether each crashed too."""
+        jobs = [self._trial_job(planned, repeat, number, stack) for stack in stacks]
+        run_batch(jobs, self.directory, self.tools.site, self._tick)
+        ended = {
+            e["sample"]["id"]: e["sample"]["status"]
+            for e in read_journal(self.journal)
+            if "sample" in e
+        }
+        names = (sample_id(job.machine, job.campaign, job.id) for job in jobs)
+        return [ended.get(name) != Status.OK.value for name in names]
+
+    def _trial_job(self, planned: Planned, repeat: int, number: int, stack: str) -> Job:
         _, job = self._jobs(planned, repeat, stack=stack)
         name = f"{planned.config.key()}-{repeat}{TRIAL}-{stack or 'limited'}-{number}"
         place = Path(job.destination).with_name(name)
-        job = job.model_copy(update={"id": name, "destination": str(place)})
         place.mkdir(parents=True, exist_ok=True)
-        run_batch([job], self.directory, self.tools.site, self._tick)
-        wanted = sample_id(job.machine, job.campaign, job.id)
-        found = [
-            e["sample"]["status"]
-            for e in read_journal(self.journal)
-            if e.get("sample", {}).get("id") == wanted
-        ]
-        return not found or found[-1] != Status.OK.value
+        return job.model_copy(update={"id": name, "destination": str(place)})
 
     # What came out
 

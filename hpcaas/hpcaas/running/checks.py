@@ -19,7 +19,7 @@ from reframe.core.containers import ContainerPlatform, Docker
 from reframe.core.launchers import JobLauncher
 
 from hpcaas.running.jobs import Job
-from hpcaas.running.record import append, record_run
+from hpcaas.running.record import PRINTED_BYTES, append, record_run
 
 _BATCH = json.loads(Path(os.environ["HPCAAS_BATCH"]).read_text())
 _JOBS = [Job.model_validate(j) for j in _BATCH["jobs"]]
@@ -216,22 +216,33 @@ class RunJob(rfm.RunOnlyRegressionTest, _Common):
             HPCAAS_STACK=job.stack,
             HPCAAS_WATCH_EARLY="yes" if _BATCH["remote"] else "no",
         )
-        probe = f"{sys.executable} -S -E {_HERE / 'node_probe.py'}"
+        here = f"{sys.executable} -S -E {_HERE}"
+        probe, left = f"{here}/node_probe.py", f"{here}/leftovers.py"
         node = Path(job.destination) / "node.json"
         # bash's `times` is the only portable account of the CPU time of everything that the
         # launcher started and waited for.
         self.prerun_cmds = job.before + [
             f"{probe} begin {node}",
+            # A program that prints without end is cut, before it fills the disk.
+            "exec 5>&1 6>&2",
+            f"exec 1> >(exec head -c {PRINTED_BYTES} >&5); hpcaas_out=$!",
+            f"exec 2> >(exec head -c {PRINTED_BYTES} >&6); hpcaas_err=$!",
             f"times > {job.destination}/times.begin",
+            # The kernel's own clock beside the one that can be set.
+            "read -r hpcaas_up _ < /proc/uptime",
             "hpcaas_begin=$EPOCHREALTIME",
         ]
         self.postrun_cmds = (
             [
                 "hpcaas_code=$?",
                 "hpcaas_end=$EPOCHREALTIME",
+                "read -r hpcaas_down _ < /proc/uptime",
                 f"times > {job.destination}/times.end",
-                f'echo "$hpcaas_begin $hpcaas_end $hpcaas_code" > {job.destination}/wall',
+                'echo "$hpcaas_begin $hpcaas_end $hpcaas_code $hpcaas_up $hpcaas_down"'
+                f" > {job.destination}/wall",
                 f"{probe} end {node}",
+                "exec 1>&5 2>&6 5>&- 6>&-",
+                f"{left} {watch} {job.destination}/left.json $hpcaas_out $hpcaas_err",
             ]
             + job.after
             + ["exit $hpcaas_code"]

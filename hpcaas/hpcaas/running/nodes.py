@@ -53,11 +53,13 @@ def worst(noise: dict[str, Noise]) -> Noise:
     return replace(loudest, reasons=reasons)
 
 
-def here(name: Optional[str] = None) -> Nodes:
-    return Nodes(describe(name), read_topology())
+def here(name: Optional[str] = None, shape: Optional[str] = None) -> Nodes:
+    return Nodes(describe(name, shape), read_topology())
 
 
-def from_reports(reports: list[dict[str, Any]], name: Optional[str] = None) -> Nodes:
+def from_reports(
+    reports: list[dict[str, Any]], name: Optional[str] = None, shape: Optional[str] = None
+) -> Nodes:
     """Joins what the nodes said of themselves; refuses nodes of different kinds."""
     first = min(reports, key=lambda r: r["host"])
     for other in reports:
@@ -75,6 +77,9 @@ def from_reports(reports: list[dict[str, Any]], name: Optional[str] = None) -> N
         "memory_gib": min(memory, default=None),
         "hosts": sorted(r["host"] for r in reports),
     }
+    machine.pop("instance", None)  # which nodes a job gets changes; the cluster is one machine
+    if shape:
+        machine["shape"] = shape
     machine["id"] = name or machine["id"]
     noise = {r["host"]: Noise(**r["noise"]) for r in reports}
     return Nodes(machine, Topology.from_list(first["topology"]), noise)
@@ -90,7 +95,7 @@ def known(site: dict[str, Any], out: Path, name: Optional[str] = None) -> Nodes:
     """What is known without starting anything: this machine, or what an earlier look at the compute
     nodes found."""
     if not is_remote(site):
-        return here(name)
+        return here(name, site.get("shape"))
     path = _file(out, site)
     if not path.exists():
         raise Missing(
@@ -99,7 +104,8 @@ def known(site: dict[str, Any], out: Path, name: Optional[str] = None) -> Nodes:
         )
     remedy = f"delete it, and ask again: `hpcaas machine --site FILE --out {out}`"
     try:
-        return from_reports(read_json(path, "what the nodes said", remedy), name)
+        said = read_json(path, "what the nodes said", remedy)
+        return from_reports(said, name, site.get("shape"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"'{path}' was edited or cut ({type(error).__name__}: {error})", remedy)
 
@@ -136,4 +142,4 @@ def look(
             "Python on a shared file system",
         )
     _file(out, site).write_text(json.dumps(reports))
-    return from_reports(reports, name)
+    return from_reports(reports, name, site.get("shape"))

@@ -9,7 +9,7 @@ import os
 import re
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from ..apps import registry
 from ..apps.base import App, Reading, Unreadable
@@ -20,6 +20,12 @@ from ..toolchain import library_versions
 from . import crash
 from .jobs import Job, short_hash
 from .noise import NOISY_FRACTION, NOISY_WAIT, waited_for_others
+
+
+# Of a run's standard output, and as much of its errors.
+PRINTED_BYTES = 64 << 20
+# The two clocks of a host read apart by the coarser one's steps and a few system calls.
+CLOCK_STEP_S = 0.05
 
 
 def append(journal: Path, entry: dict[str, Any]) -> None:
@@ -298,6 +304,10 @@ def _status_of(
         sample.status = Status.DISK_FULL
         sample.diagnosis = "the run wrote 'No space left on device'"
         return
+    if max(len(stdout), len(stderr)) >= PRINTED_BYTES:
+        sample.status = Status.FAILED
+        sample.diagnosis = f"it printed more than {PRINTED_BYTES >> 20} MiB and was cut there"
+        return
     sample.signal = crash.signal_of(code, stdout + "\n" + stderr)
     if sample.signal is not None:
         sample.status = Status.CRASHED
@@ -339,7 +349,7 @@ def _take(sample: Sample, reading: Reading, app: App) -> None:
         sample.diagnosis = f"{odd[0]} is not finite"
         return
     figure = reading.figure or Figure(name="time", value=seconds, unit="s", better="lower")
-    sample.seconds, sample.figure = seconds, figure
+    sample.seconds, sample.figure, sample.clock_s = seconds, figure, app.clock_s
     sample.answers = app.answers(reading)
     sample.diagnosis = reading.wrong or None
     sample.status = Status.WRONG if reading.wrong else Status.OK
@@ -381,24 +391,51 @@ def _judge_nodes(job: Job, sample: Sample, watch: Path) -> None:
         )
 
 
+def _wall(sample: Sample, said: str) -> tuple[int, str]:
+    """Takes start and length of the run from the script's words. Returns its exit code, and words
+    for a clock that was set meanwhile."""
+    words = [float(word.replace(",", ".")) for word in said.split()] + [0.0, 0.0, -1.0][
+        min(3, len(said.split())) :
+    ]
+    begin, end, code = words[:3]
+    started = datetime.fromtimestamp(begin, timezone.utc)
+    sample.started = started.isoformat(timespec="milliseconds")
+    wall, why = round(end - begin, 4), ""
+    if len(words) == 5 and abs(wall - (true := words[4] - words[3])) > CLOCK_STEP_S + 1e-3 * true:
+        why = f"the host's clock was set by {wall - true:+.2f} s while it ran"
+        wall = round(true, 2)
+    sample.wall_seconds = wall if wall > 0 else None  # the clock was set back, or never read
+    return int(code), why
+
+
+def _judge_clocks(sample: Sample, why: str) -> None:
+    """Times by a clock that was set are no measurement, whatever the application says."""
+    why = why or sample.impossible
+    if sample.ok and why:
+        sample.status, sample.diagnosis = Status.CLOCK, why
+        sample.seconds, sample.figure, sample.answers = None, None, {}
+
+
+def flag_leftovers(sample: Sample, names: list[str]) -> None:
+    if names:
+        sample.flags.append(f"left running: {', '.join(names)}; ended after the run")
+
+
 def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_name: str) -> Sample:
     directory = Path(job.destination)
     node = json.loads(_text(directory / "node.json") or "{}")
-    begin, end, code = (_text(directory / "wall").split() + ["0", "0", "-1"])[:3]
     own = cpu_seconds(_text(directory / "times.begin"), _text(directory / "times.end"))
     sample = new_sample(job, Status.OK)
-    sample.started = datetime.fromtimestamp(float(begin.replace(",", ".")), timezone.utc).isoformat(
-        timespec="milliseconds"
-    )
-    wall = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
-    sample.wall_seconds = wall if wall > 0 else None  # the clock was set back, or never read
+    code, clock = _wall(sample, _text(directory / "wall"))
     # On several nodes the launcher's children here are not the whole run: no claim about others
     # then.
     sample.load = load_record(node, own if job.nodes == 1 else None)
     sample.energy = energy_of(node)
     sample.placement, hashes, stacks = watch_record(directory / "watch")
     stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
-    _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))
+    _status_of(sample, job, code, stdout, stderr, stage, next(iter(stacks), "unknown"))
+    _judge_clocks(sample, clock)
+    flag_leftovers(sample, json.loads(_text(directory / "left.json") or "[]"))
     _verify(job, sample, list(hashes))
     _judge_nodes(job, sample, directory / "watch")
     # Relative to the campaign: results travel, directories do not.
@@ -432,12 +469,18 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
 
 
 def record_failure(
-    journal: Path, job: Job, status: Status, diagnosis: str, log: Optional[str] = None
+    journal: Path,
+    job: Job,
+    status: Status,
+    diagnosis: str,
+    log: Optional[str] = None,
+    left: Sequence[str] = (),
 ) -> Sample:
     """A run that never got to its output: its build failed, its time was up, its launcher did not
     start."""
     sample = new_sample(job, status)
     sample.diagnosis, sample.log = diagnosis, log
+    flag_leftovers(sample, list(left))
     sample.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     sample.provenance = short_hash(job.static)
     append(
