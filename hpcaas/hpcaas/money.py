@@ -5,8 +5,8 @@
 
 The wall-clock is that of the whole run, start-up included. `runs` are done one after the other in
 one rental, and bill() rounds the rental up to the provider's step and least time. On spot the time
-is the expected one: an interrupted run starts again from its last checkpoint. Performance per
-dollar = 1 / cost, normalised to the best.
+is the expected one, with what interruptions take (spot.py). Performance per dollar = 1 / cost,
+normalised to the best.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Optional, Sequence
 
 from .errors import BadInput
 from .prices import PriceRow
+from .spot import Loss, Run
 
 # Runs of one rental, unless the user says otherwise: what the first screen speaks of.
 RUNS_PER_RENTAL = 1000
@@ -34,11 +35,10 @@ class Extras:
     disk_gib: float = 0.0  # of every node, while it is rented
     egress_gib: float = 0.0  # that a run sends out of the provider
     head: Optional[PriceRow] = None  # the node that holds the cluster together
-    checkpoint_s: Optional[float] = None  # None: an interrupted run starts from its beginning
-    restart_s: float = 300.0  # until new nodes are there
+    loss: Loss = Loss()  # of an interruption, on spot
 
     def __post_init__(self) -> None:
-        for name in ("disk_gib", "egress_gib", "checkpoint_s", "restart_s"):
+        for name in ("disk_gib", "egress_gib"):
             given = getattr(self, name)
             if given is not None and not 0 <= given < math.inf:
                 raise BadInput(f"{name.replace('_', ' ')} is {given}", "give a number, 0 or more")
@@ -47,22 +47,6 @@ class Extras:
         found = [f"disk: {self.disk_gib:g} GiB a node"] if self.disk_gib else []
         found += [f"egress: {self.egress_gib:g} GiB a run"] if self.egress_gib else []
         return found + ([f"head node: {self.head.name}"] if self.head else [])
-
-
-def expected_seconds(
-    seconds: float, per_hour: float, checkpoint_s: Optional[float], restart_s: float
-) -> float:
-    """Time until a run is done whose nodes are taken away `per_hour` times an hour, at random."""
-    rate = per_hour / 3600.0
-    if rate == 0.0:
-        return seconds
-    pieces = max(1, math.ceil(seconds / checkpoint_s)) if checkpoint_s else 1
-    if rate * seconds / pieces > 50.0:
-        raise BadInput(
-            f"a run of {seconds:.4g} s hardly ever ends at {per_hour:g} interruptions an hour",
-            "choose another term, or give --checkpoint-s",
-        )
-    return pieces * math.expm1(rate * seconds / pieces) * (1.0 / rate + restart_s)
 
 
 @dataclass(frozen=True)
@@ -74,6 +58,7 @@ class Cost:
     billed_s: float  # of one run, its share of the rental's steps and least time included
     row: PriceRow
     estimate: Optional[str] = None
+    taken_s: float = 0.0  # of one run, with the interruptions that are to be expected
 
 
 def billed_seconds(seconds: float, granularity_s: float = 1.0, minimum_s: float = 0.0) -> float:
@@ -81,6 +66,17 @@ def billed_seconds(seconds: float, granularity_s: float = 1.0, minimum_s: float 
     # A run of exactly n steps must not be rounded to n + 1 by the last bit of a division.
     steps = math.ceil(seconds / granularity_s * (1.0 - 1e-12))
     return max(steps * granularity_s, minimum_s)
+
+
+def run_on(wall_s: float, nodes: int, row: PriceRow, loss: Loss) -> Run:
+    """A run with the interruptions of its row; without any where the row is not spot."""
+    return Run(wall_s, (row.interruptions_per_hour or 0.0) * nodes / 3600.0, loss)
+
+
+def taken_seconds(wall_s: float, nodes: int, row: PriceRow, loss: Loss) -> float:
+    """Until a run is done. Where nothing interrupts it no checkpoint is written either."""
+    often = row.interruptions_per_hour
+    return run_on(wall_s, nodes, row, loss).expected_s() if often else wall_s
 
 
 def cost(
@@ -93,14 +89,25 @@ def cost(
 ) -> Cost:
     """Cost of one of `runs` runs in one rental. `cores`: of a machine that nobody sells, whose
     price is scaled per core from the row, as an estimate."""
-    often = (row.interruptions_per_hour or 0.0) * nodes
-    taken = expected_seconds(wall_s, often, extras.checkpoint_s, extras.restart_s)
-    billed = billed_seconds(runs * taken, row.granularity_s, row.minimum_s) / runs
+    taken = taken_seconds(wall_s, nodes, row, extras.loss)
+    return cost_of_time(taken, nodes, row, runs, cores, extras)
+
+
+def cost_of_time(
+    taken_s: float,
+    nodes: int,
+    row: PriceRow,
+    runs: int = 1,
+    cores: Optional[int] = None,
+    extras: Extras = Extras(),
+) -> Cost:
+    """The same for a time in which all interruptions are counted already."""
+    billed = billed_seconds(runs * taken_s, row.granularity_s, row.minimum_s) / runs
     per_hour, words = (row.per_hour, None) if cores is None else per_core_estimate(row, cores)
     disk = extras.disk_gib * _of(row, "disk_gib_month", extras.disk_gib) / HOURS_PER_MONTH
     hourly = nodes * (per_hour + disk) + (extras.head.per_hour if extras.head else 0.0)
     egress = extras.egress_gib * _of(row, "egress_gib", extras.egress_gib)
-    return Cost(billed / 3600.0 * hourly + egress, row.currency, billed, row, words)
+    return Cost(billed / 3600.0 * hourly + egress, row.currency, billed, row, words, taken_s)
 
 
 def _of(row: PriceRow, name: str, needed: float) -> float:

@@ -76,6 +76,7 @@ class PriceRow(BaseModel):
     disk_gib_month: Optional[float] = Field(None, ge=0)  # price of a GiB of disk for 730 hours
     egress_gib: Optional[float] = Field(None, ge=0)  # price of a GiB that leaves the provider
     interruptions_per_hour: Optional[float] = Field(None, ge=0, le=60)  # of one node, spot only
+    interruptions_source: Optional[str] = None  # where that rate is from; None: as the row
     upfront: Optional[float] = Field(None, gt=0)  # for the whole term of a reservation
     use: float = Field(1.0, gt=0, le=1)  # share of the hours that is used; all of them are paid
     purchase: Optional[float] = Field(None, gt=0)  # of an owned node, with its share of the rest

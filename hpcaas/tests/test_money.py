@@ -427,21 +427,7 @@ def test_fields_of_a_row_that_do_not_belong_together_are_refused(changes, words)
         row(**changes)
 
 
-def test_spot_costs_more_than_its_price_says_and_checkpoints_help():
-    once = money.expected_seconds(3600, 0.5, None, 300)
-    often = money.expected_seconds(3600, 0.5, 600, 300)
-    assert 3600 < often < once and money.expected_seconds(3600, 0.0, None, 300) == 3600
-    # Against a simulation of interruptions at random.
-    import numpy as np
-
-    rng, total = np.random.default_rng(1), 0.0
-    for _ in range(4000):
-        while (until := rng.exponential(7200)) < 3600:
-            total += until + 300
-        total += 3600
-    assert once == pytest.approx(total / 4000, rel=0.05)
-    with pytest.raises(BadInput, match="hardly ever ends"):
-        money.expected_seconds(1e6, 1.0, None, 300)
+def test_an_extra_that_has_no_price_is_refused():
     with pytest.raises(BadInput, match="says no disk_gib_month"):
         money.cost(10, 1, row(), extras=money.Extras(disk_gib=1))
 
