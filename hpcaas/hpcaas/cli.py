@@ -25,10 +25,10 @@ from .axis_options import AxisValues, axis_options
 from .axis_values import check_positive, check_value, parse_repeats
 from .cloud.command import add_to as add_cloud
 from .errors import BadInput, HpcaasError, Noisy
-from .model import ResultSet
+from .model import ResultSet, check_shape
 from .plan import REPEATS, Choice, Plan, make_plan
 from .running import nodes as nodes_module
-from .running.jobs import Tools
+from .tools import Tools
 from .running.nodes import Nodes
 from .running.reframe import is_remote
 from .site import check_name, load_site
@@ -48,6 +48,14 @@ SITE = typer.Option(
 )
 REPEATS_OPTION = typer.Option(
     str(REPEATS), "--repeats", help="runs of every configuration, fixed before the first one"
+)
+SHAPE = typer.Option(
+    None, "--shape", help="what it is one of: PROVIDER/NAME@REGION; measure three of each shape"
+)
+OVER_HOURS = typer.Option(
+    None,
+    "--over-hours",
+    help="spread the rounds over so many hours, each at a moment drawn in its part of them",
 )
 OUT = typer.Option(Path("out"), "--out", help="directory of results and caches")
 
@@ -86,7 +94,7 @@ def _look(tools: Tools, out: Path, name: Optional[str], count: int) -> Nodes:
     """This machine, or the compute nodes asked anew: noise is of today."""
     name = name or tools.site.get("machine")
     if not is_remote(tools.site):
-        return nodes_module.here(name)
+        return nodes_module.here(name, tools.site.get("shape"))
     console.print(f"asking {count} nodes what they are")
     return nodes_module.look(tools.site, out.resolve(), count, name)
 
@@ -236,9 +244,14 @@ def plan(
 
 
 def _check_limits(
-    mode: str, budget_min: Optional[float], time_limit_s: Optional[int], noise: str
+    mode: str,
+    budget_min: Optional[float],
+    time_limit_s: Optional[int],
+    noise: str,
+    over_hours: Optional[float],
 ) -> None:
     """Refuses what cannot be meant."""
+    check_positive("--over-hours", over_hours)
     check_positive("--budget-min", budget_min)
     check_positive("--time-limit-s", time_limit_s)
     if noise not in ("flag", "refuse", "ignore"):
@@ -262,6 +275,8 @@ def measure(
         "campaign", help="name; the same name continues an interrupted campaign"
     ),
     machine: Optional[str] = typer.Option(None, help="name of this machine in reports"),
+    shape: Optional[str] = SHAPE,
+    over_hours: Optional[float] = OVER_HOURS,
     budget_min: Optional[float] = typer.Option(None, help="minutes of measuring"),
     time_limit_s: Optional[int] = typer.Option(None, help="of one run"),
     noise: str = typer.Option("flag", help="noisy machine: flag, refuse or ignore"),
@@ -279,10 +294,11 @@ def measure(
     from .running.lock import MachineLock
     from .search import Searcher
 
-    _check_limits(mode, budget_min, time_limit_s, noise)
+    _check_limits(mode, budget_min, time_limit_s, noise, over_hours)
     check_name("--campaign", campaign)
     check_name("--machine", machine)
     tools = _tools(site, names)
+    _take_shape(tools, shape)
     # A search chooses from all.
     choice = _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values)
     found = _look(tools, out, machine, choice.most_nodes)
@@ -293,7 +309,8 @@ def measure(
         raise HpcaasError("nothing is left to run", "see the reasons above")
     chooser = Searcher(planned, seed=1).next if mode == "search" else None
     directory = (out / campaign).resolve()
-    options = Options((budget_min or 0) * 60 or None, time_limit_s, retry=retry)
+    over_s = (over_hours or 0) * 3600
+    options = Options((budget_min or 0) * 60 or None, time_limit_s, retry=retry, over_s=over_s)
     with (
         MachineLock(*([directory / "lock"] if is_remote(tools.site) else [])),
         _progress(len(planned.runs)) as (bar, show),
@@ -304,16 +321,30 @@ def measure(
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
-        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. What a script starts in the
-        # background ignores SIGINT, and ReFrame, which we end by it, would inherit that.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.default_int_handler)
+        _end_by_signals()
         try:
             results = run.run(planned, chooser)
         except KeyboardInterrupt:
             bar.stop()
             _interrupted(run.results(), directory)
     _show_results(results, save_results(results, directory))
+
+
+def _end_by_signals() -> None:
+    """SIGTERM (a batch system's end of time) is treated like Ctrl-C. What a script starts in the
+    background ignores SIGINT, and ReFrame, which we end by it, would inherit that."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
+
+
+def _take_shape(tools: Tools, shape: Optional[str]) -> None:
+    """What the user says wins over the site file."""
+    if shape is None:
+        return
+    try:
+        tools.site["shape"] = check_shape(shape)
+    except ValueError as error:
+        raise BadInput(f"--shape: {error}", "name what the provider's price list names")
 
 
 def _interrupted(results: ResultSet, directory: Path) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import itertools
 import json
@@ -14,12 +15,14 @@ import typer
 from rich.console import Console
 
 from .answers.costs import Pricing, Terms, paper_pricing, price_machines
-from .answers.decide import Deadline
+from .answers.deadline import Deadline
 from .answers.groups import Trust
 from .errors import BadInput, HpcaasError
 from .model import ResultSet, Sample, Status, merge, renamed
 from .money import RUNS_PER_RENTAL
+from .recovery import read_recovery
 from .running.noise import WAITING_LIMIT, disturbed
+from .spot import Loss
 
 console = Console(soft_wrap=True)
 
@@ -50,7 +53,10 @@ class Question:
     disk_gib: float
     egress_gib: float
     head: Optional[str]
+    interruptions_per_hour: Optional[float]
+    interruptions_source: Optional[str]
     checkpoint_s: Optional[float]
+    recovery: Optional[Path]
     mix: Optional[str]
     deadline_s: Optional[float]
     deadline_share: float
@@ -82,8 +88,24 @@ class Question:
             self.disk_gib,
             self.egress_gib,
             self.head,
-            self.checkpoint_s,
+            self._loss(),
+            self.interruptions_per_hour,
+            self.interruptions_source or "",
         )
+
+    def _loss(self) -> Loss:
+        """What an interruption takes."""
+        rate = self.interruptions_per_hour
+        if rate is not None and not 0 <= rate <= 60:
+            raise BadInput(f"--interruptions-per-hour is {rate}", "use a number from 0 to 60")
+        if rate is not None and not self.interruptions_source:
+            raise BadInput(
+                f"--interruptions-per-hour {rate:g} without its source",
+                'add --interruptions-source, for instance "provider\'s advisor, 2026-11-01"',
+            )
+        if self.recovery is None:
+            return Loss(self.checkpoint_s)
+        return read_recovery(self.recovery, self.checkpoint_s)
 
 
 # Written once for all commands that answer: name, type, option.
@@ -131,9 +153,35 @@ _OPTIONS: tuple[tuple[str, Any, Any], ...] = (
     ("egress_gib", float, typer.Option(0.0, "--egress-gib", help="GiB that a run sends out")),
     ("head", Optional[str], typer.Option(None, "--head", help="PROVIDER/SHAPE of the head node")),
     (
+        "interruptions_per_hour",
+        Optional[float],
+        typer.Option(
+            None,
+            "--interruptions-per-hour",
+            help="of one node on spot; without it what the price row says",
+        ),
+    ),
+    (
+        "interruptions_source",
+        Optional[str],
+        typer.Option(None, "--interruptions-source", help="where that rate is from"),
+    ),
+    (
         "checkpoint_s",
         Optional[float],
-        typer.Option(None, "--checkpoint-s", help="seconds between checkpoints, for spot"),
+        typer.Option(
+            None,
+            "--checkpoint-s",
+            help="seconds of work between checkpoints, on spot; without it an interrupted run"
+            " begins again",
+        ),
+    ),
+    (
+        "recovery",
+        Optional[Path],
+        typer.Option(
+            None, "--recovery", help="what checkpoints cost, from `hpcaas recovery`; on spot"
+        ),
     ),
     (
         "mix",
@@ -233,7 +281,12 @@ def _read(name: str) -> ResultSet:
 def load(names: list[str], by: str = "time") -> ResultSet:
     from .running.campaign import flag_outliers
 
+    # Nothing that is read here is thrown away: looking for garbage among 100,000 samples took as
+    # long as reading them.
+    gc.disable()
     results = merge([_read(name) for name in names])
+    gc.freeze()
+    gc.enable()
     if by not in ("time", "cpu"):
         raise HpcaasError(f"--by '{by}' is not known", "use time or cpu")
     if by == "cpu":
@@ -265,7 +318,7 @@ def price(results: ResultSet, question: Question) -> Pricing:
 
 
 def register(app: typer.Typer) -> None:
-    for command in (report, advise, compare, show, paper):
+    for command in (report, advise, compare, show, paper, recovery, calibrate):
         app.command()(command)
     app.command("merge")(merge_files)
 
@@ -391,6 +444,9 @@ def compare(
     any_target: bool = typer.Option(
         False, help="treat builds for each machine's own target as the same choice"
     ),
+    any_version: bool = typer.Option(
+        False, help="also compare different versions of an application"
+    ),
     accept_flaky: bool = typer.Option(
         False, "--accept-flaky", help="also compare what sometimes went wrong"
     ),
@@ -403,10 +459,8 @@ def compare(
     from .report.compared import page
 
     pairs, left = _pairs(a, b)
-    found = [
-        (answers.compare(one, two, (m, n), any_target, Trust(accept_flaky)), m, n)
-        for m, one, n, two in pairs
-    ]
+    same, trust = answers.Same(any_target, any_version), Trust(accept_flaky)
+    found = [(answers.compare(one, two, (m, n), same, trust), m, n) for m, one, n, two in pairs]
     if html:
         html.write_text(page(found))
         console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
@@ -443,8 +497,10 @@ def holds(results: ResultSet) -> list[str]:
         settings = len({s.configuration.key() for s in some})
         when = sorted(s.started[:10] for s in some if s.started)
         days = f", {when[0]} to {when[-1]}" if when else ""
+        shape = results.machines[machine].get("shape")
+        of = f" (one {shape})" if shape else ""
         lines.append(
-            f"{machine}: {app} {size}: {len(some)} runs of {settings} configurations,"
+            f"{machine}{of}: {app} {size}: {len(some)} runs of {settings} configurations,"
             f" {len(good)} good, {quiet} of them undisturbed{days}"
         )
     return lines
@@ -474,3 +530,43 @@ def paper(
             for what, printed, correct, error in step.quotients():
                 flag = f"  <- ERROR in the paper: {error}" if error else ""
                 console.print(f"  {what}: printed {printed}; correct {correct}{flag}", markup=False)
+
+
+def recovery(
+    checkpoint: str = typer.Option(..., help="a line of shell that writes a checkpoint"),
+    resume: str = typer.Option(..., help="one that goes on from it; ends when the work goes on"),
+    prepare: str = typer.Option("", help="one before each pair, not measured"),
+    repeats: int = typer.Option(5, min=1, help="how often both are measured"),
+    time_limit_s: float = typer.Option(3600.0, min=1.0, help="of one line"),
+    to: Path = typer.Option(Path("recovery.json"), help="for --recovery"),
+) -> None:
+    """What surviving an interruption costs a program, measured: for the price of spot."""
+    from .recovery import Commands, measure, write
+
+    found = measure(Commands(checkpoint, resume, prepare), repeats, time_limit_s)
+    write(found, to)
+    for what in ("write_s", "resume_s"):
+        console.print(f"{what}: {', '.join(f'{s:g}' for s in found[what])}", highlight=False)
+    console.print(f"in '{to}'; use it with --recovery '{to}' --checkpoint-s SECONDS", markup=False)
+
+
+def calibrate(
+    sets: Optional[int] = typer.Option(None, min=1, help="of each case; 400 by default"),
+    quick: bool = typer.Option(False, help="60 sets of each: seconds, and rough"),
+) -> None:
+    """How often the answers are wrong, on drawn results of known truth: false and missed answers
+    beside what is promised."""
+    from . import calibrate as drawn
+
+    count = sets or (drawn.QUICK if quick else drawn.SETS)
+    rows = []
+    for case in drawn.CASES:
+        console.print(f"drawing {case.where}: {case.name}", highlight=False, style="dim")
+        rows.append(drawn.run(case, count))
+    print(drawn.as_markdown(rows))
+    broken = [row for row in rows if not row.kept]
+    least = drawn.FALSE * 100
+    print(f"\n{count} sets of each case; promised: at most {least:g} % false in each.")
+    for row in broken:
+        print(f"NOT KEPT: {row.case.where}, {row.case.name}")
+    raise typer.Exit(1 if broken else 0)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from enum import Enum
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from . import RESULT_SCHEMA, __version__
-from .errors import BadInput, read_json
+from .errors import BadInput, read_json, read_text
 
 
+# What ReFrame, the probes and process start add to an execution, measured on a small machine.
+OVERHEAD_S = 1.0
 # Finite and above zero: a clock that says anything else did not measure.
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -35,6 +38,8 @@ class Status(str, Enum):
     DISK_FULL = "disk full"
     # Where the batch system put a run says nothing about the configuration.
     OTHER_PROCESSOR = "on another processor"
+    # Nor does a clock that somebody set while it ran.
+    CLOCK = "impossible times"
     MISSING = "missing"
 
 
@@ -76,12 +81,7 @@ class Configuration(BaseModel):
 
     def key(self) -> str:
         """Stable short name of the configuration; the same on every machine."""
-        return self.short_name
-
-    @cached_property
-    def short_name(self) -> str:
-        text = json.dumps(self.model_dump(exclude_none=True), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return _short_name(self)
 
     @property
     def per_node(self) -> int:
@@ -104,6 +104,14 @@ class Configuration(BaseModel):
         return " ".join(words.get(name, "{}").format(v) for name, v in self.chosen().items())
 
 
+# By value, beside the objects: what is kept inside one is copied along with it by model_copy, and
+# would then name the configuration that it was copied from.
+@lru_cache(maxsize=65536)
+def _short_name(config: Configuration) -> str:
+    text = json.dumps(config.model_dump(exclude_none=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 class Figure(BaseModel):
     """Figure of merit with its direction: which is better is never left to the reader."""
 
@@ -118,6 +126,10 @@ class Answer(BaseModel):
 
     value: float = Field(allow_inf_nan=False)
     tolerance: float = Field(ge=0, allow_inf_nan=False)  # relative, as the application states it
+
+
+# Readings of two processes' clocks are so far apart at most, beside the clocks' own resolution.
+CLOCK_SLACK_S = 0.02
 
 
 class Load(BaseModel):
@@ -172,6 +184,8 @@ class Sample(BaseModel):
     # time to solution by the application's own clock; None unless ok
     seconds: Optional[Seconds] = None
     wall_seconds: Optional[Seconds] = None  # of the launcher, start-up included
+    # resolution of the application's clock; None: not known, a second is allowed for
+    clock_s: Optional[float] = Field(None, ge=0, allow_inf_nan=False)
     figure: Optional[Figure] = None
     load: Load = Field(default_factory=Load)
     # host -> its own part of `load`; empty for runs on one node
@@ -197,6 +211,30 @@ class Sample(BaseModel):
         """Seconds of the whole run; published runs say only their application's own."""
         return self.wall_seconds or self.seconds if self.ok else None
 
+    @property
+    def impossible(self) -> str:
+        """Why its two clocks cannot both be right; empty if they may be. No part of a run takes
+        longer than the whole."""
+        seconds, wall = self.seconds, self.wall_seconds
+        if seconds is None or wall is None:
+            return ""
+        resolution = 1.0 if self.clock_s is None else self.clock_s
+        if seconds <= wall * 1.01 + resolution + CLOCK_SLACK_S:
+            return ""
+        return (
+            f"the application's clock says {seconds:.4g} s, the whole run took {wall:.4g} s: a"
+            " clock was set, or the file was edited"
+        )
+
+
+def check_shape(text: str) -> str:
+    """PROVIDER/NAME@REGION: what is rented. The region may be left out."""
+    if not re.fullmatch(r"[\w.+-]+/[\w.+$-]+(@[\w.-]+)?", text):
+        raise ValueError(
+            f"'{text}' is not PROVIDER/NAME@REGION, for instance aws/c7a.large@eu-west-1"
+        )
+    return text
+
 
 class _Described(BaseModel):
     """Of a machine, what is reckoned with; everything else is only shown."""
@@ -206,6 +244,9 @@ class _Described(BaseModel):
     threads_per_core: Optional[int] = Field(None, ge=1)
     memory_gib: Optional[float] = Field(None, gt=0, allow_inf_nan=False)
     price: Optional[str] = None
+    # which one of its shape: a machine that was rented, or stands in a room
+    instance: Optional[str] = Field(None, min_length=1)
+    shape: Optional[Annotated[str, AfterValidator(check_shape)]] = None
 
 
 def _as_described(machine: dict[str, Any]) -> dict[str, Any]:
@@ -244,6 +285,23 @@ class ResultSet(BaseModel):
     @staticmethod
     def load(path: Path) -> "ResultSet":
         remedy = "name a results.json that `hpcaas measure` wrote"
+        try:  # in one pass; whatever is wrong is then said by the slower way
+            results = ResultSet.model_validate_json(read_text(path, "results file", remedy))
+        except (ValidationError, RecursionError):
+            results = None
+        if results is None or results.schema_name != RESULT_SCHEMA:
+            results = ResultSet._checked(path, remedy)
+        absent = {s.machine for s in results.samples} - set(results.machines)
+        if absent:
+            raise BadInput(
+                f"'{path}' does not describe machine '{min(absent)}' of its samples",
+                "the file was edited or cut; export it again",
+            )
+        results._say_versions(path)
+        return results
+
+    @staticmethod
+    def _checked(path: Path, remedy: str) -> "ResultSet":
         raw = read_json(path, "results file", remedy)
         if not isinstance(raw, dict) or raw.get("schema") != RESULT_SCHEMA:
             found = raw.get("schema", "nothing") if isinstance(raw, dict) else type(raw).__name__
@@ -252,29 +310,25 @@ class ResultSet(BaseModel):
                 "use the suite version that wrote it, or measure again",
             )
         try:
-            results = ResultSet.model_validate(raw)
+            return ResultSet.model_validate(raw)
         except ValidationError as error:
             raise BadInput(
                 f"'{path}' does not follow {RESULT_SCHEMA}: {first_error(error)}",
                 "the file was edited or cut; export it again",
             )
-        absent = {s.machine for s in results.samples} - set(results.machines)
-        if absent:
-            raise BadInput(
-                f"'{path}' does not describe machine '{min(absent)}' of its samples",
-                "the file was edited or cut; export it again",
-            )
-        if results.suite_version != __version__:
-            results.notes.append(
-                f"'{path.name}' was written by suite version {results.suite_version}, this is"
+
+    def _say_versions(self, path: Path) -> None:
+        """Remarks on what an earlier suite did otherwise."""
+        if self.suite_version != __version__:
+            self.notes.append(
+                f"'{path.name}' was written by suite version {self.suite_version}, this is"
                 f" {__version__}: runs are compared only where their input hashes agree"
             )
-        if results.suite_version.startswith("0.1."):
-            results.notes.append(
+        if self.suite_version.startswith("0.1."):
+            self.notes.append(
                 f"'{path.name}': its numbers of runs followed the spread, as suite version"
-                f" {results.suite_version} did: up to one report in seven claims what is not so"
+                f" {self.suite_version} did: up to one report in seven claims what is not so"
             )
-        return results
 
 
 def first_error(error: ValidationError) -> str:
@@ -331,35 +385,117 @@ def _measured(sample: Sample) -> Sample:
     return sample.model_copy(update={"flags": [], "diagnosis": None})
 
 
-def _add_machines(merged: ResultSet, one: ResultSet) -> None:
+def instance_of(machine: dict[str, Any], name: str) -> str:
+    """Which machine this is, whatever name its results were given. Results of the time before
+    instances were recorded may name the host."""
+    host = machine.get("host")
+    return machine.get("instance") or (f"{name} on {host}" if host else name)
+
+
+def _two_instances(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two descriptions are of two machines of one kind."""
+    mine, theirs = one.get("instance"), other.get("instance")
+    alike = {k: v for k, v in other.items() if k != "host"}
+    return bool(mine and theirs and mine != theirs) and not differing(one, alike)
+
+
+def _known_as(merged: ResultSet, machine: str, description: dict[str, Any]) -> str:
+    """The name that an earlier merge in another order gave it, or its own."""
+    instance = description.get("instance") or ""
+    base = machine.removesuffix(f"-{instance[:6]}") if instance else machine
+    for name in (base, machine):
+        if instance and merged.machines.get(name, {}).get("instance") == instance:
+            return name
+    return machine
+
+
+def _names(merged: ResultSet, one: ResultSet) -> dict[str, str]:
+    """Under which name each machine of a set joins the others. A second instance that calls itself
+    like the first gets a name of its own; a different machine of that name is refused."""
+    names = {}
     for machine, description in one.machines.items():
-        known = merged.machines.setdefault(machine, description)
+        name = _known_as(merged, machine, description)
+        if name in merged.machines and _two_instances(merged.machines[name], description):
+            name = f"{machine}-{description['instance'][:6]}"
+        known = merged.machines.setdefault(name, {**description, "id": name})
         other = differing(known, description)
         if other:
             raise BadInput(
                 f"two different machines are both called '{machine}' ({'; '.join(other)})",
                 "give one of them another name where you name its file: NAME=FILE",
             )
+        names[machine] = name
+    return names
+
+
+def _refuse_twin(twin: Sample, sample: Sample) -> None:
+    if _measured(twin) != _measured(sample):
+        raise BadInput(
+            f"two different samples of machine '{sample.machine}' have the id '{sample.id}'"
+            f" (started {twin.started} and {sample.started})",
+            "one file was edited, or two machines have one name: give one of them another"
+            " where you name its file, NAME=FILE",
+        )
+
+
+class _Copies:
+    """Runs that are in a set twice under other names: they are evidence once."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[Any, ...], Sample] = {}
+        self.dropped = 0
+
+    def is_copy(self, sample: Sample) -> bool:
+        """Two runs of one configuration do not start in the same millisecond and take equally long
+        by two clocks."""
+        if sample.started is None or sample.source or not sample.ok:
+            return False
+        run = (sample.configuration, sample.started, sample.seconds, sample.wall_seconds)
+        twin = self.seen.setdefault(run, sample)
+        if twin is sample:
+            return False
+        if twin.machine != sample.machine:
+            raise BadInput(
+                f"'{sample.id}' of machine '{sample.machine}' is a copy of '{twin.id}' of machine"
+                f" '{twin.machine}' (started {sample.started}, {sample.seconds:g} s)",
+                "a run belongs to one machine: leave one of the files out",
+            )
+        self.dropped += 1
+        return True
 
 
 def merge(sets: list[ResultSet]) -> ResultSet:
     """Union of several result sets; a sample that is in two of them counts once."""
-    merged = ResultSet()
+    merged, copies = ResultSet(), _Copies()
     seen: dict[tuple[str, str], Sample] = {}
     for one in sets:
-        _add_machines(merged, one)
+        names = _names(merged, one)
         merged.provenance.update(one.provenance)
         merged.notes += [note for note in one.notes if note not in merged.notes]
         for sample in one.samples:
-            key = (sample.machine, sample.id)
-            twin = seen.setdefault(key, sample)
-            if twin is sample:
+            if names[sample.machine] != sample.machine:
+                sample = sample.model_copy(update={"machine": names[sample.machine]})
+            twin = seen.setdefault((sample.machine, sample.id), sample)
+            if twin is not sample:
+                _refuse_twin(twin, sample)
+            elif not copies.is_copy(sample):
                 merged.samples.append(sample)
-            elif _measured(twin) != _measured(sample):
-                raise BadInput(
-                    f"two different samples of machine '{sample.machine}' have the id '{sample.id}'"
-                    f" (started {twin.started} and {sample.started})",
-                    "one file was edited, or two machines have one name: give one of them another"
-                    " where you name its file, NAME=FILE",
-                )
-    return merged
+    if copies.dropped:
+        merged.notes.append(
+            f"{copies.dropped} samples are copies of others under another campaign's name (same"
+            " start, same seconds): each counts once"
+        )
+    return _without_impossible(merged)
+
+
+def _without_impossible(results: ResultSet) -> ResultSet:
+    """Times that cannot be are no samples; they stay, with the reason."""
+    found = 0
+    for place, sample in enumerate(results.samples):
+        if sample.ok and (why := sample.impossible):
+            update = {"status": Status.CLOCK, "diagnosis": why, "seconds": None, "answers": {}}
+            results.samples[place] = sample.model_copy(update=update)
+            found += 1
+    if found:
+        results.notes.append(f"{found} runs have impossible times and count for nothing")
+    return results

@@ -6,12 +6,13 @@ Times are positive and their errors multiply, so means and intervals are taken o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Hashable, Optional, Sequence
+from typing import Callable, Hashable, Optional, Sequence
 
 import numpy as np
 from scipy import optimize, special
+from scipy.stats import binomtest
 
 
 # Relative standard deviation below which no timing is believed: equal readings of a coarse clock
@@ -69,6 +70,15 @@ def summarise(values: Sequence[float]) -> Summary:
     )
 
 
+def summarise_nested(parts: Sequence[Sequence[float]]) -> Summary:
+    """Of runs on several instances: the centre is that of the instances' own centres, and the
+    interval speaks of the next instance's mean."""
+    values = [t for part in parts for t in part]
+    one, centres = summarise(values), summarise([math.exp(_mean(np.log(p))) for p in parts])
+    middle = float(np.median([np.median(np.asarray(p, dtype=float)) for p in parts]))
+    return replace(one, median=middle, low=centres.low, high=centres.high)
+
+
 def outliers(values: Sequence[float], threshold: float = 3.5) -> list[bool]:
     """Modified z-score (Iglewicz and Hoaglin) on logarithms.
 
@@ -84,6 +94,11 @@ def outliers(values: Sequence[float], threshold: float = 3.5) -> list[bool]:
     return [bool(abs(0.6745 * (v - median) / deviation) > threshold) for v in data]
 
 
+# Of a shape, so many instances must have been measured before anything is said of the next one.
+INSTANCES = 3
+CAUTION = 5.0 / 3.0
+
+
 @dataclass(frozen=True)
 class Ratio:
     """time(b) / time(a) with its 95 % interval; above 1 means a is faster."""
@@ -96,6 +111,15 @@ class Ratio:
     n: int  # pairs of configurations or of samples behind it
     error: Optional[float] = None  # standard error of the logarithm
     freedom: float = 0.0  # its degrees of freedom
+    # machines of each side that it speaks from; of paired ones, of both together
+    instances: int = 1
+
+    @property
+    def judged(self) -> Optional[float]:
+        """p as a `Family` judges it. From one machine it takes runs for independent, which
+        neighbours and clocks do not keep to: such a claim is held to 3 % where others are to 5."""
+        caution = 1.0 if self.instances >= INSTANCES else CAUTION
+        return None if self.p is None else min(1.0, self.p * caution)
 
     @property
     def significant(self) -> Optional[bool]:
@@ -145,6 +169,71 @@ def _ratio(a: tuple[float, ...], b: tuple[float, ...]) -> Ratio:
     # By Student's distribution itself: scipy's ttest_ind takes twenty times as long to check its
     # arguments, and a report asks thousands of times. A test compares the two.
     return ratio_of(difference, math.sqrt(sum(v for v, _ in parts)), freedom_of(parts), n)
+
+
+def _mean(logs: Sequence[float]) -> float:
+    return float(np.mean(np.asarray(logs, dtype=float)))
+
+
+def _of_rounds(parts: Sequence[np.ndarray]) -> float:
+    """Variance of an instance's mean that its rounds explain; 0 where no instance has two."""
+    several = [p for p in parts if p.size > 1]
+    freedom = sum(p.size - 1 for p in several)
+    if not freedom:
+        return 0.0
+    within = sum(float(((p - p.mean()) ** 2).sum()) for p in several) / freedom
+    return within * float(np.mean([1.0 / p.size for p in parts]))
+
+
+def _of_means(parts: Sequence[np.ndarray]) -> float:
+    """Variance of the instances' means. Three that happen to be close are no proof that instances
+    are: it is not less than their rounds explain."""
+    means = np.asarray([p.mean() for p in parts])
+    return max(float(means.var(ddof=1)), _of_rounds(parts), RESOLUTION**2)
+
+
+def paired(differences: Sequence[Sequence[float]]) -> Ratio:
+    """Two settings that ran in the same rounds. `differences`: of logarithms, one per round, by
+    instance.
+
+    Errors are nested: rounds of an instance, and instances, which may differ in the effect. With
+    several instances Student's t of the instances' means is the exact test of that model; what
+    resembles the run before, or drifts, is in the instance's mean. With one instance the rounds are
+    the sample, and the answer is about that instance.
+    """
+    parts = [np.asarray(d, dtype=float) for d in differences]
+    n, k = sum(p.size for p in parts), len(parts)
+    if k == 1:
+        if n < 2:
+            return Ratio(math.exp(float(parts[0][0])), None, None, None, n)
+        return ratio_of(float(parts[0].mean()), _deviation(parts[0]) / math.sqrt(n), n - 1.0, n)
+    mean = float(np.mean([p.mean() for p in parts]))
+    found = ratio_of(mean, math.sqrt(_of_means(parts) / k), k - 1.0, n)
+    return replace(found, instances=k)
+
+
+def between(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> Ratio:
+    """Times of two places, by instance: Welch's test on the instances' means. Only with three
+    instances of each is there a p: what two machines show says nothing of the next ones. With one
+    of a side the interval is of these machines."""
+    least = min(len(a), len(b))
+    if least < 2:
+        found = ratio([t for one in a for t in one], [t for one in b for t in one])
+        return replace(found, p=None, instances=least)
+    found = _welch(_logs(a), _logs(b))
+    return replace(found, p=found.p if least >= INSTANCES else None, instances=least)
+
+
+def _logs(side: Sequence[Sequence[float]]) -> list[np.ndarray]:
+    return [np.log(np.asarray(one, dtype=float)) for one in side]
+
+
+def _welch(a: list[np.ndarray], b: list[np.ndarray]) -> Ratio:
+    """Of the instances' means."""
+    one, two = (float(np.mean([p.mean() for p in side])) for side in (a, b))
+    terms = [(_of_means(side) / len(side), len(side) - 1.0) for side in (a, b)]
+    error, freedom = math.sqrt(sum(v for v, _ in terms)), freedom_of(terms)
+    return ratio_of(two - one, error, freedom, min(len(a), len(b)))
 
 
 def log_variance(values: Sequence[float]) -> Optional[tuple[float, float]]:
@@ -200,8 +289,30 @@ def detectable(repeats: int, noise: float) -> float:
     of five campaigns. `noise`: relative standard deviation of a run."""
     freedom = 2.0 * repeats - 2.0
     limit = float(special.stdtrit(freedom, 1.0 - LEVEL / 2.0))
-    shift = optimize.brentq(lambda d: special.nctdtr(freedom, d, limit) - 0.2, 0.0, 1000.0)
+    # With two runs the shift is 10, with more it is less. Far beyond, nctdtr is not a number.
+    shift = optimize.brentq(lambda d: special.nctdtr(freedom, d, limit) - 0.2, 0.0, 20.0)
     return math.exp(float(shift) * math.sqrt(2.0 / repeats) * noise)
+
+
+def instances_needed(gap: float, deviation: float, most: int = 50) -> Optional[int]:
+    """Instances of each of two shapes that show a ratio `gap` in four of five studies, three at
+    least; None: more than `most`. `deviation`: relative standard deviation of instances."""
+    for n in range(INSTANCES, most + 1):
+        if detectable(n, deviation) <= max(gap, 1.0 / gap):
+            return n
+    return None
+
+
+def share_bound(good: int, runs: int) -> float:
+    """The share of all runs that so many good ones show, with 95 % confidence (Clopper and
+    Pearson, one-sided)."""
+    found = binomtest(good, runs, alternative="greater").proportion_ci(0.95, method="exact")
+    return float(found.low)
+
+
+def runs_needed(share: float) -> int:
+    """Runs that show a share below 1 if all of them are good."""
+    return math.ceil(math.log(LEVEL) / math.log(share) - 1e-9)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -221,24 +332,39 @@ class Family:
 
     def __init__(self) -> None:
         self._p: dict[Hashable, float] = {}
+        self._contrast: dict[Hashable, Hashable] = {}
         self._holds: Optional[dict[Hashable, bool]] = None
 
-    def ask(self, key: Hashable, p: Optional[float]) -> None:
-        """A question under its own key; p None (too few samples) is never answered with yes."""
+    def ask(self, key: Hashable, p: Optional[float], contrast: Hashable = None) -> None:
+        """A question under its own key; p None (too few samples) is never answered with yes.
+        Questions with one `contrast` compare the same runs: they count as one, by the larger p."""
         assert self._holds is None, "a question after the first answer would change that answer"
-        if p is not None:
-            self._p[key] = p
+        if p is None:
+            return
+        contrast = key if contrast is None else contrast
+        self._contrast[key] = contrast
+        self._p[contrast] = max(p, self._p.get(contrast, 0.0))
 
     def holds(self, key: Hashable) -> bool:
         """Whether a difference is more than chance. The first call ends the asking."""
         if self._holds is None:
             self._holds = dict(zip(self._p, holm(list(self._p.values()))))
-        return self._holds.get(key, False)
+        return self._holds.get(self._contrast.get(key), False)
+
+
+# What is lost with the number of workers p, beside what does not shrink: collectives in trees,
+# neighbours that grow with the surface, and everything that waits for each worker in turn. Few
+# measured sizes cannot tell these forms apart.
+OVERHEADS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "log2 p": np.log2,
+    "sqrt p": np.sqrt,
+    "p": lambda p: p,
+}
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Fit of T(p) = serial + work / p + overhead * log2(p), all terms non-negative.
+    """Fit of T(p) = serial + work / p + overhead * form(p), all terms non-negative.
 
     Beyond the measured range it is an estimate.
     """
@@ -248,22 +374,25 @@ class Scaling:
     overhead: float
     residual: float  # relative, root mean square
     points: int
+    form: str = "log2 p"
 
     def at(self, p: float) -> float:
-        return self.serial + self.work / p + self.overhead * math.log2(p)
+        return self.serial + self.work / p + self.overhead * float(OVERHEADS[self.form](p))
 
 
-def fit_scaling(workers: Sequence[float], seconds: Sequence[float]) -> Optional[Scaling]:
+def fit_scaling(
+    workers: Sequence[float], seconds: Sequence[float], form: str = "log2 p"
+) -> Optional[Scaling]:
     """None with fewer than three distinct sizes: then any curve fits."""
     p, t = np.asarray(workers, dtype=float), np.asarray(seconds, dtype=float)
     if len(set(p.tolist())) < 3:
         return None
     # Rows are divided by the time, so that relative errors count: the slowest point must not
     # decide alone.
-    matrix = np.column_stack([np.ones_like(p), 1.0 / p, np.log2(p)]) / t[:, None]
+    matrix = np.column_stack([np.ones_like(p), 1.0 / p, OVERHEADS[form](p)]) / t[:, None]
     terms, _ = optimize.nnls(matrix, np.ones_like(t))
     residual = float(np.sqrt(np.mean((matrix @ terms - 1.0) ** 2)))
-    return Scaling(float(terms[0]), float(terms[1]), float(terms[2]), residual, int(p.size))
+    return Scaling(float(terms[0]), float(terms[1]), float(terms[2]), residual, int(p.size), form)
 
 
 @dataclass(frozen=True)
@@ -273,30 +402,71 @@ class Predicted:
     high: float
 
 
-def predict_time(
-    workers: Sequence[float], seconds: Sequence[float], p: float
-) -> Optional[Predicted]:
-    """Time at a size that was not measured; None with fewer than four distinct sizes.
+# Beyond the largest measured number of workers, or below the least, by more than this factor no
+# curve is believed.
+FARTHEST = 4.0
 
-    The interval comes from leaving each measured size out and predicting it from the others: it
-    says how wrong this curve is about what it has not seen. It widens with the distance, in
-    doublings, beyond the measured range.
-    """
-    sizes, times = np.asarray(workers, dtype=float), np.asarray(seconds, dtype=float)
-    fit = fit_scaling(workers, seconds)
-    if fit is None or len(set(sizes.tolist())) < 4:
-        return None
+
+def too_far(workers: Sequence[float], p: float) -> bool:
+    return not min(workers) / FARTHEST <= p <= max(workers) * FARTHEST
+
+
+def _left_out(sizes: np.ndarray, times: np.ndarray, form: str) -> list[float]:
+    """How wrong a form is about each size that it has not seen, as logarithms."""
     errors = []
     for left in sorted(set(sizes.tolist())):
         kept = sizes != left
-        without = fit_scaling(sizes[kept], times[kept])
+        without = fit_scaling(sizes[kept], times[kept], form)
         assert without  # three sizes are left
         errors.append(math.log(without.at(left) / float(np.exp(np.log(times[~kept]).mean()))))
+    return errors
+
+
+# What a time may be off by, relative, where nobody measured its spread: twice a noise of 3 %.
+DOUBT = 0.06
+
+
+def _extremes(rows: np.ndarray, at: np.ndarray, doubt: float) -> Optional[tuple[float, float]]:
+    """The least and the greatest value at a point of all curves that pass each measured one within
+    `doubt`; None where none does. `rows`: the terms of a curve over the measured times."""
+    bounds = (np.vstack([rows, -rows]), np.repeat([1.0 + doubt, doubt - 1.0], len(rows)))
+    ends = [optimize.linprog(sign * at, *bounds, method="highs") for sign in (1.0, -1.0)]
+    if not all(one.success for one in ends):
+        return None
+    return float(ends[0].fun), float(-ends[1].fun)
+
+
+def predict_time(
+    workers: Sequence[float], seconds: Sequence[float], p: float, doubt: float = DOUBT
+) -> Optional[Predicted]:
+    """Time at a size that was not measured; None with fewer than four distinct sizes, or too far
+    away. `doubt`: what a measured time may be off by, relative, with 95 % confidence.
+
+    A curve is a sum of a serial part, work / p and all OVERHEADS, none of them negative. The
+    interval holds every curve that passes the measured times within their doubt: what was measured
+    does not say which of them is true further on. The value is of the single form that is least
+    wrong about sizes that it has not seen; the interval also holds how wrong that was, which widens
+    with the distance, in doublings, beyond the measured range.
+    """
+    sizes, times = np.asarray(workers, dtype=float), np.asarray(seconds, dtype=float)
+    if len(set(sizes.tolist())) < 4 or too_far(workers, p):
+        return None
+    wrong = {form: _left_out(sizes, times, form) for form in OVERHEADS}
+    form = min(wrong, key=lambda one: float(np.mean(np.square(wrong[one]))))
+    fit = fit_scaling(workers, seconds, form)
+    assert fit
+    value, errors = fit.at(p), wrong[form]
     spread = max(math.sqrt(float(np.mean(np.square(errors)))), RESOLUTION)
     outside = max(math.log2(p / sizes.max()), math.log2(sizes.min() / p), 0.0)
     half = float(special.stdtrit(len(errors) - 1.0, 0.975)) * spread * (1.0 + outside)
-    value = fit.at(p)
-    return Predicted(value, value * math.exp(-half), value * math.exp(half))
+    terms = [np.ones_like, lambda n: 1.0 / n, *OVERHEADS.values()]
+    rows = np.column_stack([term(sizes) for term in terms]) / times[:, None]
+    at = np.array([float(term(np.array([p]))[0]) for term in terms])
+    found, within = None, doubt
+    while found is None:  # no curve of this kind passes so close: the times themselves differ
+        found, within = _extremes(rows, at, within), 1.5 * within
+    low = min(found[0] * (1.0 - doubt), value * math.exp(-half))
+    return Predicted(value, low, max(found[1] * (1.0 + doubt), value * math.exp(half)))
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:

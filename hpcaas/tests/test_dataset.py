@@ -4,7 +4,8 @@ import pytest
 
 from hpcaas.answers.advise import advise
 from hpcaas.answers.costs import paper_pricing, price_machines
-from hpcaas.answers.groups import best_of, effects, groups, of_app
+from hpcaas.answers.effects import best_of, effects
+from hpcaas.answers.groups import groups
 from hpcaas.dataset import paper, table_3, tables
 from hpcaas.model import Status
 from hpcaas.prices import load_catalogue
@@ -138,7 +139,7 @@ def answers():
 
 def test_the_report_and_the_advisor_price_it_the_same_way(answers):
     results, pricing = answers
-    some = of_app(groups(results), "montecarlo", "paper")
+    some = groups(results).per_app["montecarlo paper"]
     cost = {
         m: min(pricing.cost(g).amount for g in some if g.machine == m) for m in ("genoa", "spr")
     }
@@ -179,7 +180,7 @@ def test_the_advisor_finds_the_papers_choices(answers):
 def test_a_column_that_compares_two_things_is_not_compared(answers):
     """OpenMPI on InfiniBand ran under another launcher: no pair of columns 5 and 6 may enter the MPI effect."""
     results, _ = answers
-    (effect,) = effects(of_app(groups(results), "openradioss", "paper"), "mpi")
+    (effect,) = effects(groups(results).per_app["openradioss paper"], "mpi")
     assert effect.pairs == 10  # five node counts on two file systems of Slingshot
     assert effect.largest == pytest.approx(357 / 212)
 

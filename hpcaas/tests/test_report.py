@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hpcaas.answers.costs import Pricing, paper_pricing, price_machines
-from hpcaas.answers.groups import groups, of_app
+from hpcaas.answers.groups import groups
 from hpcaas.cli import app, main
 from hpcaas.dataset import paper
 from hpcaas.model import Configuration, Load, ResultSet, Sample, Status
@@ -68,7 +68,7 @@ def test_the_page_has_what_a_reader_asks_for(paper_page):
 
 
 def test_tables_are_those_of_the_paper():
-    some = of_app(groups(paper()), "openfoam", "paper")
+    some = groups(paper()).per_app["openfoam paper"]
     (table,) = [p for p in pivots(some) if "Table 7" in p.title]
     cells = {
         (row, column): cell.group.seconds

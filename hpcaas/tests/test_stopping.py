@@ -12,7 +12,7 @@ from hpcaas.model import Configuration, ResultSet, Sample, Status
 from hpcaas.plan import REPEATS, Plan, Planned
 from hpcaas.running.campaign import FINALISTS, Campaign, Options, _State
 from hpcaas.search import Searcher
-from hpcaas.stats import summarise
+from hpcaas.stats import paired
 
 DATA_SETS = 600
 HIGHEST = 0.05
@@ -148,19 +148,23 @@ def test_the_rounds_are_shuffled_so_that_a_drift_falls_on_all_alike():
     assert all(sorted(one) == ["mpi0", "mpi1"] for one in rounds) and len(set(rounds)) == 2
 
 
-class UntilNarrow(Simulated):
-    """The rule of before: three to ten runs, until the interval is narrower than 3 %."""
+class UntilDifferent(Simulated):
+    """A rule that looks: goes on until the two differ, for at most thirty rounds."""
 
     def _wanted(self, planned, plan):
-        times = [s.seconds for s in self.state.samples.get(planned.config.key(), [])]
-        return len(times) < 3 or (len(times) < 10 and summarise(times).half_width > 0.03)
+        some = [[s.seconds for s in of] for of in self.state.samples.values()]
+        rounds = min(map(len, some)) if len(some) > 1 else 0
+        if rounds < 3 or len(set(map(len, some))) > 1:
+            return len(self.state.samples.get(planned.config.key(), [])) <= rounds
+        differences = np.log(some[1][:rounds]) - np.log(some[0][:rounds])
+        return rounds < 30 and paired([differences]).judged > HIGHEST
 
 
 def test_the_simulation_sees_a_rule_that_looks_at_the_times():
     plan, found = settings(2), 0
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
-        simulated = UntilNarrow(lambda run, mpi: two_modes(rng, run), seed)
+        simulated = UntilDifferent(lambda run, mpi: two_modes(rng, run), seed)
         simulated._rounds(plan.runs, plan)
         found += claims(judged(simulated.state.samples))
-    assert found > 2 * HIGHEST * 200
+    assert found > 2 * HIGHEST * 100

@@ -13,18 +13,19 @@ from test_campaign import SITE, by_size, start  # noqa: F401 (a fixture)
 from hpcaas.answers.advise import advise, as_text, headline
 from hpcaas.answers.compare import compare
 from hpcaas.answers.costs import Pricing, Terms, price_machines
-from hpcaas.answers.decide import Deadline, pick
+from hpcaas.answers.deadline import Deadline
+from hpcaas.answers.decide import pick
 from hpcaas.answers.evidence import Evidence
 from hpcaas.answers.groups import Trust, groups
 from hpcaas.apps import registry
 from hpcaas.errors import BadInput
-from hpcaas.model import Answer, Status, merge, renamed
+from hpcaas.model import Answer, Configuration, Sample, Status, merge, renamed
 from hpcaas.plan import Choice, make_plan
 from hpcaas.prices import rows_from
 from hpcaas.report.export import to_csv
 from hpcaas.report.page import page
 from hpcaas.running.campaign import Campaign, Options
-from hpcaas.running.jobs import Tools
+from hpcaas.tools import Tools
 from hpcaas.running.record import append
 
 ROW = dict(
@@ -270,7 +271,7 @@ def test_a_mix_weighs_the_applications_by_their_runs():
                 s.id = app + s.id
             sets.append(one)
     both = merge(sets)
-    pricing = price_machines(both, rows({}), ["x=p/s", "y=p/s"])
+    pricing = price_machines(both, rows({"shape": "x"}, {"shape": "y"}), ["x=p/x", "y=p/y"])
     for mix, winner in (("a=9,b=1", "x"), ("a=1,b=9", "y")):
         decision = advise(both, pricing, mix=mix).decisions[-1]
         assert decision.first.machine == winner and decision.gap.value == pytest.approx(
@@ -307,7 +308,7 @@ def test_where_nothing_has_an_effect_hardly_any_report_claims_one(repeats):
             for i, m in enumerate("mn")
         ]
         both = merge(sets)
-        pricing = price_machines(both, rows({}), ["m=p/s", "n=p/s"])
+        pricing = price_machines(both, rows({}, {"shape": "t"}), ["m=p/s", "n=p/t"])
         advice = advise(both, pricing)
         evidence: Evidence = advice.evidence
         claiming += (
@@ -379,5 +380,14 @@ def test_recommendations_for_cost_name_their_twins():
 def test_a_journal_of_the_time_before_hosts_were_recorded_goes_on(tmp_path, topology, tools):
     toys = Tools(SITE, registry(SITE), tools.compilers, tools.mpis)
     (tmp_path / "c").mkdir()
-    append(tmp_path / "c/journal.jsonl", {"machine": {**MACHINE, "id": "m"}})
-    Campaign(tmp_path / "c", toys, {**MACHINE, "id": "m", "host": "h"}, topology, Options())
+    config = Configuration(app="toy", size="good")
+    kept = dict(campaign="c", configuration=config, machine="m", repeat=0, status=Status.OK)
+    old = Sample(id="m.c.x-0", seconds=1.0, wall_seconds=1.1, **kept)
+    for entry in (
+        {"machine": {**MACHINE, "id": "m"}},
+        {"sample": old.model_dump(mode="json", exclude_none=True), "provenance": {}},
+    ):
+        append(tmp_path / "c/journal.jsonl", entry)
+    today = {**MACHINE, "id": "m", "host": "h", "instance": "i"}
+    goes_on = Campaign(tmp_path / "c", toys, today, topology, Options())
+    assert goes_on.resume() == 1 and goes_on.results().samples == [old]

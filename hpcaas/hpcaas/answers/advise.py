@@ -8,26 +8,33 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence
 
 from ..model import ResultSet
-from ..stats import fit_scaling, predict_time
+from ..stats import DOUBT, FARTHEST, fit_scaling, predict_time, too_far
 from .costs import Pricing
+from .deadline import Deadline
 from .decide import (
     MIX,
     SHOWN,
     AnyOffer,
-    Deadline,
     Decision,
     MixOffer,
     Offer,
     decide,
     gap,
-    in_time,
     per_machine,
     pick,
     value,
 )
+from .drift import drifts
+from .effects import twins
 from .evidence import Evidence
-from .groups import Group, Trust, by_machine, groups, per_app, twins
+from .groups import Group, Groups, Trust, by_machine
+from .instances import about
 from .lessons import Lesson, judge_lessons
+from .spot import Choices, choices
+
+
+# No time is taken for truer than this, relative, where a curve is drawn through it.
+LEAST_DOUBT = 0.02
 
 
 @dataclass
@@ -57,6 +64,12 @@ class Advice:
     warnings: list[str]
     evidence: Evidence
     pricing: Pricing
+    spot: list[Choices]  # on demand, spot, and both, of what comes first
+
+    @property
+    def about(self) -> str:
+        """In one line, what the answer speaks of beyond the machines that were measured."""
+        return self.decisions[-1].about if self.decisions else ""
 
 
 def _labels(group: Group, pricing: Pricing) -> list[str]:
@@ -118,11 +131,15 @@ def _reach(mine: list[Group], deadline_s: float) -> str:
     fit = fit_scaling([g.workers for g in mine], [g.wall or 0 for g in mine])
     if not fit:
         return ""
-    app, machine, p = mine[0].config.app, mine[0].machine, max(g.workers for g in mine)
-    while p < 1e6 and fit.at(p) > deadline_s:
+    sizes = [g.workers for g in mine]
+    app, machine, p = mine[0].config.app, mine[0].machine, max(sizes)
+    while not too_far(sizes, p) and fit.at(p) > deadline_s:
         p *= 2
-    if fit.at(p) > deadline_s:
-        return f"{app}: the scaling fit never reaches {deadline_s:g} s on {machine}"
+    if too_far(sizes, p):
+        return (
+            f"{app}: the scaling fit does not reach {deadline_s:g} s on {machine} within"
+            f" {FARTHEST:g} times the {max(sizes)} workers measured; further it says nothing"
+        )
     return (
         f"{app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would"
         f" reach {deadline_s:g} s at about {p} workers; not measured"
@@ -138,31 +155,38 @@ def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
     ]
 
 
-def _prediction(measured: dict[int, float], nodes: int) -> str:
-    """`measured`: number of nodes -> the best time there."""
+def _prediction(best: dict[int, Group], nodes: int) -> str:
+    """`best`: number of nodes -> the best configuration there."""
+    measured = {n: g.wall or 0.0 for n, g in best.items()}
     if nodes in measured:
         return f"measured, {measured[nodes]:.4g} s"
-    found = predict_time(list(measured), list(measured.values()), nodes)
+    if too_far(list(measured), nodes):
+        return (
+            f"no estimate: {min(measured)} to {max(measured)} nodes were measured, and beyond"
+            f" {FARTHEST:g} times that no curve is believed; measure nearer"
+        )
+    widths = [g.wall_summary.half_width for g in best.values() if g.wall_summary]
+    doubt = max([w for w in widths if w is not None], default=DOUBT)
+    found = predict_time(list(measured), list(measured.values()), nodes, max(doubt, LEAST_DOUBT))
     if found is None:
         return f"no estimate: {len(measured)} numbers of nodes were measured, four are needed"
     return (
         f"ESTIMATE {found.value:.4g} s, 95 % interval {found.low:.4g} to {found.high:.4g}, from"
-        f" {len(measured)} numbers of nodes"
+        f" {len(measured)} numbers of nodes, whatever the form of the curve"
     )
 
 
-def predictions(all_groups: list[Group], wanted: Sequence[int]) -> list[str]:
+def predictions(all_groups: Groups, wanted: Sequence[int]) -> list[str]:
     """Times on numbers of nodes that were not measured, with an interval, or why there is none."""
     lines = []
-    for some in per_app(all_groups) if wanted else []:
+    for some in all_groups.per_app.values() if wanted else []:
         for machine, mine in by_machine(g for g in some if g.wall).items():
-            measured: dict[int, float] = {}
-            for g in mine:
-                best = measured.get(g.config.nodes, math.inf)
-                measured[g.config.nodes] = min(g.wall or 0, best)
+            best: dict[int, Group] = {}
+            for g in sorted(mine, key=lambda g: g.wall or math.inf):
+                best.setdefault(g.config.nodes, g)
             for nodes in wanted:
                 where = f"{some[0].name} on {nodes} nodes of {machine}"
-                lines.append(f"{where}: {_prediction(measured, nodes)}")
+                lines.append(f"{where}: {_prediction(best, nodes)}")
     return lines
 
 
@@ -186,8 +210,10 @@ def _recommendations(
     due = pick(some, pricing, deadline, "cost")
     if due:
         words = [f"cheapest of {len(due)} that are done within {deadline} and have a price"]
+        if due[0].due:
+            words += due[0].due.words(deadline)
         found.append(_recommend("deadline", due, pricing, "cost", words))
-    elif not any(g.wall and in_time(g, deadline) for g in some):
+    elif not pick(some, pricing, deadline, "time"):
         warnings += _estimates(some, deadline.seconds, bool(cheap))
     return found
 
@@ -209,13 +235,15 @@ def advise(
     trust: Trust = Trust(),
     predict: Sequence[int] = (),
 ) -> Advice:
-    all_groups = groups(results, trust)
+    all_groups = Groups(results, trust, pricing.places or None)
     decisions, mix_offers = decide(all_groups, pricing, deadline, mix)
     machines = per_machine(all_groups, pricing, deadline)
+    for one in decisions:
+        one.about = about(one, all_groups, pricing)
     evidence = Evidence(all_groups, pricing, [*decisions, *machines])
     recommendations: list[Recommendation] = []
     warnings: list[str] = []
-    for some in per_app(all_groups):
+    for some in all_groups.per_app.values():
         warnings += _trouble(some)
         recommendations += _recommendations(some, pricing, deadline, warnings)
     return Advice(
@@ -227,9 +255,10 @@ def advise(
         recommendations,
         evidence.best_values(),
         judge_lessons(evidence),
-        warnings + results.notes,
+        warnings + drifts(all_groups) + results.notes,
         evidence,
         pricing,
+        choices(decisions, pricing, deadline),
     )
 
 
@@ -252,7 +281,10 @@ def place(one: AnyOffer) -> str:
         return one.machine
     r = one.row
     name = f"{r.shape} of {r.provider}, {r.where}, {r.operating_system}, {r.term.value}"
-    return f"{one.machine} (priced like {name})" if one.estimate else f"{name} ({one.machine})"
+    if one.estimate:
+        return f"{one.machine} (priced like {name})"
+    known = one.machine.partition("@")[0] == r.name
+    return name if known else f"{name} ({one.machine})"
 
 
 def settings(one: AnyOffer) -> list[tuple[str, str]]:
@@ -286,8 +318,8 @@ def answer_rows(advice: Advice, machines: bool = False) -> list[dict[str, Any]]:
         if d.first:
             run = ", ".join(f"{name} {text}" for name, text in settings(d.first))
             row.update(rent=place(d.first), run=run, cost=amount(d.first))
-            row["hours"] = f"{d.first.hours:.3g}"
-        row.update(second=behind(d), sure=advice.sure[d.key], notes=d.notes)
+            row["hours"] = f"{d.first.hours:,.4g}"
+        row.update(second=behind(d), sure=advice.sure[d.key], notes=d.notes, about=d.about)
         rows.append(row)
     return rows
 
@@ -295,7 +327,7 @@ def answer_rows(advice: Advice, machines: bool = False) -> list[dict[str, Any]]:
 def headline(advice: Advice) -> str:
     """The whole answer in one sentence: for the mix where there are several applications."""
     last = advice.decisions[-1] if advice.decisions else None
-    if last is None and any(g.trust.by_cpu for g in advice.evidence.groups):
+    if last is None and advice.evidence.groups.trust.by_cpu:
         return "No answer what to rent: these are CPU seconds, which nobody waits or pays for."
     if last is None or last.first is None:
         if last and last.app == MIX:
@@ -304,7 +336,7 @@ def headline(advice: Advice) -> str:
     what = "the mix" if last.app == MIX else last.app
     cost = f"{amount(last.first)} and " if last.first.amount is not None else ""
     return (
-        f"For {what}: {place(last.first)}, {cost}{last.first.hours:.3g} hours for 1,000 runs;"
+        f"For {what}: {place(last.first)}, {cost}{last.first.hours:,.4g} hours for 1,000 runs;"
         f" {advice.sure[last.key]}."
     )
 
@@ -313,6 +345,8 @@ def as_dict(advice: Advice) -> dict[str, Any]:
     return {
         "answer": answer_rows(advice),
         "per_machine": answer_rows(advice, machines=True),
+        "about": advice.about,
+        "spot": [one.as_dict() for one in advice.spot],
         "predictions": advice.predictions,
         "recommendations": [dict(r.__dict__) for r in advice.recommendations],
         "per_choice": advice.per_choice,
@@ -324,6 +358,7 @@ def as_dict(advice: Advice) -> dict[str, Any]:
 
 def _answer_text(advice: Advice) -> list[str]:
     lines = ["ANSWER (costs and hours of 1,000 runs)", f"  {headline(advice)}"]
+    lines += [f"  {advice.about}"] if advice.about else []
     rows = answer_rows(advice)
     if advice.per_machine:
         rows += [{"for": "EACH MACHINE ALONE"}, *answer_rows(advice, machines=True)]
@@ -337,6 +372,8 @@ def _answer_text(advice: Advice) -> list[str]:
             lines.append(f"      {row['cost']}, {row['hours']} hours")
             lines.append(f"      second: {row['second']}; {row['sure']}")
         lines += [f"      {note}" for note in row["notes"]]
+    for one in advice.spot:
+        lines += [f"  {line}" for line in one.lines()]
     lines += [f"  {r}" for r in advice.pricing.remarks()]
     if not advice.pricing.used:
         lines.append("  no prices: --price MACHINE=PROVIDER/SHAPE turns hours into money")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 from ..model import Answer, Sample
+from .problems import Problem
 
-Key = tuple[str, str]  # machine, key of the configuration
+Key = tuple[str, str, Problem]  # place, key of the configuration, what was computed
 
 
 def _answers(samples: list[Sample]) -> dict[str, list[Answer]]:
@@ -17,15 +17,6 @@ def _answers(samples: list[Sample]) -> dict[str, list[Answer]]:
         for name, answer in sample.answers.items() if sample.ok else ():
             found.setdefault(name, []).append(answer)
     return found
-
-
-def _problem(samples: list[Sample], provenance: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """What must be the same for answers to be comparable. Not the hash of the input's files: two
-    decompositions of one mesh are different files of the same problem."""
-    first = samples[0]
-    of_run = provenance.get(first.provenance or "", {})
-    versions = (str(of_run.get(k)) for k in ("suite_version", "app_version"))
-    return (first.configuration.app, first.configuration.size, *versions)
 
 
 def _judge(name: str, by_key: dict[Key, list[Answer]], odd: dict[Key, str]) -> None:
@@ -42,19 +33,27 @@ def _judge(name: str, by_key: dict[Key, list[Answer]], odd: dict[Key, str]) -> N
             )
 
 
-def disagreements(
-    collected: dict[Key, list[Sample]], provenance: dict[str, dict[str, Any]]
-) -> dict[Key, str]:
+def disagreements(collected: dict[Key, list[Sample]]) -> dict[Key, str]:
     """Configurations whose answer is further from the median of all than the application's stated
     tolerance allows, each with the words for it. With two that differ, both are named: nobody can
     say which is right."""
-    problems: dict[tuple[str, ...], dict[str, dict[Key, list[Answer]]]] = {}
+    found: dict[Problem, dict[str, dict[Key, list[Answer]]]] = {}
     for key, samples in collected.items():
-        for name, found in _answers(samples).items():
-            problem = problems.setdefault(_problem(samples, provenance), {})
-            problem.setdefault(name, {})[key] = found
+        for name, answers in _answers(samples).items():
+            found.setdefault(key[2], {}).setdefault(name, {})[key] = answers
     odd: dict[Key, str] = {}
-    for by_name in problems.values():
+    for by_name in found.values():
         for name, by_key in by_name.items():
             _judge(name, by_key, odd)
     return odd
+
+
+def unlike(one: list[Sample], two: list[Sample]) -> str:
+    """In which answer two configurations differ by more than is tolerated; empty if in none."""
+    mine, theirs = _answers(one), _answers(two)
+    for name in mine.keys() & theirs.keys():
+        a, b = (statistics.median(x.value for x in side[name]) for side in (mine, theirs))
+        allowed = max(x.tolerance for x in (*mine[name], *theirs[name])) * max(abs(a), abs(b))
+        if abs(a - b) > allowed:
+            return f"{name} is {a:.10g} and {b:.10g}"
+    return ""

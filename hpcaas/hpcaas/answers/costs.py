@@ -8,10 +8,12 @@ from datetime import date
 from typing import Any, Optional
 
 from ..errors import BadInput
-from ..model import ResultSet
+from ..model import ResultSet, Sample
 from ..money import RUNS_PER_RENTAL, Cost, Extras, Rate, cost, parse_rate
 from ..prices import TERM_ORDER, PriceRow, Term, age_warning, find_row, mismatch
-from .groups import Group
+from ..spot import Loss
+from ..stats import Ratio
+from .groups import Group, Reader, places_of, versus
 
 Machines = dict[str, dict[str, Any]]
 
@@ -29,12 +31,15 @@ class Terms:
     disk_gib: float = 0.0
     egress_gib: float = 0.0
     head: Optional[str] = None  # PROVIDER/SHAPE of the head node
-    checkpoint_s: Optional[float] = None
+    loss: Loss = Loss()  # of an interruption on spot
+    interruptions: Optional[float] = None  # of a node an hour; None: what the row says
+    interruptions_source: str = ""
 
 
 @dataclass
 class Pricing:
-    """Which row prices which machine. `estimates` holds rows that are scaled per core."""
+    """Which row prices which machine. `estimates` holds rows that are scaled per core. Instances of
+    one shape are one place, priced and offered as one."""
 
     rows: dict[str, PriceRow]
     estimates: dict[str, PriceRow]
@@ -43,32 +48,80 @@ class Pricing:
     currency: Optional[str] = None
     rates: dict[str, Rate] = field(default_factory=dict)
     extras: Extras = Extras()
+    places: dict[str, str] = field(default_factory=dict)  # machine -> place; empty: as they say
+    # on-demand rows of places that are priced as spot, to compare with
+    on_demand: dict[str, PriceRow] = field(default_factory=dict)
+    unpriced: list[str] = field(default_factory=list)  # machines whose shape has no price, and why
+
+    def __post_init__(self) -> None:
+        self._readers: dict[tuple[str, int], Reader] = {}
+        self.places = self.places or places_of(self.machines)
 
     def row(self, machine: str) -> Optional[PriceRow]:
-        return self.rows.get(machine) or self.estimates.get(machine)
+        """Of a machine or a place."""
+        place = self.places.get(machine, machine)
+        return self.rows.get(place) or self.estimates.get(place)
+
+    def cores(self, machine: str) -> Optional[int]:
+        """Cores by which an estimate is scaled; None where the price is the machine's own."""
+        place = self.places.get(machine, machine)
+        if place in self.rows:
+            return None
+        one = next(m for m in self.machines if self.places.get(m, m) == place)
+        return int(self.machines[one]["cores"])
+
+    def node_hour(self, machine: str) -> Optional[float]:
+        """Price of a node-hour, in the currency of the answer."""
+        row = self.row(machine)
+        if row is None:
+            return None
+        cores = self.cores(machine)
+        price = row.per_hour if cores is None else row.per_hour / row.cores * cores
+        return price * (self.rates[row.currency].value if row.currency in self.rates else 1.0)
 
     def of(self, machine: str, wall_s: float, nodes: int) -> Optional[Cost]:
         """Cost of one run of this length; None where the machine has no price."""
         row = self.row(machine)
         if row is None:
             return None
-        own = machine in self.rows
-        cores = None if own else int(self.machines[machine]["cores"])
-        found = cost(wall_s, nodes, row, self.runs, cores, self.extras)
+        found = cost(wall_s, nodes, row, self.runs, self.cores(machine), self.extras)
+        return self.converted(found)
+
+    def converted(self, found: Cost) -> Cost:
+        """In the currency of the answer."""
         if self.currency in (None, found.currency):
             return found
         factor = self.rates[found.currency].value
         return replace(found, amount=found.amount * factor, currency=str(self.currency))
+
+    def without_rate(self, machine: str) -> bool:
+        """Whether a price is spot, and nobody says how often it is interrupted."""
+        row = self.row(machine)
+        return row is not None and row.term is Term.SPOT and row.interruptions_per_hour is None
 
     def cost(self, group: Group) -> Optional[Cost]:
         """Cost of one run of a group, by the median wall-clock of its runs."""
         wall = group.wall
         return None if wall is None else self.of(group.machine, wall, group.config.nodes)
 
-    def amounts(self, group: Group) -> list[float]:
-        """What each of its samples would cost, for tests between groups; empty without a price."""
-        found = (self.of(group.machine, wall, group.config.nodes) for wall in group.walls)
-        return [c.amount for c in found if c]
+    def _reader(self, group: Group) -> Reader:
+        """What a sample of a group would cost. The same function for a place and number of nodes:
+        a group keeps what it read by it."""
+        key = (self.places.get(group.machine, group.machine), group.config.nodes)
+        if key not in self._readers:
+            self._readers[key] = self._new_reader(*key)
+        return self._readers[key]
+
+    def _new_reader(self, place: str, nodes: int) -> Reader:
+        def amount(sample: Sample) -> Optional[float]:
+            spent = self.of(place, sample.wall, nodes) if sample.wall else None
+            return spent.amount if spent else None
+
+        return amount
+
+    def versus(self, a: Group, b: Group) -> Ratio:
+        """Cost of b over that of a."""
+        return versus(a, b, self._reader(a), self._reader(b))
 
     def interval(self, group: Group) -> Optional[tuple[float, float]]:
         """95 % interval of the cost of a run; None without a spread or a price."""
@@ -93,19 +146,30 @@ class Pricing:
         texts = [f"{m}: {describe(r)}" for m, r in self.rows.items()]
         texts += [
             f"{m}: ESTIMATE, nobody sells this machine: {describe(r)}, scaled per core from"
-            f" {r.cores} to {self.machines[m]['cores']} cores"
+            f" {r.cores} to {self.cores(m)} cores"
             for m, r in self.estimates.items()
         ]
         rows = {r.name: r for r in self.used}
         texts += [f"OLD PRICE: {w}" for r in rows.values() if (w := age_warning(r))]
-        texts += [
-            f"{r.name} is spot: interruptions are not priced, its row says none"
-            for r in rows.values()
-            if r.term is Term.SPOT and r.interruptions_per_hour is None
-        ]
+        texts += [words for r in rows.values() if (words := self._interruptions(r))]
         texts += [f"rate: {r} {self.currency}" for r in self.rates.values()]
+        texts += self.unpriced
         texts += self.extras.words()
         return texts + ([self.rule] if self.used else [])
+
+    def _interruptions(self, row: PriceRow) -> str:
+        """What is known of a spot price; empty of another."""
+        if row.term is not Term.SPOT:
+            return ""
+        if row.interruptions_per_hour is None:
+            return (
+                f"{row.name} is spot: interruptions are not priced, nobody says how many there are:"
+                " --interruptions-per-hour with --interruptions-source"
+            )
+        return (
+            f"{row.name}: each node is taken away {row.interruptions_per_hour:g} times an hour"
+            f" ({row.interruptions_source or row.source}); {self.extras.loss.words()}"
+        )
 
 
 def describe(row: PriceRow) -> str:
@@ -153,35 +217,130 @@ def choose_row(rows: list[PriceRow], name: str, terms: Terms) -> PriceRow:
             f"it has {', '.join(known)}",
         )
     _refuse_several_prices(same, name)
-    return max(same, key=lambda r: r.date)
+    return _interrupted(max(same, key=lambda r: r.date), terms)
 
 
-def _wanted(
-    results: ResultSet, named: list[str], terms: Terms
-) -> dict[str, tuple[str, bool, Terms]]:
-    """Machine -> shape, whether it is an estimate, its terms."""
-    wanted = {
-        m: (str(d["price"]), False, terms) for m, d in results.machines.items() if d.get("price")
+def _interrupted(row: PriceRow, terms: Terms) -> PriceRow:
+    """A spot row with the rate that the user gives."""
+    if terms.interruptions is None or row.term is not Term.SPOT:
+        return row
+    said = {
+        "interruptions_per_hour": terms.interruptions,
+        "interruptions_source": terms.interruptions_source,
     }
+    return row.model_copy(update=said)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """How one machine is to be priced."""
+
+    shape: str  # PROVIDER/SHAPE
+    estimate: bool
+    terms: Terms
+    optional: bool = False  # nobody asked: the machine's shape may not be in the catalogue
+
+
+def _said(machine: dict[str, Any], terms: Terms) -> Optional[_Wanted]:
+    """By its site file, or by the shape that it has."""
+    if machine.get("price"):
+        return _Wanted(str(machine["price"]), False, terms)
+    if not machine.get("shape"):
+        return None
+    shape, _, region = str(machine["shape"]).partition("@")
+    return _Wanted(shape, False, replace(terms, region=region or terms.region), optional=True)
+
+
+def _named(text: str, results: ResultSet, terms: Terms) -> dict[str, _Wanted]:
+    """What one --price says. A shape stands for all its machines."""
+    price, *given = text.split(",")
+    sign = "~" if "~" in price else "="
+    machine, _, shape = price.partition(sign)
+    own = terms
+    for one in given:
+        key, _, value = one.partition("=")
+        key = "operating_system" if key == "os" else key
+        if key not in ("region", "operating_system", "term") or not value:
+            raise BadInput(f"price '{text}' says '{one}'", "use region=, os= or term=")
+        own = replace(own, **{key: value})
+    places = places_of(results.machines)
+    meant = [m for m in results.machines if machine in (m, places[m])]
+    if not meant or not shape:
+        raise BadInput(
+            f"price '{text}' names no machine of these results",
+            "write MACHINE=PROVIDER/SHAPE or MACHINE~PROVIDER/SHAPE;"
+            f" machines: {', '.join(results.machines)}",
+        )
+    return {m: _Wanted(shape, sign == "~", own) for m in meant}
+
+
+def _wanted(results: ResultSet, named: list[str], terms: Terms) -> dict[str, _Wanted]:
+    wanted = {m: one for m, d in results.machines.items() if (one := _said(d, terms))}
     for text in named:
-        price, *given = text.split(",")
-        sign = "~" if "~" in price else "="
-        machine, _, shape = price.partition(sign)
-        own = terms
-        for one in given:
-            key, _, value = one.partition("=")
-            key = "operating_system" if key == "os" else key
-            if key not in ("region", "operating_system", "term") or not value:
-                raise BadInput(f"price '{text}' says '{one}'", "use region=, os= or term=")
-            own = replace(own, **{key: value})
-        if machine not in results.machines or not shape:
-            raise BadInput(
-                f"price '{text}' names no machine of these results",
-                "write MACHINE=PROVIDER/SHAPE or MACHINE~PROVIDER/SHAPE;"
-                f" machines: {', '.join(results.machines)}",
-            )
-        wanted[machine] = (shape, sign == "~", own)
+        wanted.update(_named(text, results, terms))
     return wanted
+
+
+def _row_of(machine: str, one: _Wanted, results: ResultSet, catalogue: list[PriceRow]) -> PriceRow:
+    """The row that prices a machine; refused where they do not match."""
+    row = choose_row(catalogue, one.shape, one.terms)
+    if one.estimate:
+        if not results.machines[machine].get("cores"):
+            raise BadInput(f"machine '{machine}' says no cores", "name its own price instead")
+        return row
+    said = str(results.machines[machine].get("shape") or one.shape).partition("@")[0]
+    other = f"machine '{machine}' is a {said}" if said != one.shape else ""
+    why = other or mismatch(row, {"id": machine, **results.machines[machine]})
+    if why:
+        raise BadInput(
+            f"catalogue and machine do not match: {why}",
+            "name the right shape, or write"
+            f" {machine}~{one.shape} for a labelled estimate per core",
+        )
+    return row
+
+
+def _rows(
+    wanted: dict[str, _Wanted], results: ResultSet, catalogue: list[PriceRow]
+) -> tuple[dict[str, PriceRow], list[str]]:
+    """Machine -> row, and in words which shapes have none."""
+    rows, unpriced = {}, []
+    for machine, one in wanted.items():
+        try:
+            rows[machine] = _row_of(machine, one, results, catalogue)
+        except BadInput as error:
+            if not one.optional:
+                raise
+            unpriced.append(f"{machine}: no price for its shape: {error}")
+    return rows, unpriced
+
+
+def _places(results: ResultSet, own: dict[str, PriceRow]) -> dict[str, str]:
+    """Machine -> place. Machines that are priced by one row are instances of one shape, whatever
+    they are called."""
+    places = places_of(results.machines)
+    for row in set(own.values()):
+        mine = [m for m, r in own.items() if r == row]
+        if len({places[m] for m in mine}) > 1:
+            places.update(dict.fromkeys(mine, f"{row.name}@{row.region}"))
+    return places
+
+
+def _on_demand(
+    wanted: dict[str, _Wanted], pricing: Pricing, catalogue: list[PriceRow]
+) -> dict[str, PriceRow]:
+    """Of each place that is priced as spot, the row on demand, where the catalogue has it."""
+    found = {}
+    for machine, one in wanted.items():
+        row = pricing.row(machine)
+        if row is None or row.term is not Term.SPOT:
+            continue
+        terms = replace(one.terms, term=Term.ON_DEMAND.value, region=row.region)
+        try:
+            found[pricing.places[machine]] = choose_row(catalogue, one.shape, terms)
+        except BadInput:
+            continue  # nothing to compare with
+    return found
 
 
 def _currencies(pricing: Pricing, terms: Terms) -> None:
@@ -213,23 +372,22 @@ def price_machines(
     if terms.runs_per_rental < 1:
         raise BadInput(f"--runs-per-rental is {terms.runs_per_rental}", "use 1 or more")
     head = choose_row(catalogue, terms.head, replace(terms, term=None)) if terms.head else None
-    extras = Extras(terms.disk_gib, terms.egress_gib, head, terms.checkpoint_s)
-    pricing = Pricing({}, {}, results.machines, terms.runs_per_rental, extras=extras)
-    for machine, (shape, estimate, own) in _wanted(results, named, terms).items():
-        row = choose_row(catalogue, shape, own)
-        if estimate:
-            if not results.machines[machine].get("cores"):
-                raise BadInput(f"machine '{machine}' says no cores", "name its own price instead")
-            pricing.estimates[machine] = row
-            continue
-        why = mismatch(row, {"id": machine, **results.machines[machine]})
-        if why:
-            raise BadInput(
-                f"catalogue and machine do not match: {why}",
-                "name the right shape, or write"
-                f" {machine}~{shape} for a labelled estimate per core",
-            )
-        pricing.rows[machine] = row
+    wanted = _wanted(results, named, terms)
+    rows, unpriced = _rows(wanted, results, catalogue)
+    own = {m: r for m, r in rows.items() if not wanted[m].estimate}
+    pricing = Pricing(
+        {},
+        {},
+        results.machines,
+        terms.runs_per_rental,
+        extras=Extras(terms.disk_gib, terms.egress_gib, head, terms.loss),
+        places=_places(results, own),
+        unpriced=unpriced,
+    )
+    for machine, row in rows.items():
+        kind = pricing.rows if machine in own else pricing.estimates
+        kind[pricing.places[machine]] = row
+    pricing.on_demand = _on_demand({m: wanted[m] for m in rows}, pricing, catalogue)
     _currencies(pricing, terms)
     priced = {r.currency for r in pricing.used}
     if head is not None and priced - {head.currency}:

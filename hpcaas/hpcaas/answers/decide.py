@@ -4,14 +4,15 @@ second, and how sure that is."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Callable, Optional, Sequence, Union
+from dataclasses import dataclass, field, replace
+from typing import Callable, Iterable, Optional, Sequence, Union
 
 from ..errors import BadInput
 from ..prices import PriceRow
-from ..stats import Ratio, chosen_p, freedom_of, log_variance, quantile, ratio, ratio_of
+from ..stats import INSTANCES, Ratio, between, chosen_p, freedom_of, log_variance, ratio_of
 from .costs import Pricing
-from .groups import Group, by_machine, per_app
+from .deadline import Deadline, InTime, in_time
+from .groups import Group, Groups, by_name, versus, wall_of
 
 LOT = 1000  # runs that the answers speak of
 UNKNOWN = "not known on this machine"
@@ -29,10 +30,15 @@ class Offer:
     currency: Optional[str]
     row: Optional[PriceRow]
     estimate: bool  # the price is scaled per core
+    due: Optional[InTime] = None  # None: no deadline was given
 
     @property
     def machine(self) -> str:
         return self.group.machine
+
+    @property
+    def instances(self) -> int:
+        return len(self.group.on)
 
     @property
     def label(self) -> str:
@@ -56,6 +62,26 @@ class MixOffer:
     def label(self) -> str:
         return self.machine
 
+    @property
+    def instances(self) -> int:
+        """That all its applications ran on."""
+        return len(set.intersection(*(set(o.group.on) for o, _ in self.parts)))
+
+    def totals(self, by: str) -> list[list[float]]:
+        """Of each such instance, what the mix takes there, in parts of its offers' values."""
+        common = set.intersection(*(set(o.group.on) for o, _ in self.parts))
+        found = []
+        for instance in sorted(common):
+            total = 0.0
+            for one, share in self.parts:
+                logs = one.group.logs(wall_of)
+                mine = math.fsum(logs[instance].values()) / len(logs[instance])
+                all_means = [math.fsum(d.values()) / len(d) for d in logs.values()]
+                centre = math.fsum(all_means) / len(all_means)
+                total += value(one, by) * share * math.exp(mine - centre)
+            found.append([total])
+        return found
+
 
 AnyOffer = Union[Offer, MixOffer]
 
@@ -73,10 +99,31 @@ class Decision:
     unknown: str = ""  # why no verdict can be drawn, whatever the numbers
     notes: list[str] = field(default_factory=list)
     machine: str = ""  # the answer for one machine alone; empty: for all together
+    about: str = ""  # in one line, what it speaks of beyond the machines measured, and what would
 
     @property
     def key(self) -> tuple[str, str, str]:
         return ("decision", self.app, self.machine)
+
+    @property
+    def contrast(self) -> Optional[frozenset[Group]]:
+        """The two groups, where it compares two: another question about them is the same."""
+        if isinstance(self.first, Offer) and isinstance(self.second, Offer):
+            return frozenset((self.first.group, self.second.group))
+        return None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the second is at another place."""
+        return bool(self.first and self.second and self.first.machine != self.second.machine)
+
+    @property
+    def instances(self) -> int:
+        """Of each side, at least."""
+        counts = [one.instances for one in (self.first, self.second) if one]
+        if self.gap and not self.elsewhere:
+            counts.append(self.gap.instances)
+        return min(counts, default=0)
 
     def sure(self, holds: bool) -> str:
         """How sure it is that the first is better than the second."""
@@ -86,55 +133,35 @@ class Decision:
             return self.unknown
         if self.second is None:
             return "nothing to compare with"
+        if self.elsewhere and self.instances < INSTANCES and self.gap and self.gap.low is not None:
+            return "of these machines only: their shapes need three instances each"
         if self.p is None:
             return "one value each: no spread known"
-        if holds:
-            return "sure: more than chance"
-        return "not sure: may be chance"
+        if not holds:
+            return "not sure: may be chance"
+        enough = self.instances >= INSTANCES
+        where = "" if enough else f", on {'this machine' if self.instances < 2 else 'these two'}"
+        return f"sure: more than chance{where}"
 
     def against(self, second: AnyOffer, gap: Ratio, doubt: str, among: float) -> None:
         """What comes second, picked out of `among` pairs; `doubt`: why that cannot be judged."""
         self.second, self.gap, self.unknown = second, gap, self.unknown or doubt
-        self.p = None if self.unknown else chosen_p(gap.p, among)
+        self.p = None if self.unknown else chosen_p(gap.judged, among)
 
 
-def offer(group: Group, pricing: Pricing) -> Offer:
+def offer(group: Group, pricing: Pricing, deadline: Optional[Deadline] = None) -> Offer:
     wall = group.wall or math.nan
     cost, interval = pricing.cost(group), pricing.interval(group)
     return Offer(
         group,
-        wall * LOT / 3600.0,
+        (cost.taken_s if cost else wall) * LOT / 3600.0,
         cost.amount * LOT if cost else None,
         (interval[0] * LOT, interval[1] * LOT) if interval else None,
         cost.currency if cost else None,
         pricing.row(group.machine),
         group.machine in pricing.estimates,
+        in_time(group, deadline, pricing) if deadline else None,
     )
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """A run is in time if this share of the measured runs was."""
-
-    seconds: float
-    share: float = 0.9
-
-    def __post_init__(self) -> None:
-        if not 0 < self.seconds < math.inf:
-            raise BadInput(f"the deadline is {self.seconds} s", "give seconds above 0")
-        if not 0 < self.share <= 1:
-            raise BadInput(
-                f"--deadline-share is {self.share}", "give a share of the runs, for instance 0.95"
-            )
-
-    def __str__(self) -> str:
-        return f"{self.seconds:g} s in {self.share:.0%} of the runs"
-
-
-def in_time(group: Group, deadline: Optional[Deadline]) -> bool:
-    if deadline is None:
-        return True
-    return bool(group.walls) and quantile(group.walls, deadline.share) <= deadline.seconds
 
 
 def value(one: AnyOffer, by: str) -> float:
@@ -143,17 +170,23 @@ def value(one: AnyOffer, by: str) -> float:
 
 
 def pick(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], by: str) -> list[Offer]:
-    """Offers that may be chosen, the best first."""
-    offers = [offer(g, pricing) for g in some if g.wall and in_time(g, deadline)]
+    """Offers that may be chosen, the best first. Within a deadline those that are shown to meet it;
+    where none is, those whose runs met it as measured."""
+    offers = [offer(g, pricing, deadline) for g in some if g.wall]
     if by == "cost":
         offers = [o for o in offers if o.amount is not None]
-    return sorted(offers, key=lambda o: value(o, by))
+    return sorted(_due(offers, deadline), key=lambda o: value(o, by))
+
+
+def _due(offers: list[Offer], deadline: Optional[Deadline]) -> list[Offer]:
+    if deadline is None:
+        return offers
+    shown = [o for o in offers if o.due and o.due.shown >= deadline.share]
+    return shown or [o for o in offers if o.due and o.due.measured >= deadline.share]
 
 
 def gap(first: Group, second: Group, pricing: Pricing, by: str) -> Ratio:
-    if by == "cost":
-        return ratio(pricing.amounts(first), pricing.amounts(second))
-    return ratio(first.walls, second.walls)
+    return pricing.versus(first, second) if by == "cost" else versus(first, second, wall_of)
 
 
 def unknown(group: Group) -> str:
@@ -168,17 +201,14 @@ def unknown(group: Group) -> str:
     )
 
 
-def _late(group: Group, deadline: Optional[Deadline]) -> list[str]:
-    """What the measured runs say of the deadline."""
-    if deadline is None:
-        return []
-    late, runs = sum(w > deadline.seconds for w in group.walls), len(group.walls)
-    within = quantile(group.walls, deadline.share)
-    text = f"{deadline.share:.0%} of the runs are done in {within:.4g} s"
-    lines = [f"{late} of {runs} measured runs took longer than the deadline"] if late else []
-    if runs < 1.0 / (1.0 - deadline.share + 1e-9):
-        lines.append(f"{text}; with {runs} runs that is the slowest of them")
-    return lines or [text]
+def _doubt(one: Offer, deadline: Optional[Deadline], pricing: Pricing, by: str) -> str:
+    """Why no verdict can be drawn on an offer; empty where one can."""
+    why = unknown(one.group)
+    if not why and by == "cost" and pricing.without_rate(one.machine):
+        why = "not known: nobody says how often this spot price is interrupted"
+    if not why and one.due and deadline and one.due.shown < deadline.share:
+        why = "not shown to be in time"
+    return why
 
 
 def excluded(some: list[Group]) -> list[str]:
@@ -208,34 +238,47 @@ def _decidable(offers: list[Offer]) -> tuple[list[Offer], list[str]]:
     return known, lines
 
 
+def _hidden(some: list[Group], machine: str) -> str:
+    """Why the best of a machine may not be its best; empty where all of its configurations are
+    known. One whose every run was disturbed could be faster than all others."""
+    mine = [g for g in some if g.machine == machine and g.wall and not g.only_searched]
+    hidden = sum(bool(unknown(g)) for g in mine)
+    if not hidden or hidden == len(mine):
+        return ""
+    others = "configuration is" if hidden == 1 else "configurations are"
+    return f"not sure: {hidden} other {others} not known on this machine, and may be better"
+
+
 def for_app(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], by: str) -> Decision:
     offers, aside = _decidable(pick(some, pricing, deadline, by))
     decision = Decision(some[0].name, by, notes=excluded(some) + aside)
     if not offers:
-        decision.notes += missing(some, deadline)
+        decision.notes += missing(some, deadline, pricing)
         return decision
     decision.first = first = offers[0]
-    decision.unknown = unknown(first.group)
+    decision.unknown = _doubt(first, deadline, pricing, by) or _hidden(some, first.machine)
     if first.group.doubt:
         decision.notes.append(f"accepted although: {first.group.doubt}")
-    decision.notes += _late(first.group, deadline)
+    if first.due and deadline:
+        decision.notes += first.due.words(deadline)
     elsewhere = [o for o in offers if o.machine != first.machine]
     here = len(offers) - len(elsewhere)
     rivals = elsewhere or offers[1:]
     if rivals:
         among = here * len(elsewhere) if elsewhere else here * (here - 1) / 2
         found = gap(first.group, rivals[0].group, pricing, by)
-        decision.against(rivals[0], found, unknown(rivals[0].group), among)
+        doubt = _doubt(rivals[0], None, pricing, by)
+        decision.against(rivals[0], found, doubt, among)
     return decision
 
 
-def missing(some: list[Group], deadline: Optional[Deadline]) -> list[str]:
+def missing(some: list[Group], deadline: Optional[Deadline], pricing: Pricing) -> list[str]:
     """Why there is no answer."""
     if not any(g.wall for g in some):
         return ["no configuration is left that ran well every time"]
-    if deadline is not None and not any(g.wall and in_time(g, deadline) for g in some):
-        best = min(quantile(g.walls, deadline.share) for g in some if g.walls)
-        return [f"nothing measured is done within {deadline}: the fastest takes {best:.4g} s"]
+    if deadline is not None and not pick(some, pricing, deadline, "time"):
+        found = (in_time(g, deadline, pricing) for g in some if g.walls)
+        return [f"nothing measured is done within {deadline}: {max(found).words(deadline)[0]}"]
     return ["no machine that is fast enough has a price: --price MACHINE=PROVIDER/SHAPE"]
 
 
@@ -295,12 +338,15 @@ def _variance(parts: Sequence[tuple[Offer, float]], by: str) -> Optional[tuple[f
 
 
 def _mix_gap(first: MixOffer, second: MixOffer, by: str) -> Ratio:
+    if min(first.instances, second.instances) >= INSTANCES:
+        return between(first.totals(by), second.totals(by))
     difference = math.log(value(second, by) / value(first, by))
     spreads = [_variance(first.parts, by), _variance(second.parts, by)]
     known = [s for s in spreads if s]
     if len(known) < 2:
         return Ratio(math.exp(difference), None, None, None, 1)
-    return ratio_of(difference, math.sqrt(sum(v for v, _ in known)), freedom_of(known), 2)
+    found = ratio_of(difference, math.sqrt(sum(v for v, _ in known)), freedom_of(known), 2)
+    return replace(found, p=None)  # of these machines: no verdict on their shapes
 
 
 def _mix_on(
@@ -325,18 +371,14 @@ def _mix_on(
 
 
 def for_mix(
-    all_groups: list[Group],
-    pricing: Pricing,
-    deadline: Optional[Deadline],
-    by: str,
-    mix: Optional[str],
+    all_groups: Groups, pricing: Pricing, deadline: Optional[Deadline], by: str, mix: Optional[str]
 ) -> tuple[Decision, list[MixOffer]]:
     """The machine for all applications together, each with its own best configuration there."""
-    shares = parse_mix(mix, [some[0].name for some in per_app(all_groups)])
+    shares = parse_mix(mix, list(all_groups.per_app))
     words = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
     alike = "" if mix else " (each application alike; --mix APP=RUNS,... sets others)"
     decision, offers, among = Decision(MIX, by, notes=[words + alike]), [], 1
-    for machine, mine in by_machine(all_groups).items():
+    for machine, mine in all_groups.by_machine.items():
         parts, lacking, tried = _mix_on(mine, shares, pricing, deadline, by)
         among *= tried
         if lacking:
@@ -345,14 +387,16 @@ def for_mix(
             )
         else:
             offers.append(_mix_offer(machine, parts))
-    _judge_mix(decision, offers, among)
+    _judge_mix(decision, offers, among, lambda o: _mix_unknown(o, deadline, pricing, by))
     return decision, offers
 
 
-def _judge_mix(decision: Decision, offers: list[MixOffer], among: int) -> None:
+def _judge_mix(
+    decision: Decision, offers: list[MixOffer], among: int, doubt: Callable[[MixOffer], str]
+) -> None:
     """Sorts the offers, and says which comes first and how sure that is. Machines and, on each,
     configurations were picked out of `among` combinations after looking."""
-    doubts = {o.machine: _mix_unknown(o) for o in offers}
+    doubts = {o.machine: doubt(o) for o in offers}
     offers.sort(key=lambda o: (bool(doubts[o.machine]), value(o, decision.by)))
     decision.notes += [f"{machine}: {why}" for machine, why in doubts.items() if why]
     judged = [o for o in offers if not doubts[o.machine]] or offers
@@ -363,24 +407,24 @@ def _judge_mix(decision: Decision, offers: list[MixOffer], among: int) -> None:
         decision.against(judged[1], found, doubts[judged[1].machine], among)
 
 
-def _mix_unknown(one: MixOffer) -> str:
-    return next(filter(None, (unknown(o.group) for o, _ in one.parts)), "")
+def _mix_unknown(one: MixOffer, deadline: Optional[Deadline], pricing: Pricing, by: str) -> str:
+    return next(filter(None, (_doubt(o, deadline, pricing, by) for o, _ in one.parts)), "")
 
 
-def decides_by(pricing: Pricing, all_groups: list[Group]) -> str:
+def decides_by(pricing: Pricing, all_groups: Iterable[Group]) -> str:
     """Cost where a machine has a price, otherwise time."""
     return "cost" if any(pricing.row(g.machine) for g in all_groups) else "time"
 
 
 def decide(
-    all_groups: list[Group], pricing: Pricing, deadline: Optional[Deadline], mix: Optional[str]
+    all_groups: Groups, pricing: Pricing, deadline: Optional[Deadline], mix: Optional[str]
 ) -> tuple[list[Decision], list[MixOffer]]:
     """One decision per application, and one for the mix where there are several."""
-    if any(g.trust.by_cpu for g in all_groups):
+    if all_groups.trust.by_cpu:
         return [], []
     by = decides_by(pricing, all_groups)
     decisions = []
-    for some in per_app(all_groups):
+    for some in all_groups.per_app.values():
         one = for_app(some, pricing, deadline, by)
         unpriced = sorted({g.machine for g in some if not pricing.row(g.machine)})
         if unpriced and by == "cost":
@@ -393,16 +437,16 @@ def decide(
 
 
 def per_machine(
-    all_groups: list[Group], pricing: Pricing, deadline: Optional[Deadline]
+    all_groups: Groups, pricing: Pricing, deadline: Optional[Deadline]
 ) -> list[Decision]:
     """The answer for every application on every machine alone; empty where there is one machine."""
-    machines = by_machine(all_groups)
-    if len(machines) < 2 or any(g.trust.by_cpu for g in all_groups):
+    machines = all_groups.by_machine
+    if len(machines) < 2 or all_groups.trust.by_cpu:
         return []
     found = []
     for machine, mine in machines.items():
         by = decides_by(pricing, mine)
-        for some in per_app(mine):
+        for some in by_name(mine).values():
             one = for_app(some, pricing, deadline, by)
             one.machine = machine
             found.append(one)

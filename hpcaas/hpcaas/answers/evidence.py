@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
-from ..stats import Family, Ratio, chosen_p, pareto, ratio
+from ..stats import INSTANCES, Family, Ratio, chosen_p, pareto
 from .costs import Pricing
 from .decide import Decision
-from .groups import Effect, Group, best_of, by_machine, effects, per_app, rest, varying
+from .effects import Effect, best_of, effects
+from .groups import Group, Groups, by_machine, rest, varying, versus, wall_of
 
 # Below this a difference is not worth a lesson, however significant.
 WORTH = 1.02
@@ -34,7 +35,9 @@ class Claim:
 
 def _both(a: Ratio, b: Ratio, among: float) -> Optional[float]:
     """p of two statements that must both hold, picked out of `among` pairs."""
-    return None if a.p is None or b.p is None else chosen_p(max(a.p, b.p), among)
+    return (
+        None if a.judged is None or b.judged is None else chosen_p(max(a.judged, b.judged), among)
+    )
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def processors(some: list[Group]) -> list[Claim]:
     for one in used:
         among *= one.tried
     best, second, whole, behind = (one.group for one in used)
-    alone, together = ratio(best.times, second.times), ratio(whole.times, behind.times)
+    alone, together = versus(best, second), versus(whole, behind)
     text = (
         f"{best.name}: on one thread {on_one} is fastest ({best.seconds:.4g} s),"
         f" on all {on_all} ({whole.seconds:.4g} s)"
@@ -104,8 +107,8 @@ def money(some: list[Group], pricing: Pricing) -> list[Claim]:
         f" ({fastest.wall:.4g} s, {its:.4g}), cheapest {cheapest.machine} {cheapest.label}"
         f" ({cheapest.wall:.4g} s, {least:.4g}); {front} on the Pareto front"
     )
-    slower = ratio(fastest.walls, cheapest.walls)
-    dearer = ratio(pricing.amounts(cheapest), pricing.amounts(fastest))
+    slower = versus(fastest, cheapest, wall_of)
+    dearer = pricing.versus(cheapest, fastest)
     size = min(slower.value, dearer.value)
     return [_claim(2, text, True, size, _both(slower, dearer, among), [fastest, cheapest])]
 
@@ -122,8 +125,8 @@ def _no_trade_off(
         f"{winner.name}: the fastest, {winner.machine} {winner.label}, is also the cheapest of"
         " those with a price"
     )
-    slower = ratio(winner.walls, rival.walls)
-    dearer = ratio(pricing.amounts(winner), pricing.amounts(dear))
+    slower = versus(winner, rival, wall_of)
+    dearer = pricing.versus(winner, dear)
     size = min(slower.value, dearer.value)
     return _claim(2, text, False, size, _both(slower, dearer, among), [winner, rival, dear])
 
@@ -150,36 +153,38 @@ def _split(same: list[Group]) -> Optional[Claim]:
     if not any(map(_is_hybrid, same)):
         return None
     rival = next((g for g in ordered if _is_hybrid(g) is not _is_hybrid(best)), ordered[-1])
-    r = ratio(best.times, rival.times)
+    r = versus(best, rival)
     kind = "ranks" if best.config.threads == 1 else "threads"
     text = (
         f"{best.config.app} on {best.workers} workers: {best.axis('split')} is best"
         f" ({best.seconds:.4g} s), {rival.axis('split')} takes {r.value:.3g}x"
         + ("" if _is_hybrid(best) else f": {kind} alone win here")
     )
-    p = chosen_p(r.p, len(same) * (len(same) - 1) / 2)
+    p = chosen_p(r.judged, len(same) * (len(same) - 1) / 2)
     return _claim(4, text, _is_hybrid(best), r.value, p, [best, rival])
 
 
 class Evidence:
     """Everything that is claimed, with one correction for all of it."""
 
-    def __init__(self, all_groups: list[Group], pricing: Pricing, decisions: list[Decision]):
+    def __init__(self, all_groups: Groups, pricing: Pricing, decisions: list[Decision]):
         self.groups, self.pricing = all_groups, pricing
         self.family = Family()
         self.effects: list[Effect] = []
         self.claims: list[Claim] = []
-        for some in per_app(all_groups):
+        for some in all_groups.per_app.values():
             self.effects += [e for axis in varying(some) for e in effects(some, axis)]
             self.claims += processors(some) + money(some, pricing) + splits(some)
-        for one in (*self.effects, *self.claims, *decisions):
+        for one in self.claims:
             self.family.ask(one.key, one.p)
+        for one in (*self.effects, *decisions):
+            self.family.ask(one.key, one.p, one.contrast)
 
     def of(self, axes: tuple[str, ...]) -> list[Effect]:
         return [e for e in self.effects if e.axis in axes]
 
-    def of_app(self, app: str, size: str) -> list[Effect]:
-        return [e for e in self.effects if (e.app, e.size) == (app, size)]
+    def of_app(self, name: str) -> list[Effect]:
+        return [e for e in self.effects if e.name == name]
 
     def significant(self, e: Effect) -> Optional[bool]:
         """More than chance, all claims counted. None: untestable, or only disturbed samples."""
@@ -198,17 +203,21 @@ class Evidence:
             return "not known on this machine"
         judged = self.significant(e)
         if judged is None:
-            return "cannot be tested"
-        return "significant" if judged else "not significant"
+            alone = e.axis == "processor" and e.ratio.low is not None
+            return "of these machines only" if alone else "cannot be tested"
+        words = "significant" if judged else "not significant"
+        if not judged or e.ratio.instances >= INSTANCES:
+            return words
+        return f"{words} on {'this machine' if e.ratio.instances < 2 else 'these two machines'}"
 
     def best_values(self) -> list[str]:
         """One line per application and axis: what is best, and what of the others is worse."""
         lines = []
-        by_axis: dict[tuple[str, str, str], list[Effect]] = {}
+        by_axis: dict[tuple[str, str], list[Effect]] = {}
         for e in self.effects:
             if e.axis not in ("nodes", "processor"):
-                by_axis.setdefault((e.app, e.size, e.axis), []).append(e)
-        for (app, size, axis), found in by_axis.items():
+                by_axis.setdefault((e.name, e.axis), []).append(e)
+        for (name, axis), found in by_axis.items():
             sure = any(self.speaks(e) for e in found)
             others = ", ".join(
                 f"{e.value} {e.ratio.value:.3g}x"
@@ -216,7 +225,7 @@ class Evidence:
                 for e in found
             )
             lines.append(
-                f"{app} {size}: best {axis} is '{found[0].best}'"
+                f"{name}: best {axis} is '{found[0].best}'"
                 f"{'' if sure else ' as measured'} (time of the others: {others})"
                 + (" [one value each]" if max(e.pairs for e in found) == 1 and not sure else "")
             )

@@ -1,16 +1,23 @@
-"""Samples of one configuration on one machine, and what of them may be believed."""
+"""Samples of one configuration at one place, and what of them may be believed.
+
+A place is what is rented or owned: a shape, of which several instances may have been measured, or a
+machine whose shape nobody said. Runs of one configuration on several instances are one group; which
+instance each is from is never forgotten.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Iterable, Optional
+from typing import Any, Callable, Hashable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..axes import AXES
-from ..model import Configuration, ResultSet, Sample, Status
+from ..model import Configuration, ResultSet, Sample, Status, instance_of
 from ..running.noise import WAITING_LIMIT, disturbed
-from ..stats import Ratio, Summary, chosen_p, combine, holm, ratio, summarise
+from ..stats import Ratio, Summary, between, paired, ratio, summarise, summarise_nested
 from .agreement import disagreements
+from .problems import Problem, problems
 
 # Axes in the order in which tables and effects show them.
 ORDER = tuple(AXES)
@@ -29,13 +36,22 @@ class Trust:
     by_cpu: bool = False  # times are CPU seconds: they say nothing about what to rent
 
 
-@dataclass(frozen=True)
+# What is read of a run: seconds, or an amount of money.
+Reader = Callable[[Sample], Optional[float]]
+Block = tuple[Hashable, ...]  # a round of a campaign on an instance
+
+
+# eq=False: a group is itself alone. Groups are compared often, and their samples are many.
+@dataclass(frozen=True, eq=False)
 class Group:
-    machine: str
+    machine: str  # the place: a shape, or a machine whose shape nobody said
     config: Configuration
     samples: tuple[Sample, ...]
     trust: Trust = Trust()
     disagreement: str = ""  # its answer is not that of the others on the same input
+    problem: Problem = Problem("", "")
+    name: str = ""  # application and size, and what else tells its problem from others
+    instances: Mapping[str, str] = field(default_factory=dict)  # machine -> its identity
 
     @cached_property
     def bad(self) -> list[Sample]:
@@ -86,13 +102,75 @@ class Group:
         """Of the whole run, start-up included: what is billed and what a deadline is about."""
         return [s.wall for s in self.good if s.wall is not None]
 
+    def _instance(self, sample: Sample) -> str:
+        return self.instances.get(sample.machine, sample.machine)
+
+    @cached_property
+    def on(self) -> dict[str, list[Sample]]:
+        """Samples that count, by instance."""
+        found: dict[str, list[Sample]] = {}
+        for sample in self.good:
+            found.setdefault(self._instance(sample), []).append(sample)
+        return found
+
+    @cached_property
+    def blocks(self) -> dict[str, Block]:
+        """Of each sample, by id, the round in which it ran: every round of a campaign runs each
+        configuration once. What a search ran while it was choosing was in no round."""
+        turn: dict[tuple[str, str], int] = {}
+        found: dict[str, Block] = {}
+        for sample in sorted(self.samples, key=lambda s: s.repeat):
+            if not sample.searched:
+                where = (sample.machine, sample.campaign)
+                turn[where] = turn.get(where, -1) + 1
+                found[f"{sample.machine} {sample.id}"] = (*where, turn[where])
+        return found
+
+    @cached_property
+    def _read(self) -> dict[Reader, dict[str, dict[Block, float]]]:
+        return {}
+
+    def logs(self, read: Reader) -> dict[str, dict[Block, float]]:
+        """Instance -> round -> logarithm of what is read. Samples of no round stand alone."""
+        if read not in self._read:
+            self._read[read] = self._logs(read)
+        return self._read[read]
+
+    def _logs(self, read: Reader) -> dict[str, dict[Block, float]]:
+        found: dict[str, dict[Block, float]] = {}
+        for instance, some in self.on.items():
+            for sample in some:
+                value = read(sample)
+                if value is not None:
+                    own = f"{sample.machine} {sample.id}"
+                    block = self.blocks.get(own, (own,))
+                    found.setdefault(instance, {})[block] = math.log(value)
+        return found
+
+    def by_instance(self, read: Reader) -> list[list[float]]:
+        return _values(self.logs(read))
+
+    def _summary(self, read: Reader, values: list[float]) -> Optional[Summary]:
+        """Of all runs; with several instances the interval is that of their means: it is about the
+        next one."""
+        parts = self.by_instance(read)
+        if len(parts) < 2:
+            return summarise(values) if values else None
+        return summarise_nested(parts)
+
     @cached_property
     def summary(self) -> Optional[Summary]:
-        return summarise(self.times) if self.times else None
+        return self._summary(seconds_of, self.times)
 
     @cached_property
     def wall_summary(self) -> Optional[Summary]:
-        return summarise(self.walls) if self.walls else None
+        return self._summary(wall_of, self.walls)
+
+    @cached_property
+    def centre(self) -> float:
+        """Mean logarithm of the times, every instance counting alike."""
+        parts = self.logs(seconds_of).values()
+        return sum(sum(of.values()) / len(of) for of in parts) / len(parts)
 
     @property
     def seconds(self) -> Optional[float]:
@@ -132,10 +210,6 @@ class Group:
         return self.config.label()
 
     @property
-    def name(self) -> str:
-        return f"{self.config.app} {self.config.size}"
-
-    @property
     def sources(self) -> str:
         return ", ".join(dict.fromkeys(s.source for s in self.samples if s.source))
 
@@ -148,30 +222,131 @@ def axis_value(machine: str, config: Configuration, name: str) -> Any:
     return getattr(config, name)
 
 
-def groups(results: ResultSet, trust: Trust = Trust()) -> list[Group]:
-    collected: dict[tuple[str, str], list[Sample]] = {}
-    for sample in results.samples:
-        if sample.status is not Status.MISSING:
-            key = (sample.machine, sample.configuration.key())
-            collected.setdefault(key, []).append(sample)
-    odd = disagreements(collected, results.provenance)
-    return [
-        Group(key[0], samples[0].configuration, tuple(samples), trust, odd.get(key, ""))
-        for key, samples in collected.items()
-    ]
+def seconds_of(sample: Sample) -> Optional[float]:
+    return sample.seconds
 
 
-def apps_of(all_groups: Iterable[Group]) -> list[tuple[str, str]]:
-    """Application and size pairs; times of different sizes are never compared."""
-    return list(dict.fromkeys((g.config.app, g.config.size) for g in all_groups))
+def wall_of(sample: Sample) -> Optional[float]:
+    return sample.wall
 
 
-def of_app(all_groups: Iterable[Group], app: str, size: str) -> list[Group]:
-    return [g for g in all_groups if g.config.app == app and g.config.size == size]
+def _differences(
+    a: dict[str, dict[Block, float]], b: dict[str, dict[Block, float]]
+) -> dict[str, dict[Block, float]]:
+    """b - a in the rounds that both ran in, by instance."""
+    found = {}
+    for instance in a:
+        mine, theirs = a[instance], b.get(instance, {})
+        common = {block: theirs[block] - mine[block] for block in mine if block in theirs}
+        if common:
+            found[instance] = common
+    return found
 
 
-def per_app(all_groups: list[Group]) -> list[list[Group]]:
-    return [of_app(all_groups, app, size) for app, size in apps_of(all_groups)]
+def versus(
+    a: Group, b: Group, read_a: Reader = seconds_of, read_b: Optional[Reader] = None
+) -> Ratio:
+    """What is read of b over what is read of a. Where both ran in the same rounds on the same
+    instances the differences are the sample, otherwise the instances are."""
+    logs_a, logs_b = a.logs(read_a), b.logs(read_b or read_a)
+    common = _differences(logs_a, logs_b)
+    rounds = sum(map(len, common.values()))
+    if rounds > 1 or (rounds and a.machine == b.machine):
+        return paired([list(d.values()) for d in common.values()])
+    sides = _values(logs_a), _values(logs_b)
+    if a.machine == b.machine and logs_a.keys() == logs_b.keys() and len(logs_a) == 1:
+        return ratio(sides[0][0], sides[1][0])  # one machine, other campaigns
+    return between(*sides)
+
+
+def _values(logs: dict[str, dict[Block, float]]) -> list[list[float]]:
+    """By instance."""
+    return [[math.exp(v) for v in of.values()] for of in logs.values()]
+
+
+class Groups(Sequence[Group]):
+    """All configurations of a result set, and which of them may be compared."""
+
+    def __init__(
+        self, results: ResultSet, trust: Trust = Trust(), places: Optional[Mapping[str, str]] = None
+    ):
+        self.places = places_of(results.machines) if places is None else places
+        self.instances = {m: instance_of(d, m) for m, d in results.machines.items()}
+        self.trust = trust
+        of = problems([results])
+        collected: dict[tuple[str, str, Problem], list[Sample]] = {}
+        for sample in results.samples:
+            if sample.status is not Status.MISSING:
+                place = self.places.get(sample.machine, sample.machine)
+                key = (place, sample.configuration.key(), of(sample, results))
+                collected.setdefault(key, []).append(sample)
+        odd = disagreements(collected)
+        names = _names([problem for _, _, problem in collected])
+        self._all = [
+            Group(
+                key[0],
+                samples[0].configuration,
+                tuple(samples),
+                trust,
+                odd.get(key, ""),
+                key[2],
+                names[key[2]],
+                self.instances,
+            )
+            for key, samples in collected.items()
+        ]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._all)
+
+    @cached_property
+    def per_app(self) -> dict[str, list[Group]]:
+        """What was computed -> its groups. Times of different applications, sizes, inputs and
+        versions are never compared."""
+        return by_name(self._all)
+
+    @cached_property
+    def by_machine(self) -> dict[str, list[Group]]:
+        return by_machine(self._all)
+
+    def instances_of(self, place: str) -> list[str]:
+        """Identities of the instances of a place that were measured."""
+        names = (m for m, p in self.places.items() if p == place)
+        return list(dict.fromkeys(self.instances[m] for m in names))
+
+
+def groups(
+    results: ResultSet, trust: Trust = Trust(), places: Optional[Mapping[str, str]] = None
+) -> Groups:
+    return Groups(results, trust, places)
+
+
+def places_of(machines: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Machine -> the shape that it says it has, or itself."""
+    return {name: one.get("shape") or name for name, one in machines.items()}
+
+
+def _names(found: Iterable[Problem]) -> dict[Problem, str]:
+    """A name for each problem: application and size, and what differs beyond those."""
+    same: dict[tuple[str, str], list[Problem]] = {}
+    for one in dict.fromkeys(found):
+        same.setdefault((one.app, one.size), []).append(one)
+    return {
+        one: f"{app} {size}{one.beyond(some)}" for (app, size), some in same.items() for one in some
+    }
+
+
+def by_name(some: Iterable[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in some:
+        found.setdefault(group.name, []).append(group)
+    return found
 
 
 def by_machine(some: Iterable[Group]) -> dict[str, list[Group]]:
@@ -204,118 +379,3 @@ def rest(group: Group, axis: str) -> tuple[str, ...]:
         group.config.size,
         *(str(group.axis(name)) for name in ORDER if name != axis),
     )
-
-
-@dataclass(frozen=True)
-class Effect:
-    """A value of an axis against the best value of that axis."""
-
-    app: str
-    size: str
-    axis: str
-    value: str
-    best: str
-    ratio: Ratio  # time with `value` / time with `best`
-    pairs: int
-    largest: float  # of the single pairs: what it can cost
-    published: bool = False  # all values come from a publication, which gives no spread
-    known: bool = True  # False: only disturbed samples speak of it
-    # of the difference, counting that the best value was picked after looking; None: untestable
-    p: Optional[float] = None
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return ("effect", self.app, self.size, self.axis, self.value)
-
-
-Cells = dict[tuple[str, ...], dict[str, Group]]
-
-
-def _cells(some: list[Group], axis: str) -> Cells:
-    cells: Cells = {}
-    for group in some:
-        cells.setdefault(rest(group, axis), {})[str(group.axis(axis))] = group
-    return {key: by_value for key, by_value in cells.items() if len(by_value) > 1}
-
-
-def _against(cells: Cells, value: str, reference: str) -> list[Ratio]:
-    return [
-        ratio(by_value[reference].times, by_value[value].times)
-        for by_value in cells.values()
-        if value in by_value and reference in by_value
-    ]
-
-
-def _best_value(cells: Cells, values: list[str]) -> str:
-    """The value that wins on average."""
-
-    def losses(reference: str) -> float:
-        """Mean advantage of the others over a reference; the best reference has the least."""
-        compared = [_against(cells, v, reference) for v in values if v != reference]
-        parts = [combine(r).value for r in compared if r]
-        return sum(1.0 / p for p in parts) / len(parts) if parts else float("inf")
-
-    return min(values, key=losses)
-
-
-def _comparable(some: list[Group], axis: str) -> tuple[Cells, bool]:
-    """Groups that differ in one axis only, and whether a verdict may be drawn from them: disturbed
-    ones speak only where no others do."""
-    usable = [g for g in some if g.times]
-    known = _cells([g for g in usable if g.known], axis)
-    return (known, True) if known else (_cells(usable, axis), False)
-
-
-def effects(some: list[Group], axis: str) -> list[Effect]:
-    """Effect of each value of one axis, over pairs that differ in nothing else.
-
-    The reference is the value that wins on average.
-    """
-    cells, known = _comparable(some, axis)
-    compared = [pair for by_value in cells.values() for pair in by_value.items()]
-    values = list(dict.fromkeys(value for value, _ in compared))
-    if len(values) < 2:
-        return []
-    best, published = _best_value(cells, values), all(g.published for _, g in compared)
-    app, size = some[0].config.app, some[0].config.size
-    found = []
-    for value in values:
-        pairs = _against(cells, value, best) if value != best else []
-        if not pairs:
-            continue
-        mean = combine(pairs)
-        largest, testable = max(r.value for r in pairs), known and not published
-        # Of k values any two could have come out as best and other: k (k - 1) / 2 questions, of
-        # which k - 1 are shown.
-        p = chosen_p(mean.p if testable else None, len(values) / 2)
-        found.append(
-            Effect(app, size, axis, value, best, mean, len(pairs), largest, published, known, p)
-        )
-    return sorted(found, key=lambda e: e.ratio.value)
-
-
-def best_of(some: list[Group]) -> Optional[Group]:
-    usable = [g for g in some if g.seconds is not None]
-    return min(usable, key=lambda g: g.seconds or 0.0) if usable else None
-
-
-def twins(
-    best: Group, others: list[Group], against: list[Ratio], close: float = 1.01
-) -> list[Group]:
-    """Of `others`, those that may be as good as the best: with it, a set that holds the truly best
-    one in 95 of 100 cases. `against`: of each, its ratio to the best.
-
-    Without a spread, what is within a per cent counts as a twin.
-    """
-    # Any two of all could have been picked as the best and the other.
-    size = (len(others) + 1) / 2
-    p_values = [
-        chosen_p(r.p, size) if g.known and best.known else None for g, r in zip(others, against)
-    ]
-    worse = iter(holm([p for p in p_values if p is not None]))
-    excluded = [p is not None and next(worse) for p in p_values]
-    return [
-        g
-        for g, r, out in zip(others, against, excluded)
-        if not out and (r.p is not None or r.value <= close)
-    ]

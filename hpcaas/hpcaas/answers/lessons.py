@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Callable, Sequence
 
 from ..running.crash import TRIES
+from .effects import Effect
 from .evidence import Claim, Evidence
-from .groups import Effect, Group
+from .groups import Group
 
 Judged = tuple[str, str]
 

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from ..answers.advise import advise, as_dict
 from ..answers.costs import Pricing
-from ..answers.decide import Deadline
+from ..answers.deadline import Deadline
 from ..answers.groups import ORDER, Trust, axis_value
 from ..model import ResultSet, Sample
 

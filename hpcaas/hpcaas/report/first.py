@@ -10,8 +10,11 @@ from typing import Any, Optional
 
 from ..answers.advise import Advice, answer_rows, headline
 from ..answers.costs import Pricing
-from ..answers.decide import LOT, MIX, Deadline, Decision, MixOffer, parse_mix, unknown
-from ..answers.groups import Group, by_machine, per_app
+from ..answers.deadline import Deadline
+from ..answers.decide import LOT, MIX, Decision, MixOffer, parse_mix, unknown
+from ..answers.groups import Group, Groups
+from ..answers.spot import Choices
+from ..money import run_on
 from ..stats import pareto, quantile
 from . import charts
 from .html import figure, table
@@ -49,19 +52,18 @@ def _answer(rows_of: list[dict[str, Any]]) -> str:
     return found + (f"<ul class='notes'>{''.join(notes)}</ul>" if notes else "")
 
 
-def _price(pricing: Pricing, machine: str) -> Optional[float]:
-    """Of a node-hour, in the currency of the answer."""
-    row = pricing.row(machine)
-    if row is None:
-        return None
-    cores = row.cores if machine in pricing.rows else int(pricing.machines[machine]["cores"])
-    rate = pricing.rates[row.currency].value if row.currency in pricing.rates else 1.0
-    return row.per_hour / row.cores * cores * rate
+def _late_s(group: Group, pricing: Pricing, share: float) -> float:
+    """By when this share of the runs is done, as measured, interruptions counted."""
+    wall, row = quantile(group.walls, share), pricing.row(group.machine)
+    if row is None or not row.interruptions_per_hour:
+        return wall
+    drawn = run_on(wall, group.config.nodes, row, pricing.extras.loss).drawn()
+    return quantile(drawn.tolist(), share)
 
 
 def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
     """What the page must know of one configuration: its cost is fixed + node_hours x price."""
-    wall, price = group.wall or 0.0, _price(pricing, group.machine)
+    wall, price = group.wall or 0.0, pricing.node_hour(group.machine)
     spent = pricing.cost(group)
     billed = spent.billed_s if spent else wall
     node_hours = billed * LOT / 3600.0 * group.config.nodes
@@ -70,8 +72,8 @@ def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
         "machine": group.machine,
         "app": group.name,
         "config": group.label,
-        "hours": wall * LOT / 3600.0,
-        "late_s": quantile(group.walls, share),
+        "hours": (spent.taken_s if spent else wall) * LOT / 3600.0,
+        "late_s": _late_s(group, pricing, share),
         "node_hours": node_hours,
         "fixed": spent.amount * LOT - node_hours * price if spent and price is not None else 0.0,
         "spread": summary.half_width if summary else None,
@@ -80,10 +82,10 @@ def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
     }
 
 
-def live(advice: Advice, all_groups: list[Group], mix: Optional[str], deadline: Optional[Deadline]):
+def live(advice: Advice, all_groups: Groups, mix: Optional[str], deadline: Optional[Deadline]):
     """The data behind the matrix and its controls."""
     pricing, share = advice.pricing, (deadline or Deadline).share
-    names = [some[0].name for some in per_app(all_groups)]
+    names = list(all_groups.per_app)
     sure = {d.app: _verdict(d, advice) for d in advice.decisions if d.first}
     last = advice.decisions[-1] if advice.decisions else Decision("", "time")
     return {
@@ -94,7 +96,7 @@ def live(advice: Advice, all_groups: list[Group], mix: Optional[str], deadline: 
         "mix": MIX if MIX in sure else next(iter(names), ""),
         "headline": headline(advice),
         "kind": sure.get(last.app, {}).get("kind", "unknown"),
-        "machines": [{"name": m, "price": _price(pricing, m)} for m in by_machine(all_groups)],
+        "machines": [{"name": m, "price": pricing.node_hour(m)} for m in all_groups.by_machine],
         "offers": [_offer(g, pricing, share) for g in all_groups if g.wall],
     }
 
@@ -125,7 +127,8 @@ def _controls(known: dict[str, Any], deadline: Optional[Deadline]) -> str:
         f"</label> <label>deadline of a run, s <input id='deadline' type='number' min='0'"
         f" step='any' value='{limit}'></label></fieldset><fieldset>"
         f"<legend>What if a node-hour cost, in {escape(known['currency'] or 'any currency')}"
-        f"</legend>{prices}</fieldset><button type='reset'>as measured</button></form>"
+        f"</legend>{prices}</fieldset><button type='reset'>undo my changes"
+        " and show the measured answer</button></form>"
     )
 
 
@@ -147,9 +150,11 @@ def script(known: dict[str, Any]) -> str:
     return f"<script type='application/json' id='data'>{text}</script><script>{code}</script>"
 
 
-def _worth_a_picture(points: list[tuple[float, float]], front: set[int]) -> bool:
-    """One point, or several in one place, say nothing that the table does not."""
-    return len(front) > 1 or len({(round(t, 9), round(c, 9)) for t, c in points}) > 2
+def _worth_a_picture(places: set[Any], points: list[tuple[float, float]], front: set[int]) -> bool:
+    """At one place cost is time by a factor: a scatter of that says what the table says. So do
+    points that lie in one spot."""
+    apart = len(front) > 1 or len({(round(t, 9), round(c, 9)) for t, c in points}) > 2
+    return len(places) > 1 and apart
 
 
 def _picture(some: list[Group], pricing: Pricing) -> str:
@@ -157,7 +162,7 @@ def _picture(some: list[Group], pricing: Pricing) -> str:
     priced = [(g, c) for g in known or some if g.wall and (c := pricing.cost(g))]
     points = [(g.wall or 0, c.amount) for g, c in priced]
     front = set(pareto(points))
-    if not _worth_a_picture(points, front):
+    if not _worth_a_picture({(g.machine, g.config.nodes) for g, _ in priced}, points, front):
         return ""
     shown = [
         (*point, g.machine, i in front) for i, (point, (g, _)) in enumerate(zip(points, priced))
@@ -175,18 +180,46 @@ def _mix_picture(offers: list[MixOffer]) -> str:
     priced = [o for o in known or offers if o.amount is not None]
     points = [(o.hours * 3600 / LOT, (o.amount or 0) / LOT) for o in priced]
     front = set(pareto(points))
-    if len(priced) < 2 or not _worth_a_picture(points, front):
+    if not _worth_a_picture({o.machine for o in priced}, points, front):
         return ""
     shown = [(*p, o.machine, i in front) for i, (p, o) in enumerate(zip(points, priced))]
     svg = charts.time_and_cost(shown, str(priced[0].currency), "Pareto front of the mix")
     return figure(svg, f"{MIX}: time against cost of one run on average, one point per machine.")
 
 
+def _spot(found: list[Choices]) -> str:
+    """On demand, spot and both, side by side."""
+    text = ""
+    for one in found:
+        rows = []
+        for s in one.strategies:
+            due = [] if s.in_time is None else [f"{s.in_time:.0%}"]
+            rows.append(
+                [
+                    f"<th scope='row'>{escape(s.name)}</th>",
+                    f"<b>{s.amount:,.2f} {escape(s.currency)}</b>",
+                    f"{s.low:.4g} to {s.high:.4g}",
+                    f"{s.seconds:,.4g} s",
+                    f"{s.late_s:,.4g} s",
+                    *due,
+                ]
+            )
+        head = ["how to rent", f"expected cost of {LOT:,} runs", "of one run, nine of ten times"]
+        head += ["a run takes, expected", "nine of ten are done in"]
+        head += ["in time"] if one.strategies[0].in_time is not None else []
+        caption = (
+            f"{one.name} on {one.place}, each node taken away {one.per_hour:g} times an hour"
+            f" ({one.source}): {one.verdict}."
+        )
+        text += table(head, rows, escape(caption), "answer")
+    return f"<h3>On demand, spot, or both</h3>{text}" if text else ""
+
+
 def first_screen(
-    advice: Advice, all_groups: list[Group], known: dict[str, Any], deadline: Optional[Deadline]
+    advice: Advice, all_groups: Groups, known: dict[str, Any], deadline: Optional[Deadline]
 ) -> str:
     pictures = _mix_picture(advice.mix_offers) + "".join(
-        _picture(some, advice.pricing) for some in per_app(all_groups)
+        _picture(some, advice.pricing) for some in all_groups.per_app.values()
     )
     prices = "".join(f"<li>{escape(r)}</li>" for r in advice.pricing.remarks())
     live_part = _controls(known, deadline) + _matrix(known) if advice.decisions else ""
@@ -198,9 +231,11 @@ def first_screen(
         "<p>No machine has a price: <code>--price MACHINE=PROVIDER/SHAPE</code> adds one, or type"
         " one above.</p>"
     )  # fmt: skip
+    about = f"<p id='about' class='about'>{escape(advice.about)}</p>" if advice.about else ""
     shown = f"<h3>Time against cost</h3><div class='pictures'>{pictures}</div>" if pictures else ""
     return (
         f"<section id='answer'><h2>The answer</h2><p id='headline' class='headline"
-        f" {known['kind']}'>{escape(known['headline'])}</p>{live_part}{rows}{listed}{shown}"
+        f" {known['kind']}'>{escape(known['headline'])}</p>{about}{live_part}{rows}"
+        f"{_spot(advice.spot)}{listed}{shown}"
         "</section>"
     )

@@ -10,9 +10,10 @@ from typing import Optional
 from .. import __version__
 from ..answers.advise import Advice, advise
 from ..answers.costs import Pricing, describe
-from ..answers.decide import Deadline
+from ..answers.deadline import Deadline
+from ..answers.drift import drifts, when
 from ..answers.evidence import Evidence
-from ..answers.groups import Group, Trust, apps_of, by_machine, choosing, of_app, varying
+from ..answers.groups import Group, Groups, Trust, by_machine, choosing, varying
 from ..model import ResultSet
 from ..money import Cost, performance_per_dollar, performance_per_watt
 from ..stats import Summary, fit_scaling, pareto
@@ -43,7 +44,7 @@ def _pivot(pivot: Pivot) -> str:
 
 
 def _effects(some: list[Group], evidence: Evidence) -> str:
-    own = evidence.of_app(some[0].config.app, some[0].config.size)
+    own = evidence.of_app(some[0].name)
     found = [e for e in own if e.axis not in ("processor", "nodes")]
     if not found:
         return "<p>No two runs differ in exactly one choice.</p>"
@@ -289,8 +290,8 @@ def _energy(some: list[Group]) -> str:
 
 
 def _app(some: list[Group], pricing: Pricing, evidence: Evidence, number: int) -> str:
-    config = some[0].config
-    head = f"<section id='app{number}'><h3>{escape(config.app)}, size {escape(config.size)}</h3>"
+    title = some[0].name.replace(" ", ", size ", 1)
+    head = f"<section id='app{number}'><h3>{escape(title)}</h3>"
     return (
         head
         + "".join(_pivot(p) for p in pivots(some))
@@ -344,8 +345,13 @@ def _lessons(advice: Advice) -> str:
     return f"<section id='lessons'><h2>The paper's eight lessons in this data</h2>{found}</section>"
 
 
-def _provenance(results: ResultSet, pricing: Pricing) -> str:
-    text = "<section id='provenance'><h2>Provenance</h2>"
+def _hours(all_groups: Groups) -> str:
+    lines = "".join(f"<li>{escape(line)}</li>" for line in when(all_groups))
+    return f"<h4>Hours and days; of others nothing is known</h4><ul>{lines}</ul>" if lines else ""
+
+
+def _provenance(results: ResultSet, pricing: Pricing, all_groups: Groups) -> str:
+    text = f"<section id='provenance'><h2>Provenance</h2>{_hours(all_groups)}"
     for name, machine in results.machines.items():
         text += table(
             ["", escape(name)],
@@ -397,7 +403,7 @@ def _waiting(results: ResultSet) -> str:
     )
 
 
-def _warnings(results: ResultSet) -> str:
+def _warnings(results: ResultSet, all_groups: Groups) -> str:
     total = len(results.samples)
     noisy = sum(1 for s in results.samples if any(f.startswith("noisy") for f in s.flags))
     shared = sum(1 for s in results.samples if any(f.startswith("shared") for f in s.flags))
@@ -412,21 +418,19 @@ def _warnings(results: ResultSet) -> str:
             f"<p class='warn'>In {shared} of {total} samples others used only what the run left"
             " free (it hardly waited for a CPU), but caches and memory were not its own.</p>"
         )
-    return text
+    return text + "".join(f"<p class='warn'>{escape(line)}</p>" for line in drifts(all_groups))
 
 
-def _header(
-    results: ResultSet, title: str, pairs: list[tuple[str, str]], configurations: int
-) -> str:
+def _header(results: ResultSet, title: str, all_groups: Groups) -> str:
     bad = sum(1 for s in results.samples if not s.ok)
-    several = {a for a, s in pairs for b, t in pairs if a == b and s != t}
+    apps = [some[0].config.app for some in all_groups.per_app.values()]
     links = "".join(
-        f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> "
-        for i, (a, s) in enumerate(pairs)
+        f"<a href='#app{i}'>{escape(name if apps.count(app) > 1 else app)}</a> "
+        for i, (app, name) in enumerate(zip(apps, all_groups.per_app))
     )
     counts = {
-        "configuration": configurations,
-        "application": len({app for app, _ in pairs}),
+        "configuration": len(all_groups),
+        "application": len(set(apps)),
         "machine": len(results.machines),
     }
     said = ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for what, n in counts.items())
@@ -450,20 +454,19 @@ def page(
     """The answer first, then the picture, then the evidence."""
     advice = advise(results, pricing, deadline, mix, trust)
     all_groups = advice.evidence.groups
-    pairs = apps_of(all_groups)
     known = live(advice, all_groups, mix, deadline)
     body = (
-        _header(results, title, pairs, len(all_groups))
+        _header(results, title, all_groups)
         + first_screen(advice, all_groups, known, deadline)
-        + _warnings(results)
+        + _warnings(results, all_groups)
         + _advice(advice)
         + "<h2>Applications</h2>"
         + "".join(
-            _app(of_app(all_groups, a, s), pricing, advice.evidence, i)
-            for i, (a, s) in enumerate(pairs)
+            _app(some, pricing, advice.evidence, i)
+            for i, some in enumerate(all_groups.per_app.values())
         )
         + _lessons(advice)
-        + _provenance(results, pricing)
+        + _provenance(results, pricing, all_groups)
         + (script(known) if advice.decisions else "")
     )
     return document(title, body)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
-from ..answers.groups import Group, best_of, by_machine, choosing, varying
+from ..answers.effects import best_of
+from ..answers.groups import Group, by_machine, choosing, varying
 
 
 @dataclass
