@@ -168,6 +168,10 @@ class PriceRow(BaseModel):
     def name(self) -> str:
         return f"{self.provider}/{self.shape}"
 
+    def is_in(self, region: Optional[str]) -> bool:
+        """Whether it is the price there; None: anywhere."""
+        return region is None or self.region in (region, "all")
+
     @property
     def where(self) -> str:
         return "all regions" if self.region == "all" else self.region
@@ -232,9 +236,7 @@ def find_row(
 ) -> PriceRow:
     """The newest row of PROVIDER/SHAPE."""
     matching = [
-        r
-        for r in rows
-        if r.name == name and region in (None, r.region) and term in (None, r.term.value)
+        r for r in rows if r.name == name and r.is_in(region) and term in (None, r.term.value)
     ]
     if not matching:
         of_provider = {r.name for r in rows if r.provider == name.split("/")[0]}

@@ -63,6 +63,14 @@ def test_one_line_says_what_is_missing_and_what_it_costs():
     assert advice.about in as_text(advice)
 
 
+def test_a_price_of_all_regions_is_that_of_each():
+    results = made(ONE)
+    results.machines["m"] |= {"shape": "p/s@somewhere"}
+    catalogue = rows({"region": "all"})
+    assert price_machines(results, catalogue, []).row("m").per_hour == 3.6
+    assert "no price for its shape" in " ".join(price_machines(results, rows({}), []).remarks())
+
+
 def test_an_answer_about_one_machine_says_so():
     results = made({c(mpi="a"): 10.0, c(mpi="b"): 12.0})
     advice = advise(results, free(results))
@@ -366,17 +374,16 @@ def test_the_best_of_those_that_are_known_is_not_sure_to_be_the_best():
 def test_a_few_sets_of_each_case_are_judged(case):
     """`make calibrate` draws hundreds; here the machinery runs, and what is promised never to be
     sure is not."""
-    row = calibrate.run(case, 8)
-    assert row.false <= (0.0 if case.promised == calibrate.NEVER else 0.5)
+    row = calibrate.run(case, 3)
+    assert row.false <= (0.0 if case.promised == calibrate.NEVER else 0.7)
     assert (row.found is None) is (case.truth == 1.0)
 
 
-@pytest.mark.slow
-def test_the_promise_about_false_answers_is_kept_on_the_two_cases_that_broke_it():
-    """Two machines of equal shapes, each with its own speed: 78 % false before."""
-    for case in calibrate.CASES:
-        if case.shapes == 2 and case.truth == 1.0 and case.instances <= 3 and case.spread:
-            assert calibrate.run(case, 60).false <= 0.1, case
+def test_two_machines_of_equal_shapes_are_never_called_different():
+    """Each instance has its own speed: 78 % of the sets were called sure."""
+    equal = [c for c in calibrate.CASES if c.promised == calibrate.NEVER and c.truth == 1.0]
+    assert len(equal) == 5
+    assert all(calibrate.run(case, 20).false == 0.0 for case in equal)
 
 
 def test_the_table_is_printed(monkeypatch):

@@ -129,6 +129,18 @@ def test_a_longer_deadline_is_met_on_spot_with_checkpoints():
     assert 0.9 < share["spot"] < 1.0 and share["on demand"] == 1.0
 
 
+def test_a_price_that_is_scaled_per_core_is_scaled_in_every_strategy():
+    results = made({c(mpi="a"): 3600.0}, spread=0.0)
+    catalogue = rows(*({"cores": 32, "vcpus": 64, "price": p, "term": t}
+                       for p, t in ((1.5, "on-demand"), (0.5, "spot"))))  # fmt: skip
+    terms = Terms(term="spot", interruptions=0.5, interruptions_source="a test")
+    pricing = price_machines(results, catalogue, ["m~p/s"], terms)
+    advice = advise(results, pricing)
+    amounts = {s.name: s.amount for s in advice.spot[0].strategies}
+    assert amounts["on demand"] == pytest.approx(3000.0)  # 64 cores at 1.5 for 32
+    assert amounts["spot"] == pytest.approx(advice.decisions[0].first.amount)
+
+
 def test_spot_without_a_rate_is_never_sure():
     results = made({c(mpi="a"): 10.0, c(mpi="b"): 20.0})
     catalogue = rows({"price": 1.0, "term": "spot"})

@@ -208,7 +208,7 @@ def choose_row(rows: list[PriceRow], name: str, terms: Terms) -> PriceRow:
         raise BadInput(f"term '{terms.term}' is not known", f"use {', '.join(known_terms)}")
     term = find_row(rows, name, terms.region, terms.term).term
     there = [r for r in rows if r.name == name and r.term is term]
-    there = [r for r in there if terms.region in (None, r.region)]
+    there = [r for r in there if r.is_in(terms.region)]
     same = [r for r in there if terms.operating_system in (None, r.operating_system)]
     if not same:
         known = sorted({r.operating_system for r in there})

@@ -68,7 +68,9 @@ def about(decision: Decision, all_groups: Groups, pricing: Pricing) -> str:
     """One line; empty where nothing was found, or where enough instances of each shape were
     measured."""
     first, second = decision.first, decision.second
-    if first is None or any(g.published for g in _groups_of(first)):
+    if first is None or decision.unknown.startswith("not known"):
+        return ""
+    if any(g.published for g in _groups_of(first)):
         return ""
     if second is None or not decision.elsewhere:
         return _alone(first, all_groups, pricing)

@@ -34,6 +34,16 @@ class Strategy:
     in_time: Optional[float]  # share of the runs; None: no deadline
 
 
+def money(amount: float) -> str:
+    """To the cent where cents are few beside it."""
+    return f"{amount:,.2f}" if amount >= 10 else f"{amount:.4g}"
+
+
+def _near(fit: list[Strategy], spot: float) -> bool:
+    """Whether the cheapest of these saves less than a per cent."""
+    return fit[0].amount > 0.99 * spot
+
+
 @dataclass(frozen=True)
 class Choices:
     """The strategies for one offer, the cheapest first."""
@@ -60,9 +70,10 @@ class Choices:
             for s in self.strategies
             if deadline is None or s.in_time is None or s.in_time >= deadline.share
         ]
-        if not fit or fit[0].name == SPOT:
+        spot = next(s.amount for s in self.strategies if s.name == SPOT)
+        if not fit or fit[0].name == SPOT or (SPOT in {s.name for s in fit} and _near(fit, spot)):
             return ""
-        return f"rent it {fit[0].name}: {fit[0].amount:,.2f} {fit[0].currency}; {self.verdict}"
+        return f"rent it {fit[0].name}: {money(fit[0].amount)} {fit[0].currency}; {self.verdict}"
 
     def lines(self) -> list[str]:
         found = [
@@ -72,7 +83,7 @@ class Choices:
         for s in self.strategies:
             due = "" if s.in_time is None else f", {s.in_time:.0%} in time"
             found.append(
-                f"    {s.name}: {s.amount:,.2f} {s.currency} for {LOT:,} runs (of one run nine of"
+                f"    {s.name}: {money(s.amount)} {s.currency} for {LOT:,} runs (of one run nine of"
                 f" ten times {s.low:.4g} to {s.high:.4g}), {s.seconds:.4g} s a run, nine of ten"
                 f" done in {s.late_s:.4g} s{due}"
             )
@@ -99,11 +110,14 @@ class _Priced:
     def __init__(self, group: Group, pricing: Pricing, spot: PriceRow, demand: PriceRow):
         self.pricing, self.spot, self.demand = pricing, spot, demand
         self.wall, self.nodes = group.wall or 0.0, group.config.nodes
+        self.cores = pricing.cores(group.machine)
         self.run = run_on(self.wall, self.nodes, spot, pricing.extras.loss)
 
     def spent(self, seconds: float, row: PriceRow) -> Cost:
         """Egress of a run included: it is paid once, in the first part."""
-        found = cost_of_time(seconds, self.nodes, row, self.pricing.runs, None, self.pricing.extras)
+        found = cost_of_time(
+            seconds, self.nodes, row, self.pricing.runs, self.cores, self.pricing.extras
+        )
         return self.pricing.converted(found)
 
     def both(self, first: float, then: float) -> float:

@@ -13,7 +13,7 @@ from ..answers.costs import Pricing
 from ..answers.deadline import Deadline
 from ..answers.decide import LOT, MIX, Decision, MixOffer, parse_mix, unknown
 from ..answers.groups import Group, Groups
-from ..answers.spot import Choices
+from ..answers.spot import Choices, money
 from ..money import run_on
 from ..stats import pareto, quantile
 from . import charts
@@ -197,7 +197,7 @@ def _spot(found: list[Choices]) -> str:
             rows.append(
                 [
                     f"<th scope='row'>{escape(s.name)}</th>",
-                    f"<b>{s.amount:,.2f} {escape(s.currency)}</b>",
+                    f"<b>{money(s.amount)} {escape(s.currency)}</b>",
                     f"{s.low:.4g} to {s.high:.4g}",
                     f"{s.seconds:,.4g} s",
                     f"{s.late_s:,.4g} s",
