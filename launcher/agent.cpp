@@ -69,7 +69,20 @@ class Agent {
     bool inside = false;    // said hello, and its finish was not answered yet
   };
 
+  struct FrameRow {
+    FrameType type;
+    void (Agent::*handle)(const Frame& frame);
+  };
+  static const FrameRow frame_table[14];
   void on_launcher(const Frame& frame);
+  void on_plan(const Frame& frame);
+  void on_signal_rank(const Frame& frame);
+  void on_input_frame(const Frame& frame);
+  void on_output_ack(const Frame& frame);
+  void on_stop(const Frame&) { stop(); }
+  void on_look(const Frame& frame) { lookout_.on_look(frame); }
+  void on_looked(const Frame& frame) { lookout_.on_looked(frame); }
+  void relay_to_ranks(const Frame& frame);
   void start(const Plan& plan);
   Status start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core,
                     bool* not_found);
@@ -107,73 +120,63 @@ Agent::Rank* Agent::find(uint32_t rank) {
   return found == by_number_.end() ? nullptr : found->second;
 }
 
+// What the launcher may send, and what follows. Other types are not the launcher's to send.
+const Agent::FrameRow Agent::frame_table[] = {
+    {FrameType::plan, &Agent::on_plan},
+    {FrameType::signal_rank, &Agent::on_signal_rank},
+    {FrameType::input, &Agent::on_input_frame},
+    {FrameType::output_ack, &Agent::on_output_ack},
+    {FrameType::stop, &Agent::on_stop},
+    {FrameType::look, &Agent::on_look},
+    {FrameType::looked, &Agent::on_looked},
+    {FrameType::welcome, &Agent::relay_to_ranks},
+    {FrameType::value, &Agent::relay_to_ranks},
+    {FrameType::fence_done, &Agent::relay_to_ranks},
+    {FrameType::finish_done, &Agent::relay_to_ranks},
+    {FrameType::rank_died, &Agent::relay_to_ranks},
+    {FrameType::values, &Agent::relay_to_ranks},
+    {FrameType::lowest_is, &Agent::relay_to_ranks},
+};
+
 void Agent::on_launcher(const Frame& frame) {
-  FrameReader reader(frame);
-  switch (frame.type) {
-    case FrameType::plan: {
-      Plan plan;
-      const Status status = decode(frame, &plan);
-      if (!status.ok())
-        return launcher_.send(
-            FrameWriter(FrameType::not_started).u8(0).string(status.message()).finish());
-      return start(plan);
-    }
-    case FrameType::signal_rank: {
-      const auto signal = static_cast<int>(reader.u32());
-      for (const auto& rank : ranks_) {
-        if ((frame.rank != job::all_ranks && frame.rank != rank->rank) || rank->pid < 0) continue;
-        (void)kill(-rank->pid, signal);
-        // A stopped rank must wake to notice that it is to end.
-        if (signal == SIGTERM) (void)kill(-rank->pid, SIGCONT);
-      }
-      return;
-    }
-    case FrameType::input:
-      if (Rank* const rank = find(frame.rank)) on_input(*rank, reader.rest());
-      return;
-    case FrameType::output_ack:
-      output_in_flight_ -= std::min<size_t>(output_in_flight_, reader.u32());
-      if (output_paused_ && output_in_flight_ < output_window) pause_output(false);
-      return;
-    case FrameType::stop: return stop();
-    case FrameType::look: return lookout_.on_look(frame);
-    case FrameType::looked: return lookout_.on_looked(frame);
-    case FrameType::welcome:
-    case FrameType::value:
-    case FrameType::fence_done:
-    case FrameType::finish_done:
-    case FrameType::rank_died:
-    case FrameType::values:
-    case FrameType::lowest_is:
-      if (frame.rank != job::all_ranks) {
-        if (Rank* rank = find(frame.rank)) relay(*rank, frame);
-        return;
-      }
-      for (const auto& rank : ranks_) relay(*rank, frame);
-      return;
-    case FrameType::hello:
-    case FrameType::put:
-    case FrameType::get:
-    case FrameType::fence:
-    case FrameType::finish:
-    case FrameType::abort:
-    case FrameType::report_failures:
-    case FrameType::get_all:
-    case FrameType::lowest:
-    case FrameType::started:
-    case FrameType::not_started:
-    case FrameType::output:
-    case FrameType::exited:
-    case FrameType::lost:
-    case FrameType::input_ack:
-    case FrameType::stopped:
-    case FrameType::look_wanted:
-    case FrameType::report:
-    case FrameType::challenge:
-    case FrameType::agent_hello:
-    case FrameType::agent_welcome:
-    case FrameType::invitation: return;  // not the launcher's to send
+  const auto* const row = std::ranges::find(frame_table, frame.type, &FrameRow::type);
+  if (row != std::end(frame_table)) (this->*row->handle)(frame);
+}
+
+void Agent::on_plan(const Frame& frame) {
+  Plan plan;
+  if (const Status status = decode(frame, &plan); !status.ok())
+    return launcher_.send(
+        FrameWriter(FrameType::not_started).u8(0).string(status.message()).finish());
+  start(plan);
+}
+
+void Agent::on_signal_rank(const Frame& frame) {
+  const auto signal = static_cast<int>(FrameReader(frame).u32());
+  for (const auto& rank : ranks_) {
+    if ((frame.rank != job::all_ranks && frame.rank != rank->rank) || rank->pid < 0) continue;
+    (void)kill(-rank->pid, signal);
+    // A stopped rank must wake to notice that it is to end.
+    if (signal == SIGTERM) (void)kill(-rank->pid, SIGCONT);
   }
+}
+
+void Agent::on_input_frame(const Frame& frame) {
+  FrameReader reader(frame);
+  if (Rank* const rank = find(frame.rank)) on_input(*rank, reader.rest());
+}
+
+void Agent::on_output_ack(const Frame& frame) {
+  output_in_flight_ -= std::min<size_t>(output_in_flight_, FrameReader(frame).u32());
+  if (output_paused_ && output_in_flight_ < output_window) pause_output(false);
+}
+
+void Agent::relay_to_ranks(const Frame& frame) {
+  if (frame.rank != job::all_ranks) {
+    if (Rank* rank = find(frame.rank)) relay(*rank, frame);
+    return;
+  }
+  for (const auto& rank : ranks_) relay(*rank, frame);
 }
 
 void Agent::start(const Plan& plan) {

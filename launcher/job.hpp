@@ -66,9 +66,22 @@ class Job {
 
   // events (job_events.cpp)
   void on_frame(uint32_t number, const job::Frame& frame);
-  void on_rank_request(uint32_t rank, const job::Frame& frame);
+  using FrameHandler = void (Job::*)(uint32_t agent, const job::Frame& frame);
+  struct FrameRow {
+    job::FrameType type;
+    bool is_about_rank;  // the frame's rank must be one of the agent's
+    FrameHandler handle;
+  };
+  static const FrameRow frame_table[18];
+  void on_started(uint32_t number, const job::Frame& frame);
+  void on_not_started(uint32_t number, const job::Frame& frame);
+  void on_exited(uint32_t number, const job::Frame& frame);
+  void on_lost(uint32_t number, const job::Frame& frame);
+  void on_input_ack(uint32_t number, const job::Frame& frame);
+  void on_stopped(uint32_t number, const job::Frame& frame);
+  void on_rank_request(uint32_t number, const job::Frame& frame);
   void on_output(uint32_t number, const job::Frame& frame);
-  void on_look_wanted(uint32_t number, uint32_t request);
+  void on_look_wanted(uint32_t number, const job::Frame& frame);
   void on_report(uint32_t number, const job::Frame& frame);
   uint32_t others_of(uint32_t number) const;  // agents that live
   void on_agent_end(uint32_t number, const std::string& why);

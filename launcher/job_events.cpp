@@ -42,67 +42,78 @@ std::string Job::name_of(uint32_t rank) const {
 
 bool Job::all_report_failures() const { return reporting_ranks_ == ranks_.size(); }
 
+// What an agent may send, and what follows. Frames about a rank are taken from its agent alone.
+// Other types are not an agent's to send.
+const Job::FrameRow Job::frame_table[] = {
+    {FrameType::started, true, &Job::on_started},
+    {FrameType::not_started, true, &Job::on_not_started},
+    {FrameType::output, true, &Job::on_output},
+    {FrameType::exited, true, &Job::on_exited},
+    {FrameType::lost, true, &Job::on_lost},
+    {FrameType::input_ack, false, &Job::on_input_ack},
+    {FrameType::stopped, false, &Job::on_stopped},
+    {FrameType::look_wanted, false, &Job::on_look_wanted},
+    {FrameType::report, false, &Job::on_report},
+    {FrameType::hello, true, &Job::on_rank_request},
+    {FrameType::put, true, &Job::on_rank_request},
+    {FrameType::get, true, &Job::on_rank_request},
+    {FrameType::fence, true, &Job::on_rank_request},
+    {FrameType::finish, true, &Job::on_rank_request},
+    {FrameType::abort, true, &Job::on_rank_request},
+    {FrameType::report_failures, true, &Job::on_rank_request},
+    {FrameType::get_all, true, &Job::on_rank_request},
+    {FrameType::lowest, true, &Job::on_rank_request},
+};
+
 void Job::on_frame(uint32_t number, const Frame& frame) {
-  const bool about_a_rank = frame.type != FrameType::stopped &&
-                            frame.type != FrameType::input_ack &&
-                            frame.type != FrameType::look_wanted && frame.type != FrameType::report;
-  if (about_a_rank && (frame.rank >= ranks_.size() || ranks_[frame.rank].agent != number)) return;
+  const auto* const row = std::ranges::find(frame_table, frame.type, &FrameRow::type);
+  if (row == std::end(frame_table)) return;
+  const bool is_its_agents = frame.rank < ranks_.size() && ranks_[frame.rank].agent == number;
+  if (row->is_about_rank && !is_its_agents) return;
+  (this->*row->handle)(number, frame);
+}
+
+void Job::on_started(uint32_t, const Frame& frame) {
+  ranks_[frame.rank].pid = FrameReader(frame).u32();
+}
+
+void Job::on_not_started(uint32_t number, const Frame& frame) {
   FrameReader reader(frame);
-  switch (frame.type) {
-    case FrameType::started: ranks_[frame.rank].pid = reader.u32(); return;
-    case FrameType::not_started: {
-      const bool not_found = reader.u8() != 0;
-      if (!ending_) {
-        output_.say(concat("could not start rank ", frame.rank, " on host ",
-                           agents_[number].host.host, ": ", reader.string()));
-        begin_ending(not_found ? 127 : 126);
-      }
-      // The agent starts no further ranks either.
-      for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-        if (ranks_[rank].agent == number && ranks_[rank].pid == 0) rank_is_gone(rank);
-      }
-      return check_end();
-    }
-    case FrameType::output: return on_output(number, frame);
-    case FrameType::exited: return on_rank_end(frame.rank, static_cast<int>(reader.u32()));
-    case FrameType::lost:
-      return suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
-    case FrameType::input_ack: input_window_ += reader.u32(); return pump_input();
-    case FrameType::stopped: agent_is_gone(agents_[number]); return check_end();
-    case FrameType::look_wanted: return on_look_wanted(number, reader.u32());
-    case FrameType::report: return on_report(number, frame);
-    case FrameType::hello:
-    case FrameType::put:
-    case FrameType::get:
-    case FrameType::fence:
-    case FrameType::finish:
-    case FrameType::abort:
-    case FrameType::report_failures:
-    case FrameType::get_all:
-    case FrameType::lowest: return on_rank_request(frame.rank, frame);
-    case FrameType::welcome:
-    case FrameType::value:
-    case FrameType::fence_done:
-    case FrameType::finish_done:
-    case FrameType::rank_died:
-    case FrameType::values:
-    case FrameType::lowest_is:
-    case FrameType::plan:
-    case FrameType::signal_rank:
-    case FrameType::input:
-    case FrameType::output_ack:
-    case FrameType::stop:
-    case FrameType::look:
-    case FrameType::looked:
-    case FrameType::challenge:
-    case FrameType::agent_hello:
-    case FrameType::agent_welcome:
-    case FrameType::invitation: return;  // not an agent's to send
+  const bool not_found = reader.u8() != 0;
+  if (!ending_) {
+    output_.say(concat("could not start rank ", frame.rank, " on host ", agents_[number].host.host,
+                       ": ", reader.string()));
+    begin_ending(not_found ? 127 : 126);
   }
+  // The agent starts no further ranks either.
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].agent == number && ranks_[rank].pid == 0) rank_is_gone(rank);
+  }
+  check_end();
+}
+
+void Job::on_exited(uint32_t, const Frame& frame) {
+  on_rank_end(frame.rank, static_cast<int>(FrameReader(frame).u32()));
+}
+
+void Job::on_lost(uint32_t, const Frame& frame) {
+  FrameReader reader(frame);
+  suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
+}
+
+void Job::on_input_ack(uint32_t, const Frame& frame) {
+  input_window_ += FrameReader(frame).u32();
+  pump_input();
+}
+
+void Job::on_stopped(uint32_t number, const Frame&) {
+  agent_is_gone(agents_[number]);
+  check_end();
 }
 
 // Looking at a job does not change it: nothing of this is kept.
-void Job::on_look_wanted(uint32_t number, uint32_t request) {
+void Job::on_look_wanted(uint32_t number, const Frame& frame) {
+  const uint32_t request = FrameReader(frame).u32();
   if (others_of(number) == 0)
     agents_[number].link->send(
         FrameWriter(FrameType::looked).u32(request).u32(0).string("").finish());
@@ -130,7 +141,8 @@ uint32_t Job::others_of(uint32_t number) const {
   return others;
 }
 
-void Job::on_rank_request(uint32_t rank, const Frame& frame) {
+void Job::on_rank_request(uint32_t, const Frame& frame) {
+  const uint32_t rank = frame.rank;
   FrameReader reader(frame);
   Status status;
   if (frame.type == FrameType::hello) {

@@ -1,5 +1,7 @@
 #include "server/admission.hpp"
 
+#include <cstdio>
+
 #include "core/pure/container_bytes.hpp"
 #include "core/thread.hpp"
 
@@ -40,6 +42,8 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
   if (verdict != Doorkeeper::Verdict::welcome) {
     count(verdict == Doorkeeper::Verdict::replayed ? counters_.refused_replayed
                                                    : counters_.refused_unproven);
+    if (uint64_t untold = 0; refusals_.tells(monotonic_ns(), &untold))
+      std::fprintf(stderr, "skerry: %s\n", door_.refusal(bytes, verdict, untold).c_str());
     return fabric_.reject(request);
   }
   if (server != nullptr) (void)fabric_.accept(request, door_.answer(hello), &server->endpoint);

@@ -50,6 +50,7 @@ class Admission {
   Relay& relay_;  // other servers connect to it
   Counters& counters_;
   const connection::Doorkeeper door_;
+  connection::RefusalLog refusals_;
   connection::Quota quota_;
   std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
 };

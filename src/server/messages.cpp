@@ -24,12 +24,12 @@ Status Server::check_addressee(const Client& client) const {
   const wire::RequestHeader& h = request_.header;
   if (h.origin_rank != static_cast<uint32_t>(client.rank) ||
       h.incarnation != client.session->incarnation())
-    return error(Code::invalid, "a request of rank ", h.origin_rank, " and session ", h.incarnation,
-                 " on rank ", client.rank, "'s connection");
+    return error(Code::invalid, to_string(h), " came on the connection of rank ", client.rank,
+                 ", session ", client.session->incarnation());
   if (h.target_node != static_cast<uint32_t>(config_.self.node) ||
       h.target_server != config_.self.index)
-    return error(Code::invalid, "a request for the server (", h.target_node, ", ", h.target_server,
-                 ") reached (", config_.self.node, ", ", config_.self.index, ")");
+    return error(Code::invalid, to_string(h), " reached node ", config_.self.node, ", server ",
+                 config_.self.index);
   return {};
 }
 
@@ -91,8 +91,9 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       applier_.answer_again(in);
       return fabric::Verdict::taken;
     case session::Order::gap:
-      return protocol_error(*client, error(Code::invalid, "request ", number, " follows request ",
-                                           client->session->applied()));
+      return protocol_error(*client,
+                            error(Code::invalid, "request ", client->session->applied(),
+                                  " is followed by ", to_string(request_.header)));
   }
   if (request_.kind() != wire::Kind::get && request_.kind() != wire::Kind::fetch_update)
     request_.extent_bytes = payload.size();

@@ -1,5 +1,6 @@
 #include "share/trunks.hpp"
 
+#include <cstdio>
 #include <sodium.h>
 
 #include <algorithm>
@@ -121,7 +122,12 @@ bool Trunks::admit(RequestId request, Bytes bytes) {
         end(*of(old), CloseReason::reset, "its peer opened another one");
       })) {
     case Doorkeeper::Verdict::stranger: return false;
-    case Doorkeeper::Verdict::replayed: context_.inner.reject(request); return true;
+    case Doorkeeper::Verdict::replayed:
+      if (uint64_t untold = 0; refusals_.tells(monotonic_ns(), &untold))
+        std::fprintf(stderr, "skerry: %s\n",
+                     door.refusal(bytes, Doorkeeper::Verdict::replayed, untold).c_str());
+      context_.inner.reject(request);
+      return true;
     case Doorkeeper::Verdict::welcome: break;
   }
   if (!context_.inner.accept(request, door.answer(hello), &opener->endpoint).ok()) return true;

@@ -217,6 +217,7 @@ class Trunks {
   Status begin_failure_;               // of the last that could not even begin to connect
   uint64_t openings_;                  // trunks that we opened so far
   std::vector<EndpointId> dirty_;
+  connection::RefusalLog refusals_;
 };
 
 }  // namespace skerry::share

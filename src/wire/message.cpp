@@ -83,6 +83,26 @@ std::string_view to_string(Kind kind) {
   return "unknown";
 }
 
+std::string to_string(const RequestHeader& h) {
+  const bool has_offset = static_cast<Kind>(h.kind) != Kind::key;
+  return concat(to_string(static_cast<Kind>(h.kind)), " ", h.number, " of rank ", h.origin_rank,
+                " (session ", h.incarnation, ") to rank ", h.target_rank, ", node ", h.target_node,
+                ", server ", h.target_server, ", segment ", h.segment_owner, ".",
+                h.segment_generation, has_offset ? concat(" at ", h.offset) : std::string(),
+                h.reply_slot != 0 ? concat(", answer to slot ", h.reply_slot) : std::string());
+}
+
+std::string to_string(const ReplyHeader& h) {
+  const auto kind = static_cast<AnswerKind>(h.kind);
+  const char* const what = kind == AnswerKind::reply     ? "reply to request "
+                           : kind == AnswerKind::failure ? "refusal of request "
+                                                         : "acknowledgement";
+  return concat(what, kind == AnswerKind::acknowledge ? std::string() : concat(h.number),
+                " (session ", h.incarnation, "), applied ", h.applied,
+                h.slot != 0 ? concat(", slot ", h.slot, " use ", h.tag) : std::string(),
+                h.code != 0 ? concat(", code ", int{h.code}) : std::string());
+}
+
 uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> out) {
   Writer body(out.data() + sizeof(RequestHeader));
   if (request.header.flags != 0 || request.kind() != Kind::put) {

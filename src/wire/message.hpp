@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/pure/ids.hpp"
@@ -255,6 +256,10 @@ static_assert(sizeof(ReplyHeader) == 40 && offsetof(ReplyHeader, applied) == 8 &
               offsetof(ReplyHeader, result) == 32);
 
 Status decode(Bytes in, ReplyHeader* reply);
+
+// In words, for errors and traces: what it is, whose, and for which memory.
+std::string to_string(const RequestHeader& request);
+std::string to_string(const ReplyHeader& reply);
 
 // please_close, bye, bye_answer, farewell.
 struct CloseHeader {

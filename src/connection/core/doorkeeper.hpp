@@ -7,7 +7,10 @@
 //                    welcome    its earlier connection has ended; answer when it may have one
 #pragma once
 
+#include <cstring>
 #include <initializer_list>
+#include <string>
+#include <utility>
 
 #include "connection/core/hello.hpp"
 
@@ -19,9 +22,47 @@ struct Visitor {
   uint64_t endpoint = 0;    // of the fabric; 0: it is not connected
 };
 
+// Which refusals are told to people: one in pause_ns at most, for strangers may knock as often as
+// they like.
+class RefusalLog {
+ public:
+  static constexpr int64_t pause_ns = 10'000'000'000;
+  // Returns whether this one is told. *untold: how many were not since the last one that was.
+  bool tells(int64_t now_ns, uint64_t* untold) {
+    if (now_ns < next_ns_) {
+      ++untold_;
+      return false;
+    }
+    next_ns_ = now_ns + pause_ns;
+    *untold = std::exchange(untold_, 0);
+    return true;
+  }
+
+ private:
+  int64_t next_ns_ = INT64_MIN;
+  uint64_t untold_ = 0;
+};
+
 class Doorkeeper {
  public:
   enum class Verdict : uint8_t { stranger, replayed, welcome };
+
+  // One line about a hello that was refused, with both names. A stranger's is what it claims.
+  std::string refusal(std::span<const std::byte> bytes, Verdict why, uint64_t untold) const {
+    uint32_t name = 0;
+    const bool has_name = bytes.size() == hello_bytes;
+    if (has_name) std::memcpy(&name, bytes.data(), sizeof name);
+    return concat(
+        "data server ", self_.server_index, " of node ", self_.server_node, " refuses ",
+        why == Verdict::replayed ? "" : "what claims to be ",
+        has_name ? concat("rank or node ", name) : concat("a peer whose hello has ", bytes.size(),
+                                                          " bytes"),
+        why == Verdict::replayed
+            ? ": its hello was used before, or a later one of it came first"
+            : ": its hello does not prove this job's key (another job, another version of Skerry, "
+              "or forged), or the job has no such rank",
+        untold != 0 ? concat(" (and ", untold, " others since the last such line)") : "");
+  }
 
   Doorkeeper(const JobKey& key, Peer self) : key_(key), self_(self) {}
 

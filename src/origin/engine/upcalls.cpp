@@ -62,7 +62,7 @@ Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload
   // Late, or a duplicate: a mutex whose grant came into the slot by another way first.
   if (pending == nullptr) return {};
   if (!placed && answer.code == 0 && pending->result == nullptr && payload.size() != pending->bytes)
-    return error(Code::internal, "reply of ", payload.size(), " bytes to a get of ",
+    return error(Code::internal, to_string(answer), " has ", payload.size(), " bytes, its get ",
                  pending->bytes);
   // Gets that a break made us ask for again bring answers and acknowledge nothing new.
   links_.got_through(*pending->link);

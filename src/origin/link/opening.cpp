@@ -300,7 +300,9 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   if (before == State::opening) {
     end_resume(*link);
     (void)step(*link, Event::closed);
-    const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
+    const bool is_refused = reason == fabric::CloseReason::refused;
+    const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail,
+                                    is_refused ? "; its server's stderr says why" : "");
     if (reason == fabric::CloseReason::unanswered) wait_for_stopped(*link);
     if (reason != fabric::CloseReason::protocol_error)
       return attempt_failed(*link, what, Dialer::Failure::attempt);

@@ -151,5 +151,33 @@ TEST(Wire, RefusalsNameTheField) {
             std::string::npos);
 }
 
+TEST(Headers, SayInWordsWhatTheyAre) {
+  RequestHeader request{};
+  request.kind = static_cast<uint8_t>(Kind::get);
+  request.number = 12;
+  request.origin_rank = 3;
+  request.incarnation = 2;
+  request.target_rank = 5;
+  request.target_node = 1;
+  request.segment_owner = 4;
+  request.segment_generation = 7;
+  request.offset = 4096;
+  request.reply_slot = 9;
+  EXPECT_EQ(to_string(request),
+            "get 12 of rank 3 (session 2) to rank 5, node 1, server 0, segment 4.7 at 4096, "
+            "answer to slot 9");
+  ReplyHeader reply{};
+  reply.kind = static_cast<uint8_t>(AnswerKind::failure);
+  reply.number = 12;
+  reply.incarnation = 2;
+  reply.applied = 14;
+  reply.code = -3;
+  EXPECT_EQ(to_string(reply), "refusal of request 12 (session 2), applied 14, code -3");
+  reply = {};
+  reply.kind = static_cast<uint8_t>(AnswerKind::acknowledge);
+  reply.applied = 14;
+  EXPECT_EQ(to_string(reply), "acknowledgement (session 0), applied 14");
+}
+
 }  // namespace
 }  // namespace skerry::wire

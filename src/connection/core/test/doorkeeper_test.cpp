@@ -88,5 +88,30 @@ TEST_F(Door, ANewConnectionEndsTheEarlierOneBeforeItIsLetIn) {
   EXPECT_EQ(visitors_[17].endpoint, 0u) << "it may have to wait, or go away meanwhile";
 }
 
+TEST(RefusalLog, StrangersFillNoLog) {
+  RefusalLog log;
+  uint64_t untold = 9;
+  EXPECT_TRUE(log.tells(100, &untold));
+  EXPECT_EQ(untold, 0u);
+  EXPECT_FALSE(log.tells(101, &untold));
+  EXPECT_FALSE(log.tells(100 + RefusalLog::pause_ns - 1, &untold));
+  EXPECT_TRUE(log.tells(100 + RefusalLog::pause_ns, &untold));
+  EXPECT_EQ(untold, 2u);
+}
+
+TEST(Doorkeeper, ARefusalNamesBothSidesAndTheReason) {
+  const JobKey key{};
+  const Doorkeeper door(key, {4, 1, 1, Role::server});
+  const auto hello = make_hello(key, {4, 1, 1, Role::server}, 17, 3);
+  const std::string again = door.refusal(hello, Doorkeeper::Verdict::replayed, 0);
+  EXPECT_NE(again.find("server 1 of node 4 refuses rank or node 17: its hello was used before"),
+            std::string::npos)
+      << again;
+  const std::string other = door.refusal({hello.data(), 5}, Doorkeeper::Verdict::stranger, 2);
+  EXPECT_NE(other.find("a peer whose hello has 5 bytes"), std::string::npos) << other;
+  EXPECT_NE(other.find("another job"), std::string::npos) << other;
+  EXPECT_NE(other.find("and 2 others"), std::string::npos) << other;
+}
+
 }  // namespace
 }  // namespace skerry::connection
