@@ -1,37 +1,46 @@
-"""Random arrays: the same numbers for every number of ranks, each rank drawing its own part alone.
+"""Random arrays: the same numbers on every number of ranks, each rank drawing its own part alone.
 
-Elements come in runs of 65536 in C order; each run has a stream of its own (numpy.random.Philox,
-a counter-based generator), found from the seed, the number of the call and the place of the run.
-All members call together, as everywhere in skerry.xp.
+    rng = xp.random.default_rng(7)
+    x = rng.random((4000, 4000))            # NumPy's own numbers of that seed
+    y = rng.normal(size=(4000, 4000))
+
+All members make the same generators and call them together; each keeps all of a generator's state.
+What a call gives:
+
+- `random` of float64 and float32, and `bytes`: what numpy.random.default_rng(seed) gives, whatever
+  the size. Its PCG64 jumps ahead to the own part.
+- up to 65,536 numbers of any distribution: the same as NumPy gives. Every rank draws all of them.
+- more of another distribution: other numbers than NumPy's, since how much of the stream each takes
+  is known to those alone who draw it. They come in runs of 65,536 in C order; every run has a
+  stream of its own (Philox, by counter), whose key the generator draws.
+
+The functions of this module (`rand`, `normal`, `seed`) are those of numpy.random.RandomState, the
+same in the same way, but `random` and `rand` of more than 65,536 numbers, which come in runs.
 """
 
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 import skerry as sk
-from . import _exchange
-from ._array import made, new_layout
+from . import _exchange, _whole
+from ._array import Array, as_array, made, new_layout, of_numpy
+from ._manipulation import reshape
 
-_RUN = 65536
-_state = {"seed": None, "calls": 0}
+_RUN = 65536  # numbers that one stream gives, and most that every rank draws alike
 
-
-def seed(value):
-    """Begins the sequence of a seed; the same on all members."""
-    _state.update(seed=int(value) % 2**64, calls=0)
+Draw = Callable[[Any, int], np.ndarray]  # draw(generator, count): numbers in one dimension
 
 
-def _next_key():
-    if _state["seed"] is None:  # rank 0's choice
-        _exchange.job()
-        fresh = np.random.SeedSequence().generate_state(1, np.uint64)
-        seed(sk.broadcast(fresh.view(np.int64)).view(np.uint64)[0])
-    _state["calls"] += 1
-    return _state["seed"], _state["calls"]
+def _shape(size: Any) -> tuple[int, ...]:
+    if size is None:
+        return ()
+    return (int(size),) if hasattr(size, "__index__") else tuple(int(n) for n in size)
 
 
-def values(key, method, low, high):
+def values(key: Sequence[int], method: Draw, low: int, high: int) -> np.ndarray:
     """Elements low to high of a call's sequence: method(generator, count) draws a run."""
     parts = []
     for run in range(low // _RUN, -(-high // _RUN)):
@@ -39,57 +48,483 @@ def values(key, method, low, high):
         begin = run * _RUN
         drawn = method(np.random.Generator(stream), min(_RUN, high - begin))
         parts.append(drawn[max(low - begin, 0) : high - begin])
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts) if parts else method(np.random.default_rng(0), 0)
 
 
-def _made(size, method, dtype="float64"):
-    shape = () if size is None else (size,) if hasattr(size, "__index__") else tuple(size)
-    key = _next_key()
+def _by_rows(
+    shape: tuple[int, ...], dtype: Any, rows: Callable[[int, int], np.ndarray]
+) -> Array:
+    """An array whose flat elements low to high are rows(low, high)."""
 
-    def fill(block, box):
-        if not block.ndim:
-            block[...] = values(key, method, 0, 1)[0]
-            return
+    def fill(block: np.ndarray, box: Any) -> None:
         if not block.size:
             return
-        (low, high), row = box[0], prod(shape[1:])
-        rows = values(key, method, low * row, high * row).reshape(high - low, *shape[1:])
-        block[...] = rows[(slice(None), *(slice(*bounds) for bounds in box[1:]))]
+        (low, high), width = box[0], prod(shape[1:])
+        drawn = rows(low * width, high * width).reshape(high - low, *shape[1:])
+        block[...] = drawn[(slice(None), *(slice(*bounds) for bounds in box[1:]))]
 
     return made(new_layout(shape, dtype), np.dtype(dtype), fill)
 
 
-def random(size=None):
-    """Uniform in [0, 1)."""
-    return _made(size, lambda generator, n: generator.random(n))
+def _entropy() -> int:
+    """A seed that nobody chose: rank 0's."""
+    _exchange.job()
+    fresh = np.random.SeedSequence().generate_state(2, np.uint64)
+    told = sk.broadcast(fresh.view(np.int64)).view(np.uint64)
+    return int(told[0]) << 64 | int(told[1])
 
 
-def uniform(low=0.0, high=1.0, size=None):
-    """Uniform in [low, high)."""
-    return _made(size, lambda generator, n: generator.uniform(low, high, n))
+class _Drawing:
+    """What Generator and RandomState share: small draws are NumPy's, large ones come in runs."""
+
+    _numpy: Any  # NumPy's generator; the same state on every rank
+
+    def _key(self) -> list[int]:
+        raise NotImplementedError
+
+    def _draw(self, name: str, size: Any, *parameters: Any, **options: Any) -> Any:
+        """Numbers of a distribution by its name in NumPy."""
+        vectors = name in _VECTORS
+        arrays = [p for p in parameters if not vectors and np.ndim(_small(p)) > 0]
+        shape = (
+            np.broadcast_shapes(*[np.shape(p) for p in arrays])
+            if size is None and arrays
+            else _shape(size)
+        )
+        count = prod(shape)
+        if count <= _RUN:
+            parameters = tuple(_whole.known(p, name) for p in parameters)
+            value = getattr(self._numpy, name)(*parameters, size=size, **options)
+            return of_numpy(value) if isinstance(value, np.ndarray) else value
+        options.pop("method", None)
+        if arrays:
+            return self._of_parameters(name, shape, parameters, options)
+        draw = _drawing(name, tuple(_whole.known(p, name) for p in parameters), options)
+        sample = draw(np.random.default_rng(0), 1)  # its errors on every rank, and the dtype
+        key = self._key()
+        if vectors:
+            wide = sample.shape[-1]
+            flat = _by_rows((count, wide), sample.dtype, _of_rows(key, draw, wide))
+            return reshape(flat, (*shape, wide))
+        return _by_rows(shape, sample.dtype, lambda low, high: values(key, draw, low, high))
+
+    def _of_parameters(
+        self, name: str, shape: tuple[int, ...], parameters: tuple, options: dict[str, Any]
+    ) -> Array:
+        """Parameters that are arrays: every run draws with its own part of them."""
+        known = [np.broadcast_to(_whole.known(p, name), shape).reshape(-1) for p in parameters]
+        key = self._key()
+
+        def rows(low: int, high: int) -> np.ndarray:
+            parts = []
+            for run in range(low // _RUN, -(-high // _RUN)):
+                begin, end = run * _RUN, min((run + 1) * _RUN, prod(shape))
+                stream = np.random.Philox(counter=[0, 0, run, 0], key=np.array(key, np.uint64))
+                draw = getattr(np.random.Generator(stream), _NEW_NAMES.get(name, name))
+                drawn = draw(*[p[begin:end] for p in known], **options)
+                parts.append(drawn[max(low - begin, 0) : high - begin])
+            return np.concatenate(parts)
+
+        few = getattr(np.random.default_rng(0), _NEW_NAMES.get(name, name))
+        sample = few(*[p[:1] for p in known], **options)
+        return _by_rows(shape, sample.dtype, rows)
+
+    # ---- orders and choices ----------------------------------------------------------------------
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Numbers below x in random order, or the entries of x along an axis; a new array. More
+        than 65,536 are sorted by random keys. Collective. Gathers: no."""
+        if hasattr(x, "__index__") and not isinstance(x, (Array, np.ndarray)):
+            n = int(x)
+            return of_numpy(self._numpy.permutation(n)) if n <= _RUN else self._order(n)
+        x = x if isinstance(x, Array) else as_array(np.asarray(x))
+        from ._indexing import take_known
+
+        order = self._order_of(x.shape[axis])
+        if isinstance(order, np.ndarray):
+            return take_known(x, order, axis % x.ndim)
+        from ._indexing import take
+
+        return take(x, order, axis=axis)
+
+    def _order_of(self, n: int) -> Any:
+        return self._numpy.permutation(n) if n <= _RUN else self._order(n)
+
+    def _order(self, n: int) -> Array:
+        from ._sorting import argsort
+
+        key = self._key()
+        keys = _by_rows(
+            (n,), "uint64", lambda low, high: values(key, _whole_words, low, high)
+        )
+        return argsort(keys)
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """The entries of x along an axis in random order, in place. Collective. Gathers: no."""
+        if not isinstance(x, Array):
+            self._numpy.shuffle(x) if axis == 0 else self._numpy.shuffle(x, axis)
+            return
+        x[...] = self.permutation(x, axis) if axis else self.permutation(x)
+
+    def choice(
+        self, a: Any, size: Any = None, replace: bool = True, p: Any = None, *rest: Any,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Entries of a (or numbers below it), with probabilities p, with or without putting them
+        back. Collective. Gathers: p; a if it is short."""
+        number = hasattr(a, "__index__") and not isinstance(a, (Array, np.ndarray))
+        n = int(a) if number else np.shape(a)[rest[0] if rest else options.get("axis", 0)]
+        count = prod(_shape(size))
+        if count <= _RUN and n <= _RUN or size is None and p is None and replace:
+            p = _whole.known(p, "choice")
+            places = self._numpy.choice(n, size, replace, p)
+            places = of_numpy(places) if isinstance(places, np.ndarray) else int(places)
+        elif replace and p is None:
+            places = self._integers_below(n, size)
+        elif replace:
+            edges = np.cumsum(np.asarray(_whole.known(p, "choice"), np.float64))
+            if len(edges) != n or not np.isclose(edges[-1], 1):
+                raise ValueError("probabilities do not sum to 1")
+            edges /= edges[-1]
+            from ._sorting import searchsorted
+
+            places = searchsorted(of_numpy(edges), self._draw("random", size), side="right")
+        elif p is None:
+            if count > n:
+                raise ValueError(
+                    "Cannot take a larger sample than population when replace is False"
+                )
+            places = reshape(self._order(n)[:count], _shape(size))
+        else:
+            raise sk.GatherError(
+                f"choice of {count} of {n} without putting them back, with probabilities, is not "
+                "distributed: use numpy.random"
+            )
+        if number:
+            return places
+        a = a if isinstance(a, Array) else as_array(np.asarray(a))
+        axis = rest[0] if rest else options.get("axis", 0)
+        if isinstance(places, int):
+            return a[(slice(None),) * (axis % a.ndim) + (places,)]
+        from ._more import take
+
+        return take(a, places, axis=axis)
+
+    def _integers_below(self, n: int, size: Any) -> Any:
+        raise NotImplementedError
 
 
-def standard_normal(size=None):
-    """Normal, mean 0 and deviation 1."""
-    return _made(size, lambda generator, n: generator.standard_normal(n))
+def _small(value: Any) -> Any:
+    return value if isinstance(value, (Array, np.ndarray, list, tuple)) else 0
 
 
-def normal(loc=0.0, scale=1.0, size=None):
-    """Normal, mean `loc` and deviation `scale`."""
-    return _made(size, lambda generator, n: generator.normal(loc, scale, n))
+def _whole_words(generator: Any, count: int) -> np.ndarray:
+    return generator.integers(0, 1 << 64, count, np.uint64)
 
 
-def randint(low, high=None, size=None):
-    """Integers in [low, high), or below `low` if it is alone; int64."""
-    low, high = (0, low) if high is None else (low, high)
-    return _made(size, lambda generator, n: generator.integers(low, high, n), "int64")
+_NEW_NAMES = {"randint": "integers", "random_sample": "random"}
+# Distributions whose numbers are vectors.
+_VECTORS = frozenset(
+    "dirichlet multinomial multivariate_normal multivariate_hypergeometric".split()
+)
 
 
-def rand(*shape):
-    """random(shape)."""
-    return random(shape or None)
+def _drawing(name: str, parameters: tuple, options: dict[str, Any]) -> Draw:
+    name = _NEW_NAMES.get(name, name)
+    return lambda generator, count: getattr(generator, name)(*parameters, size=count, **options)
 
 
-def randn(*shape):
-    """standard_normal(shape)."""
-    return standard_normal(shape or None)
+def _of_rows(key: list[int], draw: Draw, wide: int) -> Callable[[int, int], np.ndarray]:
+    """Flat elements of an array whose rows, not numbers, are drawn."""
+
+    def rows(low: int, high: int) -> np.ndarray:
+        return values(key, draw, low // wide, high // wide).reshape(-1)
+
+    return rows
+
+
+class Generator(_Drawing):
+    """numpy.random.Generator over PCG64: its methods with NumPy's arguments, for arrays of any
+    size. What is the same as in NumPy: see the module. `out=` fills an array."""
+
+    def __init__(self, seed: Any = None) -> None:
+        """seed: as of numpy.random.default_rng; None: one that rank 0 chooses. Collective."""
+        bits = seed if isinstance(seed, np.random.BitGenerator) else None
+        if isinstance(seed, np.random.Generator):
+            bits = seed.bit_generator
+        if bits is not None and not isinstance(bits, (np.random.PCG64, np.random.PCG64DXSM)):
+            raise TypeError(
+                f"a {type(bits).__name__} cannot jump ahead by numbers: give a seed or a PCG64"
+            )
+        self._numpy = np.random.Generator(
+            np.random.PCG64(_entropy() if seed is None else _whole.known(seed, "a seed"))
+            if bits is None
+            else bits
+        )
+
+    @property
+    def bit_generator(self) -> Any:
+        """NumPy's generator of bits; the same state on every rank."""
+        return self._numpy.bit_generator
+
+    def __repr__(self) -> str:
+        return f"skerry.xp.random.Generator({type(self.bit_generator).__name__})"
+
+    def spawn(self, n_children: int) -> list["Generator"]:
+        """Independent generators."""
+        return [Generator(each) for each in self._numpy.spawn(n_children)]
+
+    def bytes(self, length: int) -> bytes:
+        """Random bytes, NumPy's, on every rank."""
+        return self._numpy.bytes(length)
+
+    def _key(self) -> list[int]:
+        return [int(word) for word in self.bit_generator.random_raw(2)]
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Uniform in [0, 1), float64 or float32; NumPy's numbers. Collective. Gathers: no."""
+        dtype = np.dtype(dtype)
+        if out is not None:
+            out[...] = self.random(out.shape, dtype)
+            return out
+        shape = _shape(size)
+        if size is None or prod(shape) <= _RUN or dtype not in (np.float64, np.float32):
+            value = self._numpy.random(size, dtype)
+            return of_numpy(value) if isinstance(value, np.ndarray) else value
+        before, count = self.bit_generator.state, prod(shape)
+        narrow = dtype == np.float32
+        self._skip(count, narrow)
+
+        def rows(low: int, high: int) -> np.ndarray:
+            mine = type(self)(type(self.bit_generator)(0))
+            mine.bit_generator.state = before
+            mine._skip(low, narrow)
+            return mine._numpy.random(high - low, dtype)
+
+        return _by_rows(shape, dtype, rows)
+
+    def _skip(self, count: int, narrow: bool) -> None:
+        """Goes on by as many numbers. Of narrow ones a 64-bit word gives two: its low half, then
+        its high half, which waits in the state."""
+        bits = self.bit_generator
+        if not narrow:
+            state = bits.state
+            bits.advance(count)
+            if state["has_uint32"]:  # advance() forgets the half that waits
+                bits.state = {**bits.state, "has_uint32": 1, "uinteger": state["uinteger"]}
+            return
+        if count and bits.state["has_uint32"]:
+            self._numpy.random(dtype=np.float32)
+            count -= 1
+        if count > 1:
+            bits.advance(count // 2)
+        if count % 2:
+            self._numpy.random(dtype=np.float32)
+
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
+        endpoint: bool = False,
+    ) -> Any:  # fmt: skip
+        """Integers in [low, high), or [0, low); with `endpoint` up to high itself.
+        Collective. Gathers: low and high."""
+        if high is None:
+            low, high = 0, low
+        return self._draw("integers", size, low, high, dtype=dtype, endpoint=endpoint)
+
+    def _integers_below(self, n: int, size: Any) -> Any:
+        return self.integers(n, size=size)
+
+    def permuted(self, x: Any, axis: int | None = None, out: Any = None) -> Array:
+        """x with every line along an axis (None: all elements) in an order of its own.
+        Collective. Gathers: no."""
+        from ._sorting import argsort
+        from ._indexing import take_along_axis
+
+        x = x if isinstance(x, Array) else as_array(np.asarray(x))
+        if x.size <= _RUN:
+            value = of_numpy(self._numpy.permuted(x.numpy(), axis=axis))
+        else:
+            flat = reshape(x, (-1,)) if axis is None else x
+            line = 0 if axis is None else axis
+            key = self._key()
+            keys = _by_rows(
+                flat.shape, "uint64", lambda low, high: values(key, _whole_words, low, high)
+            )
+            value = take_along_axis(flat, argsort(keys, axis=line), axis=line)
+            value = reshape(value, x.shape)
+        if out is None:
+            return value
+        out[...] = value
+        return out
+
+
+class RandomState(_Drawing):
+    """numpy.random.RandomState, of Mersenne Twister: numbers of up to 65,536 are NumPy's with that
+    seed. Collective."""
+
+    def __init__(self, seed: Any = None) -> None:
+        self.seed(seed)
+
+    def seed(self, seed: Any = None) -> None:
+        """Begins the sequence of a seed; None: one that rank 0 chooses. Collective."""
+        seed = _entropy() % 2**32 if seed is None else seed
+        self._numpy = np.random.RandomState(_whole.known(seed, "a seed"))
+
+    def get_state(self, legacy: bool = True) -> Any:
+        """The state, the same on every rank. Not collective."""
+        return self._numpy.get_state(legacy)
+
+    def set_state(self, state: Any) -> None:
+        """Goes on from a state of get_state(). All members set the same."""
+        self._numpy.set_state(state)
+
+    def bytes(self, length: int) -> bytes:
+        """Random bytes, NumPy's, on every rank."""
+        return self._numpy.bytes(length)
+
+    def _key(self) -> list[int]:
+        return [int(word) for word in self._numpy.randint(0, 1 << 63, 2, np.int64)]
+
+    def random_sample(self, size: Any = None) -> Any:
+        """Uniform in [0, 1). Collective. Gathers: no."""
+        return self._draw("random_sample", size)
+
+    random = ranf = sample = random_sample
+
+    def rand(self, *shape: int) -> Any:
+        """random_sample(shape)."""
+        return self.random_sample(shape or None)
+
+    def randn(self, *shape: int) -> Any:
+        """standard_normal(shape)."""
+        return self.standard_normal(shape or None)
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
+        """Integers in [low, high), or [0, low). Collective. Gathers: low and high."""
+        if high is None:
+            low, high = 0, low
+        return self._draw("randint", size, low, high, dtype=dtype)
+
+    def random_integers(self, low: int, high: int | None = None, size: Any = None) -> Any:
+        """Integers in [low, high], or [1, low]. Collective. Gathers: no."""
+        low, high = (1, low) if high is None else (low, high)
+        return self.randint(low, high + 1, size)
+
+    def _integers_below(self, n: int, size: Any) -> Any:
+        return self.randint(n, size=size)
+
+
+# Distributions: parameters with their defaults, in NumPy's order; then size.
+_REQUIRED = object()
+_DISTRIBUTIONS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "beta": (("a", _REQUIRED), ("b", _REQUIRED)),
+    "binomial": (("n", _REQUIRED), ("p", _REQUIRED)),
+    "chisquare": (("df", _REQUIRED),),
+    "dirichlet": (("alpha", _REQUIRED),),
+    "exponential": (("scale", 1.0),),
+    "f": (("dfnum", _REQUIRED), ("dfden", _REQUIRED)),
+    "gamma": (("shape", _REQUIRED), ("scale", 1.0)),
+    "geometric": (("p", _REQUIRED),),
+    "gumbel": (("loc", 0.0), ("scale", 1.0)),
+    "hypergeometric": (("ngood", _REQUIRED), ("nbad", _REQUIRED), ("nsample", _REQUIRED)),
+    "laplace": (("loc", 0.0), ("scale", 1.0)),
+    "logistic": (("loc", 0.0), ("scale", 1.0)),
+    "lognormal": (("mean", 0.0), ("sigma", 1.0)),
+    "logseries": (("p", _REQUIRED),),
+    "multinomial": (("n", _REQUIRED), ("pvals", _REQUIRED)),
+    "multivariate_normal": (("mean", _REQUIRED), ("cov", _REQUIRED)),
+    "multivariate_hypergeometric": (("colors", _REQUIRED), ("nsample", _REQUIRED)),
+    "negative_binomial": (("n", _REQUIRED), ("p", _REQUIRED)),
+    "noncentral_chisquare": (("df", _REQUIRED), ("nonc", _REQUIRED)),
+    "noncentral_f": (("dfnum", _REQUIRED), ("dfden", _REQUIRED), ("nonc", _REQUIRED)),
+    "normal": (("loc", 0.0), ("scale", 1.0)),
+    "pareto": (("a", _REQUIRED),),
+    "poisson": (("lam", 1.0),),
+    "power": (("a", _REQUIRED),),
+    "rayleigh": (("scale", 1.0),),
+    "standard_cauchy": (),
+    "standard_exponential": (),
+    "standard_gamma": (("shape", _REQUIRED),),
+    "standard_normal": (),
+    "standard_t": (("df", _REQUIRED),),
+    "triangular": (("left", _REQUIRED), ("mode", _REQUIRED), ("right", _REQUIRED)),
+    "uniform": (("low", 0.0), ("high", 1.0)),
+    "vonmises": (("mu", _REQUIRED), ("kappa", _REQUIRED)),
+    "wald": (("mean", _REQUIRED), ("scale", _REQUIRED)),
+    "weibull": (("a", _REQUIRED),),
+    "zipf": (("a", _REQUIRED),),
+}
+
+
+def _distribution(name: str, parameters: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    names = [key for key, _ in parameters]
+
+    def draw(self: _Drawing, *arguments: Any, **options: Any) -> Any:
+        given = dict(zip([*names, "size"], arguments, strict=False))
+        if len(arguments) > len(names) + 1 or given.keys() & options.keys():
+            raise TypeError(f"{name} takes {', '.join(names)} and size")
+        given.update(options)
+        missing = [key for key, value in parameters if value is _REQUIRED and key not in given]
+        if missing:
+            raise TypeError(f"{name} needs {' and '.join(missing)}")
+        ordered = [given.pop(key, value) for key, value in parameters]
+        size, out = given.pop("size", None), given.pop("out", None)
+        if out is not None:
+            out[...] = self._draw(name, out.shape, *ordered, **given)
+            return out
+        return self._draw(name, size, *ordered, **given)
+
+    draw.__name__ = draw.__qualname__ = name
+    draw.__doc__ = (
+        f"Numbers of numpy.random's {name}({', '.join([*names, 'size'])}): a number if size is "
+        "None and no parameter is an array. Collective. Gathers: parameters that are arrays."
+    )
+    return draw
+
+
+for _name, _parameters in _DISTRIBUTIONS.items():
+    setattr(Generator, _name, _distribution(_name, _parameters))
+    if hasattr(np.random.RandomState, _name):
+        setattr(RandomState, _name, _distribution(_name, _parameters))
+
+
+def default_rng(seed: Any = None) -> Generator:
+    """A generator like numpy.random.default_rng(seed), the same on all members. None: a seed that
+    rank 0 chooses. Collective."""
+    return seed if isinstance(seed, Generator) else Generator(seed)
+
+
+BitGenerator, SeedSequence = np.random.BitGenerator, np.random.SeedSequence
+PCG64, PCG64DXSM = np.random.PCG64, np.random.PCG64DXSM
+MT19937, Philox, SFC64 = np.random.MT19937, np.random.Philox, np.random.SFC64
+
+_global: list[RandomState] = []  # of the functions below, once one was called
+
+
+def _state() -> RandomState:
+    if not _global:
+        _global.append(RandomState())
+    return _global[0]
+
+
+def seed(seed: Any = None) -> None:
+    """Begins the sequence of a seed; the same on all members. Collective."""
+    if _global:
+        _global[0].seed(seed)
+    else:
+        _global.append(RandomState(seed))
+
+
+def _module_function(name: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(_state(), name)(*arguments, **options)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = getattr(RandomState, name).__doc__
+    return call
+
+
+_FUNCTIONS = [name for name in dir(RandomState) if not name.startswith("_") and name != "seed"]
+globals().update({name: _module_function(name) for name in _FUNCTIONS})
