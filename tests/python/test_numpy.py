@@ -10,7 +10,6 @@ import pytest
 import skerry as sk
 import skerry.numpy as snp
 import skerry.xp as xp
-from skerry.xp import random
 
 
 @pytest.fixture(autouse=True)
@@ -39,24 +38,6 @@ def refused(what):
 @pytest.fixture
 def matrix():
     return snp.random.rand(37, 29)
-
-
-def test_random_numbers_depend_on_the_seed_alone():
-    x = snp.random.random((300, 700))  # more than one run of the generator
-    assert x.layout.whole == (sk.size() == 1)
-    expected = random.values((3, 1), lambda generator, n: generator.random(n), 0, 210000)
-    assert (x.numpy().ravel() == expected).all()
-    assert (snp.random.random((300, 700)).numpy() != x.numpy()).any()
-    snp.random.seed(3)
-    assert (snp.random.rand(300, 700).numpy() == x.numpy()).all()
-    assert (snp.random.randint(5, size=1000).numpy() < 5).all()
-    assert abs(float(snp.random.normal(2, 0.1, 10000).mean()) - 2) < 0.01
-
-
-def test_a_seed_of_its_own_is_the_same_everywhere():
-    random._state["seed"] = None
-    x = snp.random.rand(50).numpy()
-    assert (sk.allgather(x) == x).all()
 
 
 def test_products(matrix):
@@ -137,8 +118,8 @@ def test_methods_and_stacking(matrix):
     assert str(matrix.max()) == str(a.max())
     assert matrix.astype("float32").dtype == np.float32
     assert snp.sqrt(2.0) == np.sqrt(2.0) and snp.float32 is np.float32
-    with refused("apply_over_axes"):
-        snp.apply_over_axes(snp.sum, matrix, [0])
+    points = np.arange(29.0)
+    near(snp.interp(matrix[0], points, a[1]), np.interp(a[0], points, a[1]))
 
 
 def test_shapes_and_bounds_in_the_spelling_of_any_numpy(matrix):
@@ -199,9 +180,10 @@ def test_axes_may_be_numpys_integers(matrix, one):
         near(np.tensordot(matrix, v, axes=one(1)), a @ v.numpy())
     near(v.transpose(one(0)), v.numpy())
     near(matrix.sum(axis=one(0)), a.sum(axis=0))
-    for axis in (None, one(0)):
-        with pytest.raises((TypeError, ValueError), match="weights"):
-            np.average(matrix, axis=axis, weights=w)
+    with pytest.raises(TypeError, match="Axis must be specified"):
+        np.average(matrix, weights=w)
+    with pytest.raises(ValueError, match="Shape of weights"):
+        np.average(matrix, axis=one(0), weights=w)
 
 
 def test_functions_in_c_know_their_arguments(matrix):
@@ -215,8 +197,7 @@ def test_functions_in_c_know_their_arguments(matrix):
     near(np.arange(5, like=matrix), np.arange(5))
     near(np.arange(1, 9, 2, dtype="float32", like=matrix), np.arange(1, 9, 2))
     near(np.concatenate((matrix, matrix), 1), np.concatenate((matrix.numpy(),) * 2, 1))
-    with refused("place"):
-        np.place(matrix, matrix > 0.5, [1.0, 2.0])
+    near(np.vdot(matrix, matrix), np.vdot(matrix.numpy(), matrix.numpy()))
 
 
 def test_tall_matrices_are_factored_where_they_are(monkeypatch):

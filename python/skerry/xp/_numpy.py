@@ -9,17 +9,17 @@ import numpy as np
 
 import skerry as sk
 from skerry import _core
-from . import _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _more, _sorting
+from . import (
+    _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing, _sets,
+    _sorting,
+)  # fmt: skip
 from ._array import Array, Memory, new_layout
 from ._elementwise import apply, functions
 from ._manipulation import reshape
+from ._whole import NotDistributed
 from .linalg import matmul
 
 _BY_UFUNC = {np.power: functions["pow"]}
-_OTHER_NAMES = {
-    "concatenate": "concat", "amax": "max", "amin": "min", "around": "round",
-    "cumsum": "cumulative_sum", "cumprod": "cumulative_prod",
-}  # fmt: skip
 _OTHER_PARAMETERS = {"ddof": "correction", "newshape": "shape"}
 # Of an array of several dimensions, axis=None means the flat array.
 _FLAT = {"cumsum", "cumprod", "sort", "argsort", "take_along_axis"}
@@ -57,14 +57,7 @@ _PLAIN = (bool, int, float, str)
 
 def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
     if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
-        from . import linalg
-
-        if ufunc is np.matmul and method == "__call__" and not options and out is None:
-            return linalg.matmul(*inputs)
-        raise sk.GatherError(
-            f"numpy.{ufunc.__name__}, {method} with {sorted(options)}, is not distributed: use "
-            "x.numpy() for a copy of all of it, or x.local for the own block"
-        )
+        return _numbers(_dispatch.by_ufunc(ufunc, method, inputs, out, options))
     value = _BY_UFUNC.get(ufunc, lambda *x: apply(ufunc, *x))(*inputs)
     return _number(value) if out is None else _into(out[0], value, ufunc.__name__, _broadcasts)
 
@@ -72,6 +65,11 @@ def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
 def _number(value):
     """In NumPy's spelling a result without axes is a number."""
     return value._evaluate()[()] if isinstance(value, Array) and not value.shape else value
+
+
+def _numbers(value):
+    """The same of several results."""
+    return tuple(map(_number, value)) if type(value) is tuple else _number(value)
 
 
 def _broadcasts(shape, to):
@@ -94,18 +92,7 @@ def _into(out, value, name, fits=operator.eq):
 
 
 def _array_function(self, function, types, arguments, options):
-    from skerry import xp
-
-    name, module = function.__name__, function.__module__ or ""
-    home = xp.linalg if "linalg" in module else xp.fft if "fft" in module else _more
-    home = _more if name == "norm" else home
-    ours = getattr(home, name, None) or getattr(xp, _OTHER_NAMES.get(name, name), None)
-    if not callable(ours):
-        raise sk.GatherError(
-            f"{module}.{name} is not distributed: use x.numpy() for a copy of all of it, or "
-            "x.local for the own block"
-        )
-    return _call(f"{module}.{name}", function, ours, arguments, options)
+    return _numbers(_dispatch.by_function(function, arguments, options, _call))
 
 
 @lru_cache
@@ -154,10 +141,7 @@ def _call(name, function, ours, arguments, options):
         if key not in known:
             default = getattr(bound.signature.parameters.get(key), "default", inspect)
             if not (value is default or isinstance(value, _PLAIN) and value == default):
-                raise sk.GatherError(
-                    f"{name} with {key} is not distributed: use x.numpy() for a copy of all of it, "
-                    "or x.local for the own block"
-                )
+                raise NotDistributed(f"{name} with {key} is not distributed: use x.numpy()")
             del named[key]
     value = ours(*placed, **named)
     return _number(value) if out is None else _into(out, value, name)
@@ -215,7 +199,19 @@ def _sort(self, axis=-1, kind=None, order=None, *, stable=None):
     self[...] = _sorting.sort(self, axis=axis)
 
 
-_methods._BY_NAME["sort"] = _sort
+def _partition(self, kth, axis=-1, kind="introselect", order=None):
+    """Partitions along an axis in place."""
+    self[...] = _sets.partition(self, kth, axis, kind, order)
+
+
+def _tobytes(self, order="C"):
+    """A copy of all of it as bytes, on every rank."""
+    return self.numpy().tobytes(order)
+
+
+_methods._BY_NAME.update(
+    sort=_sort, partition=_partition, put=_placing.put, tobytes=_tobytes
+)
 
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):

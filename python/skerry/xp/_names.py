@@ -1,0 +1,54 @@
+"""Which of NumPy's functions there are for divided arrays, and what each is here.
+
+`FUNCTIONS` take NumPy's own arguments. A function that is in no list collects its operands, up to
+xp.options()["gather_bytes"] (_whole.by_gathering). `NEVER` raises with the remedy.
+tools/numpy_names.py writes the table of docs/numpy_names.md from here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from . import (
+    _histograms, _pieces, _placing, _pointwise, _products, _sets, _statistics, _whole,
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f"numpy.{name}": getattr(module, name)
+    for module in (_histograms, _pieces, _placing, _pointwise, _products, _sets, _statistics)
+    for name in module.__all__
+}
+
+# What takes an array and makes none, and what has no sense of several processes.
+NEVER = {
+    "numpy.asmatrix": "matrices are two-dimensional arrays: use x @ y",
+    "numpy.bmat": "use numpy.block",
+    "numpy.frompyfunc": "arrays hold no Python objects: use a ufunc, or x.local",
+    "numpy.memmap": "use sk.open, which reads files by parts",
+    "numpy.nested_iters": "each rank iterates over x.local",
+    "numpy.nditer": "each rank iterates over x.local",
+    "numpy.save": "use sk.save, which all ranks write together, or x.numpy()",
+    "numpy.savetxt": "use sk.save, which all ranks write together, or x.numpy()",
+    "numpy.savez": "use sk.save, which all ranks write together, or x.numpy()",
+    "numpy.savez_compressed": "use sk.save, which all ranks write together, or x.numpy()",
+    "numpy.setbufsize": "NumPy's own, of this process",
+    "numpy.vectorize": "arrays hold no Python objects: use a ufunc, or x.local",
+}
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def reduction(a: Any, axis: Any = None, *arguments: Any, **options: Any) -> Any:
+        if arguments:
+            raise _whole.NotDistributed(f"{name} with arguments by position: name them")
+        return _statistics.reduced(name, a, axis, options)
+
+    reduction.__doc__ = f"numpy.{name} with where=, initial= or dtype=. Collective. Gathers: no."
+    return reduction
+
+
+# With arguments that the standard's functions of the same name do not take.
+EXTENDED: dict[str, Callable[..., Any]] = {
+    **{f"numpy.{name}": _reduction(name) for name in _statistics.REDUCTIONS},
+    "numpy.mean": _statistics.mean_where,
+    "numpy.std": _statistics.std_where,
+    "numpy.var": _statistics.var_where,
+}

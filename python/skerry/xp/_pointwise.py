@@ -1,0 +1,140 @@
+"""Elementwise functions of NumPy that are no ufuncs: each rank calls NumPy on its own part, or the
+parts of a larger expression are computed when it is."""
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import _whole
+from ._array import Array, as_array
+from ._elementwise import apply, functions
+from ._reductions import all as all_of
+from ._reductions import any as any_of
+
+# Functions of one array whose other arguments are numbers: what they compute.
+_NAMES = {
+    "angle": "the angle of complex elements",
+    "fix": "rounded towards zero",
+    "i0": "the modified Bessel function of the first kind, order 0",
+    "iscomplex": "whether the imaginary part is not zero",
+    "isneginf": "whether it is negative infinity",
+    "isposinf": "whether it is positive infinity",
+    "isreal": "whether the imaginary part is zero",
+    "nan_to_num": "numbers for NaN and infinities",
+    "sinc": "sin(pi x) / (pi x)",
+}
+
+__all__ = [
+    *_NAMES, "array_equiv", "iscomplexobj", "isrealobj", "may_share_memory", "polyval",
+    "real_if_close", "shares_memory",
+]  # fmt: skip
+
+
+@lru_cache
+def _with(function: Callable[..., Any], options: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    """function(x, **options) in the form that apply() takes."""
+    fixed = dict(options)
+
+    def call(block: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        value = np.asarray(function(block, **fixed))
+        if out is None:
+            return value
+        out[...] = value
+        return out
+
+    return call
+
+
+def _pointwise(name: str, what: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+    signature = inspect.signature(function)
+
+    def call(*arguments: Any, **options: Any) -> Array:
+        given = signature.bind(*arguments, **options).arguments
+        x = as_array(given.pop(next(iter(signature.parameters))))
+        out = given.pop("out", None)
+        copy = given.pop("copy", True)
+        rest = {key: _number(value, name) for key, value in given.items()}
+        value = apply(_with(function, tuple(sorted(rest.items()))), x)
+        if out is None and copy:
+            return value
+        target = x if out is None else out
+        target[...] = value
+        return target
+
+    call.__name__ = call.__qualname__ = name
+    call.__signature__ = signature
+    call.__doc__ = f"Of each element, {what}; as numpy.{name}. Collective. Gathers: no."
+    return call
+
+
+def _number(value: Any, name: str) -> Any:
+    if value is None or isinstance(value, (bool, int, float, complex, np.generic)):
+        return value
+    raise _whole.NotDistributed(f"{name} with arrays besides x: use x.numpy()")
+
+
+globals().update({name: _pointwise(name, what) for name, what in _NAMES.items()})
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """The value at x of the polynomial with coefficients p, the highest first.
+    Collective. Gathers: p."""
+    p = np.asarray(_whole.known(p, "polyval"))
+    if not p.ndim:
+        raise TypeError("iteration over a 0-d array")
+    if not isinstance(x, Array):
+        return as_array(np.asarray(np.polyval(p, x)))
+    # The sum begins with an integer 0: the dtype is that of sums and products from there on.
+    value = x * 0
+    for coefficient in p.reshape(-1):
+        value = value * x + coefficient.item() if p.dtype.kind != "f" or p.dtype == float else (
+            value * x + as_array(np.asarray(coefficient))
+        )
+    return value
+
+
+def real_if_close(a: Any, tol: float = 100) -> Array:
+    """The real parts if all imaginary ones are at most tol times the dtype's epsilon, or else a.
+    Collective. Gathers: no."""
+    a = as_array(a)
+    if a.dtype.kind != "c":
+        return a
+    if tol > 1:
+        tol = float(np.finfo(a.dtype).eps) * tol
+    return a.real if bool(all_of(functions["abs"](a.imag) < tol)) else a
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex. Not collective."""
+    return np.dtype(x.dtype).kind == "c"
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex. Not collective."""
+    return not iscomplexobj(x)
+
+
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Whether the arrays, broadcast, are equal. Collective. Gathers: no."""
+    a, b = (x if isinstance(x, Array) else as_array(np.asarray(x)) for x in (a1, a2))
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return False
+    return not bool(any_of(a != b))
+
+
+def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Whether a write to one may change the other, on some rank. Collective. Gathers: no."""
+    mine = [x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b)]
+    return not _whole.everywhere(not np.may_share_memory(*mine, max_work))
+
+
+def shares_memory(a: Any, b: Any, max_work: int = -1) -> bool:
+    """Whether a write to one can change the other, on some rank. Collective. Gathers: no."""
+    mine = [x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b)]
+    return not _whole.everywhere(not np.shares_memory(*mine, max_work))
