@@ -27,9 +27,13 @@ void Segment::find_local(const Group& group, Layout* layout) const {
 }
 
 Status Segment::lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const {
-  if (!memory::plan_segment(layout->slice_bytes, &layout->plan))
-    return error(Code::no_memory, "the members on node ", job_->node(),
-                 " ask for more than 2^62 bytes together");
+  if (!memory::plan_segment(layout->slice_bytes, &layout->plan)) {
+    const auto most = std::ranges::max_element(layout->slice_bytes);
+    const auto index = static_cast<size_t>(most - layout->slice_bytes.begin());
+    return error(Code::no_memory, "rank ", layout->local_ranks[index], " asks for ", *most,
+                 " bytes, and the members on node ", job_->node(),
+                 " together for more than 2^62: ask for less");
+  }
   layout->sizes_offset = layout->plan.total_bytes;
   layout->bases_offset = layout->sizes_offset + memory::round_up(sizes_bytes, memory::page_bytes);
   layout->total_bytes = layout->bases_offset + memory::round_up(bases_bytes, memory::page_bytes);

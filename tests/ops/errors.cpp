@@ -240,6 +240,9 @@ void run_errors(Context& c) {
   check_freed(c);
   check_collectives(c);
   EXPECT_ERROR(skerry_segment_alloc(c.world(), 8, nullptr), SKERRY_ERR_INVALID, "null");
+  skerry_segment* huge = nullptr;
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), uint64_t{1} << 63, &huge), SKERRY_ERR_NO_MEMORY,
+               "asks for 9223372036854775808 bytes");
   EXPECT_ERROR(skerry_segment_free(nullptr), SKERRY_ERR_INVALID, "segment is null");
   EXPECT_ERROR(skerry_notify_wait(s, 4096, 1, 0, nullptr), SKERRY_ERR_RANGE, "4096");
   EXPECT_ERROR(skerry_notify_wait(s, 4, 1, 0, nullptr), SKERRY_ERR_INVALID, "counter_offset 4");
