@@ -224,11 +224,13 @@ SKERRY_API int skerry_group_rank(const skerry_group* group, int index);
 SKERRY_API int skerry_sync(skerry_group* group);
 /* Returns when every member has called it. Orders the ranks, not their operations. Collective. */
 SKERRY_API int skerry_barrier(skerry_group* group);
-/* Copies `bytes` bytes of `buffer` from `root_rank` to all members. Collective. */
+/* Copies `bytes` bytes of `buffer` from `root_rank` to all members. No barrier: it may return at a
+ * member before others have called it. Collective. */
 SKERRY_API int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank);
 /* Combines `count` elements of every member, element by element. In place: `buffer` holds the
  * caller's elements and then the result, at `root_rank` (reduce; elsewhere it is undefined) or
- * everywhere (allreduce). All members get the same bits. Collective. Errors: INVALID (a reduction
+ * everywhere (allreduce). All members get the same bits. reduce is no barrier: it may return at
+ * others than the root before all have called it. Collective. Errors: INVALID (a reduction
  * that the type does not have). */
 SKERRY_API int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer,
                              uint64_t count, int root_rank);

@@ -38,18 +38,20 @@ void count_if_late(const std::atomic<uint32_t>* word, uint32_t value) {
 uint64_t waits_found_late() { return found_late.load(std::memory_order_relaxed); }
 
 #ifndef SKERRY_SIMULATED
-uint32_t spin_limit() {
-  // A fact of the machine, found once; binding that changes later only makes the spin a little too
+uint32_t usable_cores() {
+  // A fact of the machine, found once; binding that changes later only makes a spin a little too
   // long or too short.
-  static const uint32_t limit = [] {
+  static const uint32_t cores = [] {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-      return 100u;  // more CPUs than the set holds
-    return CPU_COUNT(&allowed) > 1 ? 100u : 0u;
+    constexpr uint32_t more_than_the_set_holds = CPU_SETSIZE;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return more_than_the_set_holds;
+    return static_cast<uint32_t>(CPU_COUNT(&allowed));
   }();
-  return limit;
+  return cores;
 }
+
+uint32_t spin_limit() { return usable_cores() > 1 ? 100u : 0u; }
 
 bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns) {
   timespec timeout{};

@@ -22,6 +22,8 @@ int64_t monotonic_ns();
 // The deadline `timeout_ns` from now; no_deadline for a negative timeout.
 int64_t deadline_after(int64_t timeout_ns);
 
+// How many cores this process may run on.
+uint32_t usable_cores();
 // Iterations of a spin before sleeping: about 100. None on a machine (or affinity mask) of one
 // core, where the awaited thread cannot run meanwhile.
 uint32_t spin_limit();
@@ -44,14 +46,26 @@ class IdleCoreSpin {
   // Spins up to `longest_ns`, with `looks` looks a turn. Returns the last result of ready().
   template <int looks = 32, class Ready>
   bool spin(Ready&& ready, int64_t longest_ns) {
-    constexpr int64_t moment_ns = 20'000;
+    return turns<looks, 20'000>(ready, longest_ns);
+  }
+  // The same where the awaited thread probably needs this core: it gets it after each look. A yield
+  // that was long went to such a thread more often than to a stranger.
+  template <class Ready>
+  bool give_way(Ready&& ready, int64_t longest_ns) {
+    return turns<1, 200'000>(ready, longest_ns);
+  }
+
+ private:
+  // A yield of more than `moment_ns` went to a thread that computes.
+  template <int looks, int64_t moment_ns, class Ready>
+  bool turns(Ready&& ready, int64_t longest_ns) {
     int64_t now_ns = monotonic_ns();
     const int64_t end_ns = now_ns + longest_ns;
     const bool resting = now_ns < rest_until_ns_.load(std::memory_order_relaxed);
     for (;;) {
       for (int i = 0; i < looks; ++i) {
         if (ready()) return true;
-        spin_pause();
+        if constexpr (looks > 1) spin_pause();
       }
       if (resting || now_ns >= end_ns) return false;
       const int64_t before_ns = now_ns;
@@ -64,7 +78,6 @@ class IdleCoreSpin {
     }
   }
 
- private:
   static constexpr int64_t rest_factor = 10;
   std::atomic<int64_t> rest_until_ns_{0};
 };

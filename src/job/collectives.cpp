@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/pure/assert.hpp"
-#include "core/pure/combine.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 
@@ -37,28 +36,6 @@ uint64_t callers(uint64_t a, uint64_t b) {
   return leaver | ((a | b) & some_stay);
 }
 bool are_apart(uint64_t head) { return (head & some_stay) != 0 && leaver_of(head) != no_rank; }
-
-// ---- reductions -------------------------------------------------------------------------------
-
-// into[i] = into[i] (operation) from[i]; no alignment is assumed. By value: arguments that the loop
-// reads by reference might change with every store, and keep it from using vectors.
-template <class T, Operation operation>
-void combine_each(std::byte* into, const std::byte* from, uint64_t bytes) {
-  for (uint64_t at = 0; at < bytes; at += sizeof(T)) {
-    T a, b;
-    std::memcpy(&a, into + at, sizeof(T));
-    std::memcpy(&b, from + at, sizeof(T));
-    a = combined<operation>(a, b);
-    std::memcpy(into + at, &a, sizeof(T));
-  }
-}
-
-void combine_elements(ElementType type, Operation wanted, std::byte* into, const std::byte* from,
-                      uint64_t bytes) {
-  with_operation(type, wanted, [&]<class T, Operation operation>() {
-    combine_each<T, operation>(into, from, bytes);
-  });
-}
 
 // ---- what sweeps of whole buffers give and take -----------------------------------------------
 
@@ -211,9 +188,20 @@ Status Group::sweep(const Sweep& what) {
 
 // ---- collectives ------------------------------------------------------------------------------
 
-Status Group::barrier() { return sweep(Sweep{}); }
+template <class What>
+Status Group::in_node(uint64_t bytes, What&& what) {
+  job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
+  const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, bytes);
+  return what();
+}
+
+Status Group::barrier() {
+  if (is_on_one_node()) return in_node(0, [&] { return node_.barrier(); });
+  return sweep(Sweep{});
+}
 
 Status Group::leave() {
+  if (is_on_one_node()) return in_node(0, [&] { return node_.leave(); });
   Sweep last;
   last.leaves = true;
   return sweep(last);
@@ -228,7 +216,20 @@ Status Group::sync() {
   return fenced;
 }
 
+Status Group::last_sync() {
+  if (!is_on_one_node()) return sync();
+  const Status fenced = job_->engine().fence_all();
+  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
+  SKERRY_TRY(in_node(0, [&] { return node_.last_barrier(); }));
+  return fenced;
+}
+
 Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
+  if (is_on_one_node())
+    return in_node(bytes, [&] {
+      return node_.broadcast(static_cast<std::byte*>(buffer), bytes,
+                             static_cast<uint32_t>(index_of(root)));
+    });
   Sweep sweep_of;
   sweep_of.bytes = bytes;
   if (job_->rank() == root) sweep_of.contribute = copy_from(buffer);
@@ -238,19 +239,20 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
 
 Status Group::reduce(ElementType type, Operation reduction, void* buffer, uint64_t count,
                      Rank root) {
+  const Reduction how = Reduction::of(type, reduction);
+  const uint64_t bytes = count * element_bytes(type);
+  if (is_on_one_node())
+    return in_node(bytes, [&] {
+      const auto at = static_cast<uint32_t>(index_of(root));
+      return node_.reduce(how, static_cast<std::byte*>(buffer), bytes,
+                          root == no_rank ? nullptr : &at);
+    });
   Sweep sweep_of;
-  sweep_of.bytes = count * element_bytes(type);
+  sweep_of.bytes = bytes;
   sweep_of.unit = element_bytes(type);
-  const bool is_logical = reduction >= Operation::logical_and &&
-                          reduction <= Operation::logical_xor;
-  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
-    std::memcpy(chunk, static_cast<std::byte*>(buffer) + from, n);
-    // To 0 or 1: a group of one would hand back what it was given.
-    if (is_logical) combine_elements(type, Operation::logical_or, chunk, chunk, n);
-    return true;
-  };
+  sweep_of.contribute = copy_from(buffer);
   sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) {
-    combine_elements(type, reduction, into, from, n);
+    how.combine(into, from, n);
   };
   if (root == no_rank || root == job_->rank()) sweep_of.deliver = copy_to(buffer);
   return sweep(sweep_of);
@@ -263,6 +265,15 @@ Status Group::gather(const void* mine, uint64_t bytes, int32_t first, int32_t en
                      Deliver deliver) {
   if (first >= end) return {};
   SKERRY_INVARIANT(first >= 0 && end <= size(), "parts are of members");
+  if (is_on_one_node())
+    return in_node(bytes, [&] {
+      const auto take = [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
+        const auto m = static_cast<int32_t>(member);
+        if (m >= first && m < end)
+          deliver(data, static_cast<uint64_t>(m - first) * bytes + from, n);
+      };
+      return node_.gather(static_cast<const std::byte*>(mine), bytes, take);
+    });
   Sweep sweep_of;
   sweep_of.unit = unit;
   sweep_of.deliver = std::move(deliver);
@@ -289,6 +300,15 @@ Status Group::allgather(const void* in, uint64_t bytes, void* out) {
 
 Status Group::combine_bytes(void* value, uint64_t bytes,
                             const std::function<void(std::byte*, const std::byte*)>& merge) {
+  if (is_on_one_node())
+    return in_node(bytes, [&] {
+      using Merge = std::remove_cvref_t<decltype(merge)>;
+      const auto call = [](void* context, std::byte* into, const std::byte* from, uint64_t) {
+        (*static_cast<const Merge*>(context))(into, from);
+      };
+      const Reduction how(bytes, call, const_cast<Merge*>(&merge));
+      return node_.reduce(how, static_cast<std::byte*>(value), bytes, nullptr);
+    });
   Sweep sweep_of;
   sweep_of.bytes = sweep_of.unit = bytes;
   sweep_of.contribute = copy_from(value);

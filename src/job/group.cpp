@@ -13,7 +13,10 @@ namespace skerry::job {
 // ---- members ----------------------------------------------------------------------------------
 
 Group::Group(Job& job, placement::Members members)
-    : job_(&job), members_(std::move(members)), index_(members_.index_of(job.rank())) {}
+    : job_(&job),
+      members_(std::move(members)),
+      index_(members_.index_of(job.rank())),
+      node_(*this) {}
 
 Group::OnNode Group::on_node(NodeId node, Rank rank) const {
   const placement::NodeMap& map = job_->map();
@@ -85,6 +88,7 @@ std::map<Rank, uint64_t> Group::build_tree() {
   static_assert(inner + outer <= max_children);
   // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
   const size_t count = nodes.first.size();
+  nodes_ = static_cast<int32_t>(count);
   const Heap leaders{count, outer, std::has_single_bit(count + 1) ? 1U : 2U};
   const auto my_node = static_cast<size_t>(nodes.place[static_cast<size_t>(job_->node())]);
   std::vector<Rank> local = members_on(job_->node());
@@ -118,7 +122,8 @@ std::map<Rank, uint64_t> Group::build_tree() {
   for (size_t p = 0; p < local.size(); ++p)
     areas[local[p]] = up_data(inside.children(p) + (p == 0 ? leaders.children(my_node) : 0), 0);
   if (leaders.tops == 2 && my_node < 2) areas[local[0]] += 2 * depth * slot_bytes;
-  if (size() == 1) areas[local[0]] = counters_bytes;
+  if (is_on_one_node())
+    for (auto& [rank, bytes] : areas) bytes = Flags::part_bytes;
   SKERRY_INVARIANT(
       children_.size() <= max_children && (parent_ == no_rank || other_top_ == no_rank),
       "counters are there for all below, and only a top has another one");
@@ -128,12 +133,20 @@ std::map<Rank, uint64_t> Group::build_tree() {
 Status Group::open_area(SegmentId id) {
   addresses_ = Addresses(job_->address_secret(), id.packed());
   const std::map<Rank, uint64_t> areas = build_tree();
-  return Segment::open(*this, id, areas, &area_);
+  SKERRY_TRY(Segment::open(*this, id, areas, &area_));
+  std::vector<Flags::Member> here;
+  for (const auto& [rank, bytes] : areas) here.push_back({rank, area_->local(rank)->base});
+  std::ranges::sort(here, {}, [&](const Flags::Member& m) { return index_of(m.rank); });
+  const auto own = std::ranges::find(here, job_->rank(), &Flags::Member::rank);
+  const auto position = static_cast<uint32_t>(own - here.begin());
+  node_.open(std::move(here), position);
+  return {};
 }
 
 Status Group::close_area() {
   SKERRY_INVARIANT(area_ != nullptr, "an area is closed once");
-  const Status status = area_->close();
+  Status status = node_.close();
+  status.also(area_->close());
   job_->objects().discard(std::exchange(area_, nullptr));
   return status;
 }
@@ -143,6 +156,7 @@ Group* Group::keep(std::unique_ptr<Group> group) {
   SKERRY_INVARIANT(group->area_ != nullptr && !group->freed_, "only a whole group is kept");
   Group* const kept = job.objects().keep(std::move(group));
   kept->area_->set_group(*kept);
+  kept->node_.set_group(*kept);
   return kept;
 }
 
@@ -295,7 +309,7 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
 
 Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
-  const Status synced = sync();
+  const Status synced = last_sync();
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   SKERRY_INVARIANT(!freed_, "a group is freed once");
   freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so

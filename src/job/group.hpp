@@ -1,4 +1,6 @@
-// Groups, and collectives as one-sided operations over a tree with fixed partners.
+// Groups and their collectives. If all members are on one node, NodeCollectives does them in shared
+// memory. Otherwise they are one-sided operations over a tree with fixed partners
+// (docs/design/0006-collectives-in-two-movements.md).
 //
 // The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node
 // leaders form a binary heap over the nodes, with two tops that exchange what they gathered. Two
@@ -6,13 +8,13 @@
 // just fill a heap with one top, and then there is one.) So a member has at most 6 children, and a
 // leader at most 3 partners on other nodes. A cap of one connection per process is enough.
 //
-// One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up
-// the tree, then the result goes down (docs/design/0006-collectives-one-sweep.md). Chunks travel in
-// bursts of `depth`, up and then down, without credits: a member sends a burst up only after it has
-// taken the one before from above, and a parent sends one down only after all its children sent it
-// up. So a buffer of `depth` chunks per edge and direction is never overwritten before it was read.
-// Between two tops it is twice as large: one may send its next burst before the other has read the
-// last, but not the burst after that, for which it needs the other's next.
+// One movement serves all of them: the *sweep*. For each chunk, contributions are combined up the
+// tree, then the result goes down. Chunks travel in bursts of `depth`, up and then down, without
+// credits: a member sends a burst up only after it has taken the one before from above, and a
+// parent sends one down only after all its children sent it up. So a buffer of `depth` chunks per
+// edge and direction is never overwritten before it was read. Between two tops it is twice as
+// large: one may send its next burst before the other has read the last, but not the burst after
+// that, for which it needs the other's next.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,8 @@
 #include "core/pure/status.hpp"
 #include "job/addresses.hpp"
 #include "job/bootstrap/exchange.hpp"
+#include "job/node_collectives.hpp"
+#include "job/reduction.hpp"
 #include "job/segment.hpp"
 #include "placement/members.hpp"
 
@@ -75,6 +79,7 @@ class Group {
   uint64_t member_bytes() const { return members_.bytes(); }
   bool is_freed() const { return freed_; }
   int32_t segments() const { return segments_; }  // live ones that were allocated in it
+  void forget_segment() { --segments_; }          // one is the group's own
 
   // What another room keeps for the group, segments of it among them.
   struct Kept {
@@ -99,10 +104,10 @@ class Group {
   // Collective; every member gives the same.
   Status explain(int32_t first, const Status& mine);
   // Merges what all members give, by merge(T* into, const T& from) in some order; all get the same.
-  // T is plain data of at most a chunk (32 KiB). Collective.
+  // T is plain data of at most 4 KiB. Collective.
   template <class T, class Merge>
   Status combine(T* value, Merge&& merge) {
-    static_assert(is_plain<T> && sizeof(T) <= chunk_bytes);
+    static_assert(is_plain<T> && sizeof(T) <= NodeCollectives::short_bytes);
     return combine_bytes(value, sizeof(T), [&](std::byte* into, const std::byte* from) {
       merge(reinterpret_cast<T*>(into), *reinterpret_cast<const T*>(from));
     });
@@ -112,7 +117,7 @@ class Group {
   // Collective; the others give nothing.
   template <class T, class Take>
   Status collect(const T& mine, int32_t from, int32_t to, Take&& take) {
-    static_assert(is_plain<T> && sizeof(T) <= chunk_bytes);
+    static_assert(is_plain<T> && sizeof(T) <= NodeCollectives::short_bytes);
     return gather(&mine, sizeof(T), from, to, sizeof(T),
                   [&](const std::byte* data, uint64_t at, uint64_t bytes) {
                     take(std::span(reinterpret_cast<const T*>(data), bytes / sizeof(T)),
@@ -129,11 +134,12 @@ class Group {
   static constexpr uint64_t slot_bytes = 32768;  // one message: its head (8 bytes,
                                                  // collectives.cpp), then data from byte 8
   static constexpr uint64_t chunk_bytes = slot_bytes - 64;
-  // A member's area: counters, then places for the messages from above, from each child, and at one
-  // of two tops from the other.
-  static constexpr uint64_t up_counter(uint64_t child) { return 8 * child; }
-  static constexpr uint64_t down_counter = 8 * max_children;
-  static constexpr uint64_t counters_bytes = 256;
+  // A member's area: its part of the node's flags; in groups of several nodes then counters, and
+  // places for the messages from above, from each child, and at one of two tops from the other.
+  static constexpr uint64_t counters_at = Flags::part_bytes;
+  static constexpr uint64_t up_counter(uint64_t child) { return counters_at + 8 * child; }
+  static constexpr uint64_t down_counter = counters_at + 8 * max_children;
+  static constexpr uint64_t counters_bytes = counters_at + 256;
   static_assert(down_counter + 8 <= counters_bytes);
   static constexpr uint64_t down_data(uint64_t chunk) {
     return counters_bytes + chunk % depth * slot_bytes;
@@ -163,6 +169,12 @@ class Group {
                 Deliver deliver);
   Status combine_bytes(void* value, uint64_t bytes,
                        const std::function<void(std::byte*, const std::byte*)>& merge);
+  // All members are on one node: `what` of them is done there.
+  bool is_on_one_node() const { return nodes_ == 1; }
+  template <class What>
+  Status in_node(uint64_t bytes, What&& what);
+  // sync, after which no other member looks at this one's area.
+  Status last_sync();
   Status sweep(const Sweep& what);
   void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
   Status check_together(const std::byte* message);
@@ -183,6 +195,8 @@ class Group {
   Addresses addresses_;          // of its segments
   Segment* area_ = nullptr;      // null: not open
   int32_t segments_ = 0;         // live ones, written by Segment
+  int32_t nodes_ = 0;            // with members
+  NodeCollectives node_;         // of this node's members
   Rank parent_ = no_rank;        // no_rank: top of the tree
   Rank other_top_ = no_rank;     // at one of two tops
   bool is_first_top_ = false;    // of two

@@ -206,6 +206,8 @@ Status Job::join(const FabricMaker& make_fabric) {
   SKERRY_TRY(start_engine(std::move(origin_side)));
   show_panel();
   objects_.start(*this);
+  const Rank ranks_here = has_virtual_nodes() ? size() : map_.node_size(node_);
+  is_crowded_ = static_cast<uint32_t>(ranks_here) > usable_cores();
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();

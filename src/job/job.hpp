@@ -103,6 +103,8 @@ class Job {
   [[noreturn]] void abort(int exit_status, std::string_view reason);
 
   IdleCoreSpin& idle_core_spin() { return idle_core_spin_; }  // of waits in shared memory
+  // More ranks than cores share this rank's machine, as far as it knows.
+  bool is_crowded() const { return is_crowded_; }
 
   // While no thread waits.
   void while_waiting(origin::WaitingWork work) {
@@ -193,6 +195,7 @@ class Job {
   Objects objects_;
   origin::WaitingWork work_;  // set by the program
   IdleCoreSpin idle_core_spin_;
+  bool is_crowded_ = false;  // set by join
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   Deaths deaths_;
 };

@@ -7,6 +7,7 @@
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/memory_survey.hpp"
+#include "job/waiting.hpp"
 #include "memory/doorbell.hpp"
 
 namespace skerry::job {
@@ -529,32 +530,13 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   uint64_t seen = 0;
   auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
   if (!ready()) {
-    const int64_t deadline_ns = deadline_after(timeout_ns);
     // What we wait for may depend on what we sent.
-    SKERRY_TRY(job_->engine().push_out(deadline_ns));
+    SKERRY_TRY(job_->engine().push_out(deadline_after(timeout_ns)));
     const auto text = [&] {
       return concat("counter ", counter_offset, " of segment ", id_.owner, ".", id_.generation,
                     " to be ", at_least);
     };
-    const memory::WaitSpan span(&job_->spans(), text);
-    memory::Member& me = job_->control().member(job_->member_index());
-    // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two
-    // ranks that wait for each other by turns, one that has slept would make the other sleep, and
-    // so on for ever.
-    constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
-    (void)job_->idle_core_spin().spin(
-        ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
-    memory::NoteWait note(&me.waits);
-    const int64_t began_ns = monotonic_ns();
-    const auto bell = [&](int64_t until_ns) {
-      return memory::wait_doorbell(me, job_->control().abort_flag(), until_ns, ready);
-    };
-    const auto asleep = [&](int64_t until_ns) {
-      return timeout_ns >= 0 ? bell(until_ns)
-                             : memory::wait_and_tell(note, began_ns, until_ns, bell,
-                                                     [&] { note.tell(began_ns, text()); });
-    };
-    switch (job_->wait_working(deadline_ns, asleep)) {
+    switch (wait_here(*job_, timeout_ns, nullptr, ready, text)) {
       case WaitResult::reached: break;
       case WaitResult::timeout:
         return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ",

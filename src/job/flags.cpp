@@ -1,0 +1,102 @@
+#include "job/flags.hpp"
+
+#include <utility>
+
+#include "core/pure/assert.hpp"
+#include "job/job.hpp"
+#include "job/waiting.hpp"
+#include "memory/doorbell.hpp"
+
+namespace skerry::job {
+
+void Flags::open(Job& job, std::vector<Member> members, uint32_t own) {
+  SKERRY_INVARIANT(own < members.size() && step_ == 0, "opened once, by a member");
+  job_ = &job;
+  members_ = std::move(members);
+  own_ = own;
+}
+
+void Flags::post() {
+  line(own_, step_).step.store(step_, std::memory_order_seq_cst);
+  if (sleep(0).asleep.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    wake();
+}
+
+void Flags::leave(Rank leaver, bool apart) {
+  Sleep& mine = sleep(own_);
+  mine.leaver.store(leaver, std::memory_order_relaxed);
+  mine.apart.store(apart ? 1 : 0, std::memory_order_relaxed);
+  for (uint64_t s = 0; s < places; ++s)
+    line(own_, s).left.store(step_, std::memory_order_seq_cst);
+  post();
+}
+
+void Flags::wake() {
+  for (uint32_t m = 0; m < count(); ++m) {
+    const uint32_t waits_for = sleep(m).waits_for.load(std::memory_order_relaxed);
+    if (waits_for != own_ + 1 && waits_for != for_any) continue;
+    const auto index = static_cast<uint32_t>(job_->member_of(members_[m].rank));
+    memory::ring_doorbell(job_->control().member(index));
+  }
+}
+
+template <class Ready>
+Status Flags::await_until(Ready&& ready, uint32_t waits_for, Rank rank) {
+  // Where every rank has a core the other is often just about to post.
+  constexpr int moment = 200;
+  if (!job_->is_crowded())
+    for (int i = 0; i < moment; ++i)
+      if (ready()) return {};
+  if (ready()) return {};
+  // What the other waits for may depend on what this rank sent.
+  SKERRY_TRY(job_->engine().push_out());
+  sleep(own_).waits_for.store(waits_for, std::memory_order_relaxed);
+  const WaitResult result = wait_here(*job_, -1, &sleep(0).asleep, ready, [&] {
+    return concat("rank ", rank, " to come to a collective call");
+  });
+  sleep(own_).waits_for.store(0, std::memory_order_relaxed);
+  return result == WaitResult::reached ? Status() : job_->check_abort();
+}
+
+// The member has posted `step`, or has left the job.
+Status Flags::await_line(uint32_t member, uint64_t step) {
+  const Line& there = line(member, step);
+  const auto ready = [&] {
+    return there.step.load(std::memory_order_acquire) >= step ||
+           there.left.load(std::memory_order_acquire) != 0;
+  };
+  return await_until(ready, member + 1, members_[member].rank);
+}
+
+void Flags::say_done() {
+  SKERRY_INVARIANT(own_ != 0, "the first member waits for the others");
+  sleep(0).done.fetch_add(1, std::memory_order_seq_cst);
+  if (sleep(0).asleep.load(std::memory_order_seq_cst) != 0) wake();
+}
+
+Status Flags::await_done() {
+  const auto ready = [&] {
+    return sleep(0).done.load(std::memory_order_acquire) == count() - 1;
+  };
+  return await_until(ready, for_any, members_.back().rank);
+}
+
+Status Flags::await_readers(uint32_t* leaver) {
+  const uint64_t read_before = step_ - places + 1;
+  for (uint32_t m = 0; m < count(); ++m) {
+    if (m == own_) continue;
+    SKERRY_TRY(await_line(m, read_before));
+    if (line(m, read_before).step.load(std::memory_order_relaxed) < read_before) *leaver = m;
+  }
+  met_ = read_before;
+  return {};
+}
+
+Status Flags::await_long(uint32_t member, bool* has_left) {
+  SKERRY_TRY(await_line(member, step_));
+  const uint64_t left = line(member, step_).left.load(std::memory_order_acquire);
+  *has_left = *has_left || (left != 0 && left <= step_);
+  return {};
+}
+
+}  // namespace skerry::job

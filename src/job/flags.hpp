@@ -1,0 +1,143 @@
+// Flags by which the members of a group on one node tell each other how far they are.
+//
+// The collectives of a group are cut into *steps*, which all its members count alike, from 1. In a
+// step a member *posts*: it writes what it gives, then the number of the step. Others *await* that
+// number, then read. A member's part of the group's area begins with
+//
+//   lines    one per step, by step modulo `places`: the number, and room for short data, so that
+//            one cache line brings both
+//   places   likewise, for longer data
+//
+// Who may overwrite what when: post of step s means that the member has read all that it wanted of
+// the steps before s. So the line and place of step s, which were step s - places's, may be written
+// once all others have posted step s - places + 1 (next() waits for that). Most collectives are
+// meetings: all await all, and then this is known without a look. A root that only gives may be
+// `places` - 1 steps ahead.
+//
+// A member that leaves the job writes so into all its lines, with the step in which it left. Steps
+// before that one are read as usual. A first member that speaks for the others does the same when
+// it finds that some leave and some do not: `apart` tells which it is.
+//
+// Who sleeps says for whom in `waits_for`, and is counted in `asleep`, at the node's first member.
+// Who posts looks at that count alone (job/waiting.hpp: why no wake-up is lost).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+
+namespace skerry::job {
+
+class Job;
+
+class Flags {
+ public:
+  static constexpr uint32_t places = 8;
+  static constexpr uint64_t place_bytes = 4096;
+  static constexpr uint64_t places_at = 1024;
+  static constexpr uint64_t part_bytes = places_at + places * place_bytes;
+
+  // A member of the group on this node, and where its part of the area is mapped.
+  struct Member {
+    Rank rank;
+    std::byte* part;
+  };
+  // In order of members; `own` is this rank's position. The parts are all zero.
+  void open(Job& job, std::vector<Member> members, uint32_t own);
+  uint32_t count() const { return static_cast<uint32_t>(members_.size()); }
+  uint32_t own() const { return own_; }
+  uint64_t step() const { return step_; }
+  Rank rank_of(uint32_t member) const { return members_[member].rank; }
+  std::byte* part(uint32_t member) const { return members_[member].part; }
+
+  // Begins the next step: what this member writes from here on is that step's. *leaver: a member
+  // that left the job before, if it had to be waited for.
+  Status next(uint32_t* leaver) {
+    ++step_;
+    if (step_ - met_ < places) [[likely]]
+      return {};
+    return await_readers(leaver);
+  }
+  // Where this step's data of a member lies; of others once it was awaited.
+  std::byte* data(uint32_t member, uint64_t bytes) const {
+    return bytes <= sizeof Line::data ? line(member, step_).data : place(member, step_);
+  }
+  // All places of a member, one behind the other: `places` x place_bytes.
+  std::byte* all_places(uint32_t member) const { return place(member, 0); }
+
+  void post();
+  // Until the member has posted this step. *has_left: it left the job, in this step or before, and
+  // posts nothing more. Errors: of the end of the job.
+  Status await(uint32_t member, bool* has_left) {
+    const Line& there = line(member, step_);
+    if (there.step.load(std::memory_order_acquire) >= step_ &&
+        there.left.load(std::memory_order_relaxed) == 0) [[likely]]
+      return {};
+    return await_long(member, has_left);
+  }
+  // All members are known to have posted this step.
+  void note_met() { met_ = step_; }
+
+  // The last step of all, in which the others await the first member alone, and it all of them. Then
+  // nobody looks at this member's part any more.
+  void say_done();      // not the first member: it has read the first member's flag
+  Status await_done();  // the first member: until all others have
+
+  // Posts that this member leaves the job in this step; or that `leaver` does while others stay.
+  void leave(Rank leaver, bool apart);
+  // Of a member that has left: who it says leaves, and whether others stay.
+  Rank leaver(uint32_t member) const {
+    return sleep(member).leaver.load(std::memory_order_relaxed);
+  }
+  bool says_apart(uint32_t member) const {
+    return sleep(member).apart.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::atomic<uint64_t> step;  // that the owner posted last here; 0: none
+    std::atomic<uint64_t> left;  // the step in which the owner left the job; 0: it has not
+    std::byte data[48];
+  };
+  static_assert(sizeof(Line) == 64);
+  struct alignas(64) Sleep {
+    std::atomic<uint32_t> asleep;     // of the first member's part: how many members sleep
+    std::atomic<uint32_t> waits_for;  // the owner, before it sleeps: position of the member + 1, or
+                                      // for_any
+    std::atomic<uint32_t> done;       // of the first member's part: how many are done
+    std::atomic<int32_t> leaver;      // the owner, before it writes Line::left: who leaves
+    std::atomic<uint32_t> apart;      // likewise: 1 if others stay
+  };
+  static constexpr uint32_t for_any = UINT32_MAX;
+  static constexpr uint64_t lines_at = sizeof(Sleep);
+  static_assert(lines_at + places * sizeof(Line) <= places_at);
+
+  Line& line(uint32_t member, uint64_t step) const {
+    return reinterpret_cast<Line*>(members_[member].part + lines_at)[step % places];
+  }
+  std::byte* place(uint32_t member, uint64_t step) const {
+    return members_[member].part + places_at + step % places * place_bytes;
+  }
+  Sleep& sleep(uint32_t member) const {
+    return *reinterpret_cast<Sleep*>(members_[member].part);
+  }
+  [[gnu::noinline]] Status await_readers(uint32_t* leaver);
+  [[gnu::noinline]] Status await_long(uint32_t member, bool* has_left);
+  [[gnu::noinline]] void wake();
+  Status await_line(uint32_t member, uint64_t step);
+  // Asleep only after a while; `waits_for` as of Sleep.
+  template <class Ready>
+  Status await_until(Ready&& ready, uint32_t waits_for, Rank rank);
+
+  Job* job_ = nullptr;
+  std::vector<Member> members_;
+  uint32_t own_ = 0;
+  uint64_t step_ = 0;  // the present one; equal on all members between collectives
+  uint64_t met_ = 0;   // all members are known to have posted this one
+};
+
+}  // namespace skerry::job

@@ -1,0 +1,319 @@
+#include "job/node_collectives.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/pure/assert.hpp"
+#include "job/group.hpp"
+#include "job/job.hpp"
+#include "job/segment.hpp"
+
+namespace skerry::job {
+namespace {
+
+// What slices are cut at: whole elements, and whole cache lines if elements fill them.
+uint64_t grain_of(uint64_t unit) { return 64 % unit == 0 ? 64 : unit; }
+
+// The slice of a piece that a member combines. Of a piece of at most 2 k grains no slice has more
+// than k, if there are two members or more.
+struct Slice {
+  uint64_t from, end;
+  uint64_t bytes() const { return end - from; }
+};
+Slice slice_of(uint64_t bytes, uint64_t unit, uint32_t member, uint32_t members) {
+  const uint64_t grain = grain_of(unit);
+  const auto edge = [&](uint64_t m) {
+    return m == members ? bytes : (bytes / grain * m + members - 1) / members * grain;
+  };
+  return {edge(member), edge(member + 1)};
+}
+
+}  // namespace
+
+// ---- life -------------------------------------------------------------------------------------
+
+void NodeCollectives::open(std::vector<Flags::Member> members, uint32_t own) {
+  flags_.open(group_->job(), std::move(members), own);
+}
+
+Status NodeCollectives::close() {
+  if (board_ == nullptr) return {};
+  const Status status = board_->close();
+  group_->job().objects().discard(std::exchange(board_, nullptr));
+  return status;
+}
+
+Status NodeCollectives::begin_long() {
+  if (board_ == nullptr && !board_refused_) {
+    const Status made = Segment::alloc(*group_, 3 * half_bytes, purpose_group, &board_);
+    if (made.code() == Code::no_memory) board_refused_ = true;
+    else SKERRY_TRY(made);
+    if (board_ != nullptr) group_->forget_segment();  // it is the group's own
+  }
+  if (board_ != nullptr) return {};
+  SKERRY_TRY(next());
+  return meet();  // all have read what lies in the places
+}
+
+Status NodeCollectives::end_long() {
+  if (board_ != nullptr) return {};
+  SKERRY_TRY(next());
+  return meet();  // all have read the results, which lie in the places
+}
+
+std::byte* NodeCollectives::board(uint32_t member) const {
+  return board_ != nullptr ? board_->local(flags_.rank_of(member))->base
+                           : flags_.all_places(member);
+}
+
+// ---- meetings ---------------------------------------------------------------------------------
+
+Status NodeCollectives::check_together() const {
+  if (leaver_ == none) return {};
+  return error(Code::invalid, "rank ", flags_.leaver(leaver_),
+               " leaves the job (finalize, or the end of its program) while others are in another "
+               "collective call: all ranks make the same collective calls, finalize last");
+}
+
+Status NodeCollectives::await(uint32_t member) {
+  bool has_left = false;
+  SKERRY_TRY(flags_.await(member, &has_left));
+  if (!has_left) [[likely]]
+    return {};
+  leaver_ = member;
+  // The first member tells those who wait for it alone. It may not have written this step's result.
+  if (own() == 0 && !is_direct()) flags_.leave(flags_.leaver(member), true);
+  return check_together();
+}
+
+Status NodeCollectives::await_all() {
+  for (uint32_t m = 0; m < flags_.count(); ++m)
+    if (m != own()) SKERRY_TRY(await(m));
+  flags_.note_met();
+  return {};
+}
+
+Status NodeCollectives::meet() {
+  if (is_direct()) {
+    flags_.post();
+    return await_all();
+  }
+  if (own() == 0) {
+    SKERRY_TRY(await_all());
+    flags_.post();
+    return {};
+  }
+  flags_.post();
+  SKERRY_TRY(await(0));
+  flags_.note_met();
+  return {};
+}
+
+Status NodeCollectives::barrier() {
+  SKERRY_TRY(next());
+  return meet();
+}
+
+Status NodeCollectives::last_barrier() {
+  SKERRY_TRY(next());
+  if (own() == 0) {
+    SKERRY_TRY(await_all());
+    flags_.post();
+    return flags_.await_done();
+  }
+  flags_.post();
+  SKERRY_TRY(await(0));
+  flags_.say_done();
+  return {};
+}
+
+Status NodeCollectives::leave() {
+  SKERRY_TRY(next());
+  const Rank me = flags_.rank_of(own());
+  bool apart = false;
+  const auto look_at = [&](uint32_t member) -> Status {
+    bool has_left = false;
+    SKERRY_TRY(flags_.await(member, &has_left));
+    apart = apart || !has_left || flags_.says_apart(member);
+    return {};
+  };
+  const bool waits_first = own() == 0 && !is_direct();
+  if (!waits_first) flags_.leave(me, false);
+  if (own() == 0 || is_direct()) {
+    for (uint32_t m = 0; m < flags_.count(); ++m)
+      if (m != own()) SKERRY_TRY(look_at(m));
+  } else {
+    SKERRY_TRY(look_at(0));
+  }
+  if (waits_first) flags_.leave(me, apart);
+  if (apart) leaver_ = own();
+  return check_together();
+}
+
+// ---- broadcast --------------------------------------------------------------------------------
+
+Status NodeCollectives::broadcast(std::byte* buffer, uint64_t bytes, uint32_t root) {
+  if (bytes > short_bytes) return broadcast_long(buffer, bytes, root);
+  SKERRY_TRY(next());
+  if (own() == root) {
+    std::memcpy(flags_.data(own(), bytes), buffer, bytes);
+    flags_.post();
+    return {};
+  }
+  flags_.post();
+  SKERRY_TRY(await(root));
+  std::memcpy(buffer, flags_.data(root, bytes), bytes);
+  return {};
+}
+
+// The root is at most as many pieces ahead of the others as flags_.next() allows, and as many lie
+// in the first part of its board.
+Status NodeCollectives::broadcast_long(std::byte* buffer, uint64_t bytes, uint32_t root) {
+  SKERRY_TRY(begin_long());
+  const uint64_t room = 2 * half() / Flags::places;
+  // Four pieces at least, so that the others read one while the root writes the next.
+  const uint64_t piece = std::min(room, std::max<uint64_t>(4096, (bytes / 4 + 63) / 64 * 64));
+  for (uint64_t from = 0; from < bytes; from += piece) {
+    const uint64_t n = std::min(piece, bytes - from);
+    SKERRY_TRY(next());
+    std::byte* const there = board(root) + flags_.step() % Flags::places * room;
+    if (own() == root) std::memcpy(there, buffer + from, n);
+    flags_.post();
+    if (own() == root) continue;
+    SKERRY_TRY(await(root));
+    std::memcpy(buffer + from, there, n);
+  }
+  // The root's board is free for its next collective when all have read the last piece.
+  SKERRY_TRY(next());
+  flags_.post();
+  if (own() == root) SKERRY_TRY(await_all());
+  return end_long();
+}
+
+// ---- reduce -----------------------------------------------------------------------------------
+
+Status NodeCollectives::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes,
+                               const uint32_t* root) {
+  if (flags_.count() == 1) {
+    how.normalise(buffer, bytes);
+    return barrier();
+  }
+  return bytes <= short_bytes ? reduce_short(how, buffer, bytes, root)
+                              : reduce_long(how, buffer, bytes, root);
+}
+
+// What all gave in this step, in the order of members; `mine` instead of what lies in the own
+// place. `out` is none of these.
+void NodeCollectives::combine_places(const Reduction& how, const std::byte* mine, std::byte* out,
+                                     uint64_t bytes) const {
+  const auto of = [&](uint32_t m) { return m == own() ? mine : flags_.data(m, bytes); };
+  std::memcpy(out, of(0), bytes);
+  for (uint32_t m = 1; m < flags_.count(); ++m) how.combine(out, of(m), bytes);
+}
+
+Status NodeCollectives::reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,
+                                     const uint32_t* root) {
+  alignas(64) std::byte sum[short_bytes];
+  SKERRY_TRY(next());
+  const auto take_sum = [&] {
+    combine_places(how, buffer, sum, bytes);
+    std::memcpy(buffer, sum, bytes);
+  };
+  if (root != nullptr && own() == *root) {
+    flags_.post();
+    SKERRY_TRY(await_all());
+    take_sum();
+    return {};
+  }
+  if (root == nullptr && !is_direct() && own() == 0) {
+    SKERRY_TRY(await_all());
+    take_sum();
+    std::memcpy(flags_.data(0, bytes), buffer, bytes);
+    flags_.post();
+    return {};
+  }
+  std::memcpy(flags_.data(own(), bytes), buffer, bytes);
+  flags_.post();
+  if (root != nullptr) return {};
+  if (!is_direct()) {
+    SKERRY_TRY(await(0));
+    flags_.note_met();
+    std::memcpy(buffer, flags_.data(0, bytes), bytes);
+    return {};
+  }
+  SKERRY_TRY(await_all());
+  take_sum();
+  return {};
+}
+
+Status NodeCollectives::reduce_long(const Reduction& how, std::byte* buffer, uint64_t bytes,
+                                    const uint32_t* root) {
+  SKERRY_TRY(begin_long());
+  const uint32_t members = flags_.count();
+  const uint64_t unit = how.unit(), two_grains = 2 * grain_of(unit);
+  const uint64_t most = half() / two_grains * two_grains;
+  const uint64_t pieces = (bytes + most - 1) / most;
+  const bool wanted = root == nullptr || own() == *root;
+  const auto bytes_of = [&](uint64_t t) { return std::min(most, bytes - t * most); };
+  const auto slice = [&](uint64_t t, uint32_t m) {
+    return slice_of(bytes_of(t), unit, m, members);
+  };
+  for (uint64_t t = 0; t <= pieces; ++t) {
+    std::byte* const here = buffer + t * most;  // of the piece
+    SKERRY_TRY(next());
+    if (t < pieces) {
+      const Slice mine = slice(t, own());
+      std::memcpy(given(own(), t), here, mine.from);
+      std::memcpy(given(own(), t) + mine.end, here + mine.end, bytes_of(t) - mine.end);
+    }
+    SKERRY_TRY(meet());
+    if (t < pieces) {
+      const Slice mine = slice(t, own());
+      const auto of = [&](uint32_t m) {
+        return (m == own() ? here : given(m, t)) + mine.from;
+      };
+      std::byte* const sum = result(own(), t);
+      how.combine(sum, of(0), of(1), mine.bytes());
+      for (uint32_t m = 2; m < members; ++m) how.combine(sum, of(m), mine.bytes());
+      if (wanted) std::memcpy(here + mine.from, sum, mine.bytes());
+    }
+    if (t > 0 && wanted)
+      for (uint32_t i = 1; i < members; ++i) {
+        const uint32_t m = (own() + i) % members;
+        const Slice theirs = slice(t - 1, m);
+        std::memcpy(here - most + theirs.from, result(m, t - 1), theirs.bytes());
+      }
+  }
+  return end_long();
+}
+
+// ---- gather -----------------------------------------------------------------------------------
+
+Status NodeCollectives::gather(const std::byte* mine, uint64_t bytes, const Take& take) {
+  const auto take_all = [&](auto&& of, uint64_t from, uint64_t n) {
+    for (uint32_t m = 0; m < flags_.count(); ++m)
+      take(m, m == own() ? mine + from : of(m), from, n);
+  };
+  if (bytes <= short_bytes) {
+    SKERRY_TRY(next());
+    std::memcpy(flags_.data(own(), bytes), mine, bytes);
+    SKERRY_TRY(meet());
+    take_all([&](uint32_t m) { return flags_.data(m, bytes); }, 0, bytes);
+    return {};
+  }
+  SKERRY_TRY(begin_long());
+  uint64_t t = 0;
+  for (uint64_t from = 0; from < bytes; from += half(), ++t) {
+    const uint64_t n = std::min(half(), bytes - from);
+    SKERRY_TRY(next());
+    std::memcpy(given(own(), t), mine + from, n);
+    SKERRY_TRY(meet());
+    take_all([&](uint32_t m) { return given(m, t); }, from, n);
+  }
+  SKERRY_TRY(next());
+  SKERRY_TRY(meet());  // all have read the last piece
+  return end_long();
+}
+
+}  // namespace skerry::job

@@ -1,0 +1,106 @@
+// Collectives of the members that a group has on one node, in shared memory.
+//
+// Short ones take a step of flags: every member gives, every member reads what all gave. In a large
+// group the first member reads, and the others read what it found: as many wake-ups as members,
+// where each reading each could take the square of that.
+//
+// Long ones go through *boards* in pieces. To reduce, each member copies what it gives to its
+// board, except for its own slice of the piece; it combines that slice of what all gave, and takes
+// the others' slices of the result from their boards. So each step of a piece is done by all cores
+// at once, and one meeting a piece is enough: while the members copy piece t to their boards,
+// everybody's slice of piece t - 1 is ready. A board has two halves for what is given, and two
+// quarters for results.
+//
+// Who may overwrite what when, beyond flags.hpp: between collectives nobody reads what others gave
+// (each ends with a meeting after the last read of that), but results may still be read, until the
+// next meeting. They are written only after one.
+//
+// Sums are taken in the order of members, whoever takes them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/pure/status.hpp"
+#include "job/flags.hpp"
+#include "job/reduction.hpp"
+
+namespace skerry::job {
+
+class Group;
+class Segment;
+
+class NodeCollectives {
+ public:
+  explicit NodeCollectives(Group& group) : group_(&group) {}
+  void set_group(Group& group) { group_ = &group; }  // that has moved to where it stays
+  // `parts`: as of Flags::open.
+  void open(std::vector<Flags::Member> members, uint32_t own);
+  Status close();
+
+  // Positions are those on this node. Errors of all: invalid, if a member leaves the job meanwhile;
+  // of the end of the job; no_memory never.
+  Status barrier();
+  // The last barrier of a group: after it nobody looks at this member's part of the area.
+  Status last_barrier();
+  // Returns at a root as soon as its data is safe.
+  Status broadcast(std::byte* buffer, uint64_t bytes, uint32_t root);
+  // `root` null: all get the result.
+  Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, const uint32_t* root);
+  // take(member, data, from, bytes): bytes [from, from + bytes) of what the member gave, from all
+  // members, piece by piece.
+  using Take = std::function<void(uint32_t member, const std::byte* data, uint64_t from,
+                                  uint64_t bytes)>;
+  Status gather(const std::byte* mine, uint64_t bytes, const Take& take);
+  // All leave the job. Errors: invalid, on all, if some do not.
+  Status leave();
+
+  static constexpr uint64_t short_bytes = Flags::place_bytes;
+
+ private:
+  // Up to so many members read each other; in larger groups the first reads for all.
+  static constexpr uint32_t most_direct = 8;
+  // What a member gives to a piece, at most. Two such halves are its board's first part.
+  static constexpr uint64_t half_bytes = 128 << 10;
+
+  bool is_direct() const { return flags_.count() <= most_direct; }
+  uint32_t own() const { return flags_.own(); }
+  Status next() {
+    if (leaver_ == none) [[likely]]
+      SKERRY_TRY(flags_.next(&leaver_));
+    return check_together();
+  }
+  Status await(uint32_t member);
+  Status await_all();
+  // Posts this step, and waits until all have.
+  Status meet();
+  Status check_together() const;
+  Status reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,
+                      const uint32_t* root);
+  void combine_places(const Reduction& how, const std::byte* mine, std::byte* out,
+                      uint64_t bytes) const;
+  Status reduce_long(const Reduction& how, std::byte* buffer, uint64_t bytes, const uint32_t* root);
+  Status broadcast_long(std::byte* buffer, uint64_t bytes, uint32_t root);
+
+  // Boards, made when first needed; if there is no memory for them the places serve as small ones.
+  Status begin_long();
+  Status end_long();
+  uint64_t half() const { return board_ != nullptr ? half_bytes : 2 * Flags::place_bytes; }
+  std::byte* board(uint32_t member) const;
+  std::byte* given(uint32_t member, uint64_t piece) const {
+    return board(member) + piece % 2 * half();
+  }
+  std::byte* result(uint32_t member, uint64_t piece) const {
+    return board(member) + 2 * half() + piece % 2 * (half() / 2);
+  }
+
+  Group* group_;
+  Flags flags_;
+  Segment* board_ = nullptr;  // null: none
+  bool board_refused_ = false;
+  static constexpr uint32_t none = UINT32_MAX;
+  uint32_t leaver_ = none;  // position of a member that says who left; none can follow
+};
+
+}  // namespace skerry::job

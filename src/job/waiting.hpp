@@ -1,0 +1,66 @@
+// How a rank waits for what another rank of its node does in shared memory: counters and flags.
+//
+// First it looks, then it gives the core away between looks, for a bounded time; then it sleeps on
+// its doorbell (memory/doorbell.hpp). Whether it gives the core away at once depends on whether the
+// machine has a core for each rank (Job::is_crowded).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/futex.hpp"
+#include "job/job.hpp"
+#include "memory/doorbell.hpp"
+#include "memory/wait_note.hpp"
+
+namespace skerry::job {
+
+// How many wait asleep for the flags of some ranks: who raises a flag rings doorbells only if it is
+// not 0. Sequentially consistent, as the flag must be: either the sleeper sees the flag, or the
+// other sees the sleeper.
+class Asleep {
+ public:
+  explicit Asleep(std::atomic<uint32_t>* count) : count_(count) {  // null: nobody looks
+    if (count_ != nullptr) count_->fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Asleep() {
+    if (count_ != nullptr) count_->fetch_sub(1, std::memory_order_seq_cst);
+  }
+  Asleep(const Asleep&) = delete;
+  Asleep& operator=(const Asleep&) = delete;
+
+ private:
+  std::atomic<uint32_t>* const count_;
+};
+
+// Until ready(), `timeout_ns` (negative: no limit) passed, or the job ends. What makes it ready
+// rings this rank's doorbell. `text()` says what it waits for, for those who look from outside.
+template <class Ready, class Text>
+WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep, Ready&& ready,
+                     Text&& text) {
+  const int64_t deadline_ns = deadline_after(timeout_ns);
+  const memory::WaitSpan span(&job.spans(), text);
+  memory::Member& me = job.control().member(job.member_index());
+  // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two
+  // ranks that wait for each other by turns, one that has slept would make the other sleep, and so
+  // on for ever.
+  constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
+  if (timeout_ns < 0 || timeout_ns >= time_slice_ns) {
+    if (job.is_crowded() ? job.idle_core_spin().give_way(ready, longest_spin_ns)
+                         : job.idle_core_spin().spin(ready, longest_spin_ns))
+      return WaitResult::reached;
+  }
+  memory::NoteWait note(&me.waits);
+  const int64_t began_ns = monotonic_ns();
+  const auto bell = [&](int64_t until_ns) {
+    const Asleep here(asleep);
+    return memory::wait_doorbell(me, job.control().abort_flag(), until_ns, ready);
+  };
+  return job.wait_working(deadline_ns, [&](int64_t until_ns) {
+    return timeout_ns >= 0 ? bell(until_ns)
+                           : memory::wait_and_tell(note, began_ns, until_ns, bell,
+                                                   [&] { note.tell(began_ns, text()); });
+  });
+}
+
+}  // namespace skerry::job
