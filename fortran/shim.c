@@ -168,9 +168,25 @@ void skerryf_broadcast(skerry_group** group, Array buffer, int root, int* status
   put_back(buffer, packed, code == SKERRY_OK);
   SETTLE("skerry_broadcast", code);
 }
-/* root < 0: all members get the result. */
-static void reduce(const char* call, skerry_group** group, int reduction, Array buffer, int root,
-                   int* status) {
+typedef int (*InPlace)(skerry_group*, int type, int reduction, void* buffer, uint64_t count,
+                       int root);
+static int all_of(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
+                  int root) {
+  (void)root;
+  return skerry_allreduce(group, type, reduction, buffer, count);
+}
+static int up_to(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
+                 int root) {
+  (void)root;
+  return skerry_scan(group, type, reduction, buffer, count);
+}
+static int before(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
+                  int root) {
+  (void)root;
+  return skerry_exscan(group, type, reduction, buffer, count);
+}
+static void reduce(const char* call, InPlace function, skerry_group** group, int reduction,
+                   Array buffer, int root, int* status) {
   const int type = type_of(buffer);
   if (type < 0) {
     REFUSE(call, no_type);
@@ -181,37 +197,75 @@ static void reduce(const char* call, skerry_group** group, int reduction, Array 
     REFUSE(call, no_memory);
     return;
   }
-  const uint64_t count = elements(buffer);
-  const int code = root < 0 ? skerry_allreduce(*group, type, reduction, packed, count)
-                            : skerry_reduce(*group, type, reduction, packed, count, root);
+  const int code = function(*group, type, reduction, packed, elements(buffer), root);
   put_back(buffer, packed, code == SKERRY_OK);
   SETTLE(call, code);
 }
 void skerryf_reduce(skerry_group** group, int reduction, Array buffer, int root, int* status) {
-  if (root < 0) REFUSE("skerry_reduce", "a root below 0");
-  else reduce("skerry_reduce", group, reduction, buffer, root, status);
+  reduce("skerry_reduce", skerry_reduce, group, reduction, buffer, root, status);
 }
 void skerryf_allreduce(skerry_group** group, int reduction, Array buffer, int* status) {
-  reduce("skerry_allreduce", group, reduction, buffer, -1, status);
+  reduce("skerry_allreduce", all_of, group, reduction, buffer, 0, status);
 }
-void skerryf_allgather(skerry_group** group, Array in, Array out, int* status) {
-  const uint64_t members = (uint64_t)skerry_group_size(*group);
-  if (bytes_of(out) != members * bytes_of(in)) {
-    REFUSE("skerry_allgather", "`out` must have the elements of `in` once for each member");
-    return;
-  }
+void skerryf_scan(skerry_group** group, int reduction, Array buffer, int* status) {
+  reduce("skerry_scan", up_to, group, reduction, buffer, 0, status);
+}
+void skerryf_exscan(skerry_group** group, int reduction, Array buffer, int* status) {
+  reduce("skerry_exscan", before, group, reduction, buffer, 0, status);
+}
+
+typedef int (*Between)(skerry_group*, int type, int reduction, const void* in, uint64_t in_bytes,
+                       void* out, uint64_t out_count);
+static int gather(skerry_group* group, int type, int reduction, const void* in, uint64_t in_bytes,
+                  void* out, uint64_t out_count) {
+  (void)type, (void)reduction, (void)out_count;
+  return skerry_allgather(group, in, in_bytes, out);
+}
+static int swap_all(skerry_group* group, int type, int reduction, const void* in,
+                    uint64_t in_bytes, void* out, uint64_t out_count) {
+  (void)type, (void)reduction, (void)out_count;
+  return skerry_alltoall(group, in, in_bytes / (uint64_t)skerry_group_size(group), out);
+}
+static int scatter(skerry_group* group, int type, int reduction, const void* in, uint64_t in_bytes,
+                   void* out, uint64_t out_count) {
+  (void)in_bytes;
+  return skerry_reduce_scatter(group, type, reduction, in, out, out_count);
+}
+static void between(const char* call, Between function, skerry_group** group, int reduction,
+                    Array in, Array out, int* status) {
   void* const from = take_packed(in, true);
   void* const to = take_packed(out, false);
-  if (bytes_of(in) != 0 && (from == NULL || to == NULL)) {
+  if ((bytes_of(in) != 0 && from == NULL) || (bytes_of(out) != 0 && to == NULL)) {
     put_back(in, from, false);
     put_back(out, to, false);
-    REFUSE("skerry_allgather", no_memory);
+    REFUSE(call, no_memory);
     return;
   }
-  const int code = skerry_allgather(*group, from, bytes_of(in), to);
+  const int code = function(*group, type_of(out), reduction, from, bytes_of(in), to,
+                            elements(out));
   put_back(in, from, false);
   put_back(out, to, code == SKERRY_OK);
-  SETTLE("skerry_allgather", code);
+  SETTLE(call, code);
+}
+static uint64_t members_of(skerry_group** group) { return (uint64_t)skerry_group_size(*group); }
+
+void skerryf_allgather(skerry_group** group, Array in, Array out, int* status) {
+  if (bytes_of(out) != members_of(group) * bytes_of(in))
+    REFUSE("skerry_allgather", "`out` must have the elements of `in` once for each member");
+  else between("skerry_allgather", gather, group, 0, in, out, status);
+}
+void skerryf_alltoall(skerry_group** group, Array in, Array out, int* status) {
+  if (bytes_of(out) != bytes_of(in) || bytes_of(in) % members_of(group) != 0)
+    REFUSE("skerry_alltoall", "`in` and `out` must have as many elements for each member");
+  else between("skerry_alltoall", swap_all, group, 0, in, out, status);
+}
+void skerryf_reduce_scatter(skerry_group** group, int reduction, Array in, Array out,
+                            int* status) {
+  if (type_of(out) < 0 || type_of(out) != type_of(in))
+    REFUSE("skerry_reduce_scatter", no_type);
+  else if (bytes_of(in) != members_of(group) * bytes_of(out))
+    REFUSE("skerry_reduce_scatter", "`in` must have the elements of `out` once for each member");
+  else between("skerry_reduce_scatter", scatter, group, reduction, in, out, status);
 }
 
 /* ---- segments ------------------------------------------------------------------------------ */

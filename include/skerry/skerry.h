@@ -239,6 +239,32 @@ SKERRY_API int skerry_allreduce(skerry_group* group, int type, int reduction, vo
 /* Every member gives `bytes` bytes, the same number everywhere. `out` has room for group_size *
  * bytes; those of the member at position i go to out + i * bytes. Collective. */
 SKERRY_API int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out);
+/* allreduce with a function of the program: into[i] = into[i] (op) from[i] for `count` elements of
+ * `element_bytes` bytes, 1 to 1024. It must be associative and commutative, and may not call
+ * Skerry. Collective. */
+typedef void (*skerry_combine)(void* context, void* into, const void* from, uint64_t count);
+SKERRY_API int skerry_allreduce_by(skerry_group* group, uint64_t element_bytes,
+                                   skerry_combine combine, void* context, void* buffer,
+                                   uint64_t count);
+/* `in` holds `count` elements for every member, by position; those for this member, combined over
+ * all members, go to `out`. Otherwise as allreduce. Collective. */
+SKERRY_API int skerry_reduce_scatter(skerry_group* group, int type, int reduction, const void* in,
+                                     void* out, uint64_t count);
+/* In place: what the members at positions up to this one's gave, combined in the order of
+ * positions; exscan leaves this one's out, and `buffer` as it was at position 0. Collective. */
+SKERRY_API int skerry_scan(skerry_group* group, int type, int reduction, void* buffer,
+                           uint64_t count);
+SKERRY_API int skerry_exscan(skerry_group* group, int type, int reduction, void* buffer,
+                             uint64_t count);
+/* Every member has `bytes` bytes for every other one, at `in` + position * bytes, and gets as many
+ * from it, at `out` + position * bytes. alltoallv: unequal numbers at offsets in bytes; what the
+ * member at position j has for this one (its in_bytes[i]) is this one's out_bytes[j]. `in` and
+ * `out` do not overlap. Collective. Errors: NO_MEMORY (no memory for 384 KiB on every member, made
+ * by the first call), UNSUPPORTED (more than 49,152 members). */
+SKERRY_API int skerry_alltoall(skerry_group* group, const void* in, uint64_t bytes, void* out);
+SKERRY_API int skerry_alltoallv(skerry_group* group, const void* in, const uint64_t* in_bytes,
+                                const uint64_t* in_offsets, void* out, const uint64_t* out_bytes,
+                                const uint64_t* out_offsets);
 
 /* ---- segments ------------------------------------------------------------------------------ */
 

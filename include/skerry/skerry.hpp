@@ -23,6 +23,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -250,6 +251,49 @@ class Group {
     std::vector<T> all(static_cast<std::size_t>(size()));
     check(skerry_allgather(get(), &value, sizeof(T), all.data()));
     return all;
+  }
+  // `in`: out.size() elements for each member, by position.
+  template <class T>
+  void reduce_scatter(std::span<const T> in, std::span<T> out,
+                      Reduction reduction = Reduction::sum) const {
+    if (in.size() != out.size() * static_cast<std::size_t>(size()))
+      throw std::invalid_argument("reduce_scatter: in has not out.size() elements a member");
+    check(skerry_reduce_scatter(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction),
+                                in.data(), out.data(), out.size()));
+  }
+  // As many elements for each member, by position, in `in` and `out`, which do not overlap.
+  template <class T>
+  void alltoall(std::span<const T> in, std::span<T> out) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto members = static_cast<std::size_t>(size());
+    if (in.size() != out.size() || in.size() % members != 0)
+      throw std::invalid_argument("alltoall: in and out have not as many elements for each member");
+    check(skerry_alltoall(get(), in.data(), in.size_bytes() / members, out.data()));
+  }
+  template <class T>
+  void scan(std::span<T> values, Reduction reduction = Reduction::sum) const {
+    check(skerry_scan(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction),
+                      values.data(), values.size()));
+  }
+  template <class T>
+  void exscan(std::span<T> values, Reduction reduction = Reduction::sum) const {
+    check(skerry_exscan(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction),
+                        values.data(), values.size()));
+  }
+  // combine(T& into, const T& from), associative and commutative, which does not throw.
+  template <class T, class Combine>
+  void allreduce_by(std::span<T> values, Combine combine) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto each = [](void* context, void* into, const void* from, std::uint64_t count) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        T a, b;
+        std::memcpy(&a, static_cast<char*>(into) + i * sizeof(T), sizeof(T));
+        std::memcpy(&b, static_cast<const char*>(from) + i * sizeof(T), sizeof(T));
+        (*static_cast<Combine*>(context))(a, b);
+        std::memcpy(static_cast<char*>(into) + i * sizeof(T), &a, sizeof(T));
+      }
+    };
+    check(skerry_allreduce_by(get(), sizeof(T), each, &combine, values.data(), values.size()));
   }
   // Collective. Members with the same color form a group, ordered by (key, rank); a negative color
   // gets an empty Group.

@@ -138,6 +138,47 @@ def allgather(values, *, group=None):
     return out
 
 
+def _one_for_each(values, group, call):
+    """`values` as an array whose first axis is the members, and the group."""
+    values = np.asarray(values, order="C")
+    members = len(group if group is not None else world())
+    if values.ndim == 0 or values.shape[0] != members:
+        raise InvalidError(
+            f"{call}: values of shape {values.shape} need a first axis of {members}, the members"
+        )
+    return values
+
+
+def alltoall(values, *, group=None):
+    """Member i's values[j] becomes member j's result[i]."""
+    values = _one_for_each(values, group, "alltoall")
+    out = np.empty_like(values)
+    _core._alltoall(values, out, group)
+    return out
+
+
+def reduce_scatter(values, op="sum", *, group=None):
+    """This member's part, values[its position], combined over all members."""
+    values = _one_for_each(values, group, "reduce_scatter")
+    out = np.empty(values.shape[1:], values.dtype)
+    _core._reduce_scatter(values, out, op, group)
+    return out if out.ndim else out[()]
+
+
+def scan(values, op="sum", *, out=None, group=None):
+    """Combines what the members up to this one gave, in their order."""
+    buffer = _result_buffer(values, out)
+    _core._scan(buffer, op, True, group)
+    return buffer if out is not None or buffer.ndim else buffer[()]
+
+
+def exscan(values, op="sum", *, out=None, group=None):
+    """Like scan, without what this member gave; the first member gets its own values back."""
+    buffer = _result_buffer(values, out)
+    _core._scan(buffer, op, False, group)
+    return buffer if out is not None or buffer.ndim else buffer[()]
+
+
 class CounterInfo(NamedTuple):
     """What a number of counters() means."""
 

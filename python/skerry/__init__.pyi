@@ -194,6 +194,33 @@ def allgather(values: ArrayLike, *, group: Group | None = None) -> NDArray[Any]:
     """Every member's `values` (the same shape and dtype), stacked along a new first axis in the
     order of the group: the result has shape ``(len(group), *values.shape)``."""
 
+def alltoall(values: ArrayLike, *, group: Group | None = None) -> NDArray[Any]:
+    """Swaps parts: what member i has in ``values[j]`` is ``result[i]`` of member j. ``values``
+    (the same shape and dtype on every member) has the members as its first axis."""
+
+def reduce_scatter(values: ArrayLike, op: Op = "sum", *, group: Group | None = None) -> Any:
+    """Element-wise over the members, of which this one gets ``values[its position]`` alone: shape
+    ``values.shape[1:]``. ``values`` has the members as its first axis; dtypes as of allreduce."""
+
+def scan(
+    values: ArrayLike,
+    op: Op = "sum",
+    *,
+    out: NDArray[Any] | None = None,
+    group: Group | None = None,
+) -> Any:
+    """Element-wise over the members up to this one, in the order of the group. Otherwise like
+    allreduce."""
+
+def exscan(
+    values: ArrayLike,
+    op: Op = "sum",
+    *,
+    out: NDArray[Any] | None = None,
+    group: Group | None = None,
+) -> Any:
+    """Like scan over the members before this one; the first member gets its own values back."""
+
 # ---- arrays --------------------------------------------------------------------------------------
 
 Span: TypeAlias = slice | SupportsIndex | tuple[int, int]

@@ -194,6 +194,39 @@ void reduce_in_place(nb::handle buffer, const std::string& op, int root, nb::han
                : skerry_reduce(members.get(), type, reduction, view.data(), view.elements(), root));
 }
 
+void scan_in_place(nb::handle buffer, const std::string& op, bool inclusive, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  const int reduction = reduction_of(op);
+  View view;
+  acquire_contiguous(view, buffer, true, "the array to scan");
+  const int type = type_to_reduce(view, reduction);
+  nb::gil_scoped_release waits;
+  sk::check((inclusive ? skerry_scan : skerry_exscan)(members.get(), type, reduction, view.data(),
+                                                      view.elements()));
+}
+
+void reduce_scatter_into(nb::handle in, nb::handle out, const std::string& op, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  const int reduction = reduction_of(op);
+  View from, to;
+  acquire_contiguous(from, in, false, "the array to reduce");
+  acquire_contiguous(to, out, true, "this member's part");
+  const int type = type_to_reduce(to, reduction);
+  nb::gil_scoped_release waits;
+  sk::check(skerry_reduce_scatter(members.get(), type, reduction, from.data(), to.data(),
+                                  to.elements()));
+}
+
+void alltoall_into(nb::handle in, nb::handle out, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  View from, to;
+  acquire_contiguous(from, in, false, "the array to distribute");
+  acquire_contiguous(to, out, true, "the array to fill");
+  nb::gil_scoped_release waits;
+  sk::check(skerry_alltoall(members.get(), from.data(),
+                            from.bytes() / static_cast<std::size_t>(members.size()), to.data()));
+}
+
 void broadcast_in_place(nb::handle buffer, int root, nb::handle group) {
   const sk::Group members = group_or_world(group);
   View view;
@@ -314,6 +347,11 @@ void bind_job(nb::module_& m) {
         nb::arg("group").none());
   m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"),
         nb::arg("group").none());
+  m.def("_scan", &scan_in_place, nb::arg("values"), nb::arg("op"), nb::arg("inclusive"),
+        nb::arg("group").none());
+  m.def("_reduce_scatter", &reduce_scatter_into, nb::arg("values"), nb::arg("out"), nb::arg("op"),
+        nb::arg("group").none());
+  m.def("_alltoall", &alltoall_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
   m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
   bind_group(m);
 }

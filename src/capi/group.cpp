@@ -39,6 +39,9 @@ int check_typed(int type, int reduction, const void* buffer, uint64_t count) {
   return SKERRY_OK;
 }
 
+// Some elements fit into what a group uses where it finds no memory for more.
+constexpr uint64_t most_element_bytes = 1024;
+
 }  // namespace
 
 extern "C" {
@@ -141,6 +144,77 @@ int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* 
   CHECK(check_live(group));
   if ((in == nullptr || out == nullptr) && bytes > 0) return null_argument("in or out");
   return done(of(group)->allgather(in, bytes, out));
+}
+CAUGHT
+
+int skerry_allreduce_by(skerry_group* group, uint64_t element_bytes, skerry_combine combine,
+                        void* context, void* buffer, uint64_t count) try {
+  CHECK(check_live(group));
+  if (combine == nullptr || (buffer == nullptr && count > 0))
+    return null_argument("combine or buffer");
+  if (element_bytes == 0 || element_bytes > most_element_bytes)
+    return fail(error(Code::invalid, "elements of ", element_bytes, " bytes: 1 to ",
+                      most_element_bytes, " bytes"));
+  if (count > (uint64_t{1} << 48))
+    return fail(error(Code::invalid, count, " elements: at most 2^48"));
+  struct Call {
+    skerry_combine function;
+    void* context;
+    uint64_t element_bytes;
+  } call{combine, context, element_bytes};
+  const auto each = [](void* given, std::byte* into, const std::byte* from, uint64_t bytes) {
+    const Call& called = *static_cast<const Call*>(given);
+    called.function(called.context, into, from, bytes / called.element_bytes);
+  };
+  return done(of(group)->reduce(job::Reduction(element_bytes, each, &call), bytes_at(buffer),
+                                count * element_bytes, no_rank));
+}
+CAUGHT
+
+int skerry_reduce_scatter(skerry_group* group, int type, int reduction, const void* in, void* out,
+                          uint64_t count) try {
+  CHECK(check_live(group));
+  CHECK(check_typed(type, reduction, in, count));
+  CHECK(check_typed(type, reduction, out, count));
+  return done(of(group)->reduce_scatter(static_cast<ElementType>(type),
+                                        static_cast<Operation>(reduction), bytes_at(in),
+                                        bytes_at(out), count));
+}
+CAUGHT
+
+int skerry_scan(skerry_group* group, int type, int reduction, void* buffer, uint64_t count) try {
+  CHECK(check_live(group));
+  CHECK(check_typed(type, reduction, buffer, count));
+  return done(of(group)->scan(static_cast<ElementType>(type), static_cast<Operation>(reduction),
+                              bytes_at(buffer), count, true));
+}
+CAUGHT
+
+int skerry_exscan(skerry_group* group, int type, int reduction, void* buffer, uint64_t count) try {
+  CHECK(check_live(group));
+  CHECK(check_typed(type, reduction, buffer, count));
+  return done(of(group)->scan(static_cast<ElementType>(type), static_cast<Operation>(reduction),
+                              bytes_at(buffer), count, false));
+}
+CAUGHT
+
+int skerry_alltoall(skerry_group* group, const void* in, uint64_t bytes, void* out) try {
+  CHECK(check_live(group));
+  if ((in == nullptr || out == nullptr) && bytes > 0) return null_argument("in or out");
+  const job::Group::Parts parts{bytes, nullptr, nullptr};
+  return done(of(group)->exchange(parts, bytes_at(in), parts, bytes_at(out)));
+}
+CAUGHT
+
+int skerry_alltoallv(skerry_group* group, const void* in, const uint64_t* in_bytes,
+                     const uint64_t* in_offsets, void* out, const uint64_t* out_bytes,
+                     const uint64_t* out_offsets) try {
+  CHECK(check_live(group));
+  if (in_bytes == nullptr || in_offsets == nullptr || out_bytes == nullptr ||
+      out_offsets == nullptr)
+    return null_argument("in_bytes, in_offsets, out_bytes or out_offsets");
+  return done(of(group)->exchange({0, in_bytes, in_offsets}, bytes_at(in),
+                                  {0, out_bytes, out_offsets}, bytes_at(out)));
 }
 CAUGHT
 

@@ -186,14 +186,76 @@ Status Group::sweep(const Sweep& what) {
   return {};
 }
 
+// ---- long ones, between nodes -----------------------------------------------------------------
+
+Status Group::begin_long(bool* ready) {
+  SKERRY_TRY(sweep(Sweep{}));
+  SKERRY_TRY(node_.prepare());
+  return ring_.prepare(*this, ready);
+}
+
+Status Group::reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes) {
+  constexpr uint32_t leader = 0;
+  if (node_.count() > 1) SKERRY_TRY(node_.reduce(how, buffer, bytes, &leader));
+  if (ring_.leads()) SKERRY_TRY(ring_.allreduce(how, buffer, bytes));
+  return node_.count() > 1 ? node_.broadcast(buffer, bytes, leader) : Status();
+}
+
+Status Group::broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root) {
+  const auto places = members_by_place();
+  const auto of_root = std::ranges::find_if(places, [&](const std::vector<int32_t>& members) {
+    return std::ranges::binary_search(members, index_of(root));
+  });
+  uint32_t from = 0;  // who has it on this node
+  const bool is_here = job_->map().node_of(root) == job_->node();
+  while (is_here && node_.rank_of(from) != root) ++from;
+  if (is_here && node_.count() > 1) SKERRY_TRY(node_.broadcast(buffer, bytes, from));
+  if (ring_.leads())
+    SKERRY_TRY(ring_.broadcast(buffer, bytes, static_cast<int32_t>(of_root - places.begin())));
+  return is_here || node_.count() == 1 ? Status() : node_.broadcast(buffer, bytes, from);
+}
+
+Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out) {
+  const auto part = [&](int32_t index) { return out + static_cast<uint64_t>(index) * bytes; };
+  const auto take = [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
+    std::memmove(part(index_of(node_.rank_of(member))) + from, data, n);
+  };
+  if (node_.count() > 1) SKERRY_TRY(node_.gather(mine, bytes, take));
+  else take(0, mine, 0, bytes);
+  if (ring_.leads()) {
+    const auto places = members_by_place();
+    uint64_t most = 1;
+    for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
+    const uint64_t piece = Ring::slot_bytes / most;
+    for (uint64_t from = 0; from < bytes; from += piece) {
+      const uint64_t n = std::min(piece, bytes - from);
+      const auto pack = [&](int32_t place, std::byte* to) {
+        for (const int32_t i : places[static_cast<size_t>(place)]) {
+          std::memcpy(to, part(i) + from, n);
+          to += n;
+        }
+        return n * places[static_cast<size_t>(place)].size();
+      };
+      const auto unpack = [&](int32_t place, const std::byte* data) {
+        for (const int32_t i : places[static_cast<size_t>(place)]) {
+          std::memcpy(part(i) + from, data, n);
+          data += n;
+        }
+      };
+      SKERRY_TRY(ring_.pass_on(pack, unpack));
+    }
+  }
+  const uint64_t all = bytes * static_cast<uint64_t>(size());
+  return node_.count() > 1 ? node_.broadcast(out, all, 0) : Status();
+}
+
 // ---- collectives ------------------------------------------------------------------------------
 
-template <class What>
-Status Group::in_node(uint64_t bytes, What&& what) {
+void Group::count_collective() {
   job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
-  const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, bytes);
-  return what();
 }
+
+memory::Spans& Group::spans() { return job_->spans(); }
 
 Status Group::barrier() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.barrier(); });
@@ -230,6 +292,11 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
       return node_.broadcast(static_cast<std::byte*>(buffer), bytes,
                              static_cast<uint32_t>(index_of(root)));
     });
+  if (is_long(bytes)) {
+    bool ready = false;
+    SKERRY_TRY(begin_long(&ready));
+    if (ready) return broadcast_by_ring(static_cast<std::byte*>(buffer), bytes, root);
+  }
   Sweep sweep_of;
   sweep_of.bytes = bytes;
   if (job_->rank() == root) sweep_of.contribute = copy_from(buffer);
@@ -239,17 +306,24 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
 
 Status Group::reduce(ElementType type, Operation reduction, void* buffer, uint64_t count,
                      Rank root) {
-  const Reduction how = Reduction::of(type, reduction);
-  const uint64_t bytes = count * element_bytes(type);
+  return reduce(Reduction::of(type, reduction), static_cast<std::byte*>(buffer),
+                count * element_bytes(type), root);
+}
+
+Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Rank root) {
   if (is_on_one_node())
     return in_node(bytes, [&] {
       const auto at = static_cast<uint32_t>(index_of(root));
-      return node_.reduce(how, static_cast<std::byte*>(buffer), bytes,
-                          root == no_rank ? nullptr : &at);
+      return node_.reduce(how, buffer, bytes, root == no_rank ? nullptr : &at);
     });
+  if (root == no_rank && is_long(bytes)) {
+    bool ready = false;
+    SKERRY_TRY(begin_long(&ready));
+    if (ready) return reduce_by_ring(how, buffer, bytes);
+  }
   Sweep sweep_of;
   sweep_of.bytes = bytes;
-  sweep_of.unit = element_bytes(type);
+  sweep_of.unit = how.unit();
   sweep_of.contribute = copy_from(buffer);
   sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) {
     how.combine(into, from, n);
@@ -295,6 +369,13 @@ Status Group::gather(const void* mine, uint64_t bytes, int32_t first, int32_t en
 }
 
 Status Group::allgather(const void* in, uint64_t bytes, void* out) {
+  if (!is_on_one_node() && bytes != 0 && is_long(bytes * static_cast<uint64_t>(size()))) {
+    bool ready = false;
+    SKERRY_TRY(begin_long(&ready));
+    if (ready)
+      return gather_by_ring(static_cast<const std::byte*>(in), bytes,
+                            static_cast<std::byte*>(out));
+  }
   return gather(in, bytes, 0, size(), 1, copy_to(out));
 }
 

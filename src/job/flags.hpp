@@ -20,6 +20,8 @@
 //
 // Who sleeps says for whom in `waits_for`, and is counted in `asleep`, at the node's first member.
 // Who posts looks at that count alone (job/waiting.hpp: why no wake-up is lost).
+//
+// The model: lab/models/flags.pml.
 #pragma once
 
 #include <atomic>
@@ -82,8 +84,8 @@ class Flags {
   // All members are known to have posted this step.
   void note_met() { met_ = step_; }
 
-  // The last step of all, in which the others await the first member alone, and it all of them. Then
-  // nobody looks at this member's part any more.
+  // After the last step of all, in which the others awaited the first member alone, and it all of
+  // them: then nobody looks at this member's part any more.
   void say_done();      // not the first member: it has read the first member's flag
   Status await_done();  // the first member: until all others have
 

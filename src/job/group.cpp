@@ -97,6 +97,8 @@ std::map<Rank, uint64_t> Group::build_tree() {
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) -
                                               local.begin());
   const bool leads = my_place == 0;
+  ring_.open(nodes_, leads ? static_cast<int32_t>(my_node) : -1,
+             nodes.first[(my_node + 1) % count]);
   // Children: those inside the node first, then (for a node leader) the leaders below. A child's
   // slot at its parent follows the same order.
   for (size_t c = 0; c < inside.children(my_place); ++c)
@@ -130,6 +132,16 @@ std::map<Rank, uint64_t> Group::build_tree() {
   return areas;
 }
 
+std::vector<std::vector<int32_t>> Group::members_by_place() const {
+  const Nodes nodes = nodes_of(job_->map(), members_, is_world_);
+  std::vector<std::vector<int32_t>> found(nodes.first.size());
+  for (int32_t i = 0; i < size(); ++i) {
+    const auto node = static_cast<size_t>(job_->map().node_of(rank_of(i)));
+    found[static_cast<size_t>(nodes.place[node])].push_back(i);
+  }
+  return found;
+}
+
 Status Group::open_area(SegmentId id) {
   addresses_ = Addresses(job_->address_secret(), id.packed());
   const std::map<Rank, uint64_t> areas = build_tree();
@@ -146,6 +158,7 @@ Status Group::open_area(SegmentId id) {
 Status Group::close_area() {
   SKERRY_INVARIANT(area_ != nullptr, "an area is closed once");
   Status status = node_.close();
+  status.also(ring_.close());
   status.also(area_->close());
   job_->objects().discard(std::exchange(area_, nullptr));
   return status;

@@ -1,17 +1,18 @@
 // Groups and their collectives. If all members are on one node, NodeCollectives does them in shared
-// memory. Otherwise they are one-sided operations over a tree with fixed partners
+// memory. Otherwise long ones go round a ring of nodes (ring.hpp). Short ones are one-sided
+// operations over a tree with fixed partners
 // (docs/design/0006-collectives-in-two-movements.md).
 //
-// The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node
+// The tree. The members of a node hang below the first of them in a heap of fan-out 4. These node
 // leaders form a binary heap over the nodes, with two tops that exchange what they gathered. Two
 // tops save a crossing against one, and use both directions of the wire at once. (3, 7, 15... nodes
 // just fill a heap with one top, and then there is one.) So a member has at most 6 children, and a
 // leader at most 3 partners on other nodes. A cap of one connection per process is enough.
 //
-// One movement serves all of them: the *sweep*. For each chunk, contributions are combined up the
-// tree, then the result goes down. Chunks travel in bursts of `depth`, up and then down, without
-// credits: a member sends a burst up only after it has taken the one before from above, and a
-// parent sends one down only after all its children sent it up. So a buffer of `depth` chunks per
+// One movement serves all short ones: the *sweep*. For each chunk, contributions are combined up
+// the tree, then the result goes down. Chunks travel in bursts of `depth`, up and then down,
+// without credits: a member sends a burst up only after it has taken the one before from above, and
+// a parent sends one down only after all its children sent it up. So a buffer of `depth` chunks per
 // edge and direction is never overwritten before it was read. Between two tops it is twice as
 // large: one may send its next burst before the other has read the last, but not the burst after
 // that, for which it needs the other's next.
@@ -32,6 +33,7 @@
 #include "job/bootstrap/exchange.hpp"
 #include "job/node_collectives.hpp"
 #include "job/reduction.hpp"
+#include "job/ring.hpp"
 #include "job/segment.hpp"
 #include "placement/members.hpp"
 
@@ -61,6 +63,7 @@ class Group {
 
   Job& job() const { return *job_; }
   int32_t size() const { return members_.size(); }
+  bool is_on_one_node() const { return nodes_ == 1; }
   int32_t index() const { return index_; }  // own position
   // -1 if not a member.
   int32_t index_of(Rank rank) const {
@@ -97,7 +100,26 @@ class Group {
   Status broadcast(void* buffer, uint64_t bytes, Rank root);
   // The type has the operation (check_reduction). `root` no_rank: all get the result.
   Status reduce(ElementType type, Operation reduction, void* buffer, uint64_t count, Rank root);
+  Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Rank root);
   Status allgather(const void* in, uint64_t bytes, void* out);
+  // What a member has for each other one, or gets from it, by position.
+  struct Parts {
+    uint64_t each;          // bytes, of all alike
+    const uint64_t* sizes;  // null: all alike, one behind the other
+    const uint64_t* offsets;
+    uint64_t bytes(int32_t i) const { return sizes == nullptr ? each : sizes[i]; }
+    uint64_t offset(int32_t i) const {
+      return sizes == nullptr ? each * static_cast<uint64_t>(i) : offsets[i];
+    }
+  };
+  // Errors also: no_memory and unsupported (too large a group), on all members.
+  Status exchange(const Parts& in, const std::byte* from, const Parts& out, std::byte* to);
+  // Of count elements for each member, this one's go to `out`.
+  Status reduce_scatter(ElementType type, Operation reduction, const std::byte* in, std::byte* out,
+                        uint64_t count);
+  // Over the members before this one, and itself if inclusive. In place.
+  Status scan(ElementType type, Operation reduction, std::byte* buffer, uint64_t count,
+              bool inclusive);
   // All members learn the first failure in member order: equal answers. Collective.
   Status agree(const Status& mine);
   // The second half of agree: `first` is the position of the first member that failed, or size().
@@ -169,10 +191,26 @@ class Group {
                 Deliver deliver);
   Status combine_bytes(void* value, uint64_t bytes,
                        const std::function<void(std::byte*, const std::byte*)>& merge);
-  // All members are on one node: `what` of them is done there.
-  bool is_on_one_node() const { return nodes_ == 1; }
+  // Of a group on several nodes: so many bytes go round a ring.
+  bool is_long(uint64_t bytes) const {
+    constexpr uint64_t least = 64 << 10, least_by_node = 8 << 10;
+    return bytes >= least && bytes / least_by_node >= static_cast<uint64_t>(nodes_);
+  }
+  // *ready: they may. Also a barrier, in which a member that leaves the job is found.
+  Status begin_long(bool* ready);
+  Status reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes);
+  Status broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root);
+  Status gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out);
+  // By place in the ring: the positions of the node's members.
+  std::vector<std::vector<int32_t>> members_by_place() const;
   template <class What>
-  Status in_node(uint64_t bytes, What&& what);
+  Status in_node(uint64_t bytes, What&& what) {
+    count_collective();
+    const memory::CallSpan call(&spans(), memory::SpanKind::collective, no_rank, bytes);
+    return what();
+  }
+  void count_collective();
+  memory::Spans& spans();
   // sync, after which no other member looks at this one's area.
   Status last_sync();
   Status sweep(const Sweep& what);
@@ -197,6 +235,7 @@ class Group {
   int32_t segments_ = 0;         // live ones, written by Segment
   int32_t nodes_ = 0;            // with members
   NodeCollectives node_;         // of this node's members
+  Ring ring_;                    // of several nodes' first members
   Rank parent_ = no_rank;        // no_rank: top of the tree
   Rank other_top_ = no_rank;     // at one of two tops
   bool is_first_top_ = false;    // of two

@@ -44,13 +44,17 @@ Status NodeCollectives::close() {
   return status;
 }
 
+Status NodeCollectives::prepare() {
+  if (board_ != nullptr || board_refused_) return {};
+  const Status made = Segment::alloc(*group_, board_bytes, purpose_group, &board_);
+  if (made.code() == Code::no_memory) board_refused_ = true;
+  else SKERRY_TRY(made);
+  if (board_ != nullptr) group_->forget_segment();  // it is the group's own
+  return {};
+}
+
 Status NodeCollectives::begin_long() {
-  if (board_ == nullptr && !board_refused_) {
-    const Status made = Segment::alloc(*group_, 3 * half_bytes, purpose_group, &board_);
-    if (made.code() == Code::no_memory) board_refused_ = true;
-    else SKERRY_TRY(made);
-    if (board_ != nullptr) group_->forget_segment();  // it is the group's own
-  }
+  if (group_->is_on_one_node()) SKERRY_TRY(prepare());
   if (board_ != nullptr) return {};
   SKERRY_TRY(next());
   return meet();  // all have read what lies in the places

@@ -5,17 +5,16 @@
 // where each reading each could take the square of that.
 //
 // Long ones go through *boards* in pieces. To reduce, each member copies what it gives to its
-// board, except for its own slice of the piece; it combines that slice of what all gave, and takes
-// the others' slices of the result from their boards. So each step of a piece is done by all cores
-// at once, and one meeting a piece is enough: while the members copy piece t to their boards,
-// everybody's slice of piece t - 1 is ready. A board has two halves for what is given, and two
-// quarters for results.
+// board, except for its own slice of the piece. It combines that slice of what all gave, and takes
+// the others' slices of the result from their boards. So all cores work on each piece. One meeting
+// a piece is enough: when the members meet for piece t, all slices of piece t - 1 are ready. A
+// board has two halves for what is given, and two quarters for results.
 //
-// Who may overwrite what when, beyond flags.hpp: between collectives nobody reads what others gave
-// (each ends with a meeting after the last read of that), but results may still be read, until the
-// next meeting. They are written only after one.
+// When boards may be overwritten: each long collective ends with a meeting after the last read of
+// what others gave. Its results may still be read until the next meeting. Members write results
+// after a meeting alone.
 //
-// Sums are taken in the order of members, whoever takes them.
+// Every sum is taken in the order of members.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +37,12 @@ class NodeCollectives {
   // `parts`: as of Flags::open.
   void open(std::vector<Flags::Member> members, uint32_t own);
   Status close();
+  uint32_t count() const { return flags_.count(); }
+  Rank rank_of(uint32_t member) const { return flags_.rank_of(member); }
+  // Makes the boards when first called. Collective over the whole group, before anything long.
+  Status prepare();
+  static constexpr uint64_t board_bytes = 384 << 10;
+  Segment* boards() { return board_; }  // null: none
 
   // Positions are those on this node. Errors of all: invalid, if a member leaves the job meanwhile;
   // of the end of the job; no_memory never.
@@ -63,6 +68,7 @@ class NodeCollectives {
   static constexpr uint32_t most_direct = 8;
   // What a member gives to a piece, at most. Two such halves are its board's first part.
   static constexpr uint64_t half_bytes = 128 << 10;
+  static_assert(board_bytes == 3 * half_bytes);
 
   bool is_direct() const { return flags_.count() <= most_direct; }
   uint32_t own() const { return flags_.own(); }
@@ -83,7 +89,7 @@ class NodeCollectives {
   Status reduce_long(const Reduction& how, std::byte* buffer, uint64_t bytes, const uint32_t* root);
   Status broadcast_long(std::byte* buffer, uint64_t bytes, uint32_t root);
 
-  // Boards, made when first needed; if there is no memory for them the places serve as small ones.
+  // If there is no memory for boards the places serve as small ones.
   Status begin_long();
   Status end_long();
   uint64_t half() const { return board_ != nullptr ? half_bytes : 2 * Flags::place_bytes; }

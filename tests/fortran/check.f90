@@ -61,8 +61,9 @@ contains
 
   subroutine collectives()
     type(skerry_group) :: half
-    integer(int32) :: grid(4, 3), all(2, 0:ranks - 1)
+    integer(int32) :: grid(4, 3), all(2, 0:ranks - 1), for_each(2, 0:ranks - 1), mine(2)
     real(real64) :: x
+    integer :: i
     grid = 0
     if (me == ranks - 1) grid = 7
     call skerry_broadcast(world, grid(::2, :), ranks - 1)
@@ -76,6 +77,18 @@ contains
     if (me == 0) call expect(all_are(grid, ranks * (ranks - 1) / 2), 'reduce')
     call skerry_allgather(world, [me, -me], all)
     call expect(all(1, right) == right .and. all(2, left) == -left, 'allgather')
+    for_each(1, :) = me
+    for_each(2, :) = [(i, i = 0, ranks - 1)]
+    call skerry_alltoall(world, for_each, all)
+    call expect(all(1, right) == right .and. all(2, left) == me, 'alltoall')
+    call skerry_reduce_scatter(world, SKERRY_SUM, for_each, mine)
+    call expect(mine(1) == ranks * (ranks - 1) / 2 .and. mine(2) == ranks * me, 'reduce_scatter')
+    x = me
+    call skerry_scan(world, SKERRY_SUM, x)
+    call expect(x == me * (me + 1) / 2, 'scan')
+    x = me
+    call skerry_exscan(world, SKERRY_SUM, x)
+    if (me > 0) call expect(x == me * (me - 1) / 2, 'exscan')
     call skerry_group_split(world, mod(me, 2), -me, half)
     call expect(skerry_group_rank(half, 0) >= me, 'a group ordered by key')
     call expect(skerry_group_index(half, me) < skerry_group_size(half), 'group_index')

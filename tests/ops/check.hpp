@@ -43,6 +43,7 @@ struct Section {
 // In order; ends with a null name.
 extern const Section sections[];
 
+void run_random_collectives(Context&);
 void run_stream(Context&);
 void run_transfer(Context&);
 void run_words(Context&);

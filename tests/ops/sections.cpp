@@ -10,6 +10,7 @@ const Section sections[] = {
     {"update", run_update, true},
     {"notify", run_notify, true},
     {"collectives", run_collectives, true},
+    {"random_collectives", run_random_collectives, true},
     {"many_ranks", run_many_ranks, false},
     {"groups", run_groups, true},
     {"mutexes", run_mutexes, true},

@@ -1,6 +1,7 @@
 """The job, collectives, groups, segments, mutexes, threads."""
 
 import ast
+import math
 import re
 import threading
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_reduce_broadcast_allgather():
         sk.broadcast(np.ones((4, 4))[:, ::2])
     everyone = sk.allgather(np.array([[sk.rank(), 7]]))
     assert everyone.shape == (n, 1, 2) and everyone[:, 0, 0].tolist() == list(range(n))
+
+
+def test_each_member_gets_something_of_its_own():
+    me, size = sk.rank(), sk.size()
+    swapped = sk.alltoall(np.array([[me, to] for to in range(size)]))
+    assert swapped.tolist() == [[given, me] for given in range(size)]
+    assert sk.reduce_scatter(np.full((size, 3), 2.5)).tolist() == [2.5 * size] * 3
+    assert sk.reduce_scatter(np.arange(size), "max") == me
+    assert sk.scan(me) == me * (me + 1) // 2
+    assert sk.exscan(np.float64(me + 1), "prod") == max(1, math.factorial(me))
+    values = np.arange(3) + me
+    assert sk.scan(values, "max", out=values) is values and values.tolist() == [me, me + 1, me + 2]
+    with pytest.raises(sk.InvalidError, match="first axis"):
+        sk.alltoall(np.zeros((size + 1, 2)))
 
 
 def test_groups():
