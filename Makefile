@@ -140,6 +140,10 @@ bench-locks: all ## locks of windows beside four MPIs: out/locks.json, .svg (hos
 	@tools/setup.sh --with-peers
 	@.venv/bin/python lab/bench/locks/bench.py
 
+.PHONY: bench-collectives
+bench-collectives: all ## collective calls beside OpenMPI and MPICH: out/collectives.json
+	@.venv/bin/python lab/bench/collectives/bench.py
+
 .PHONY: bench-mpi
 bench-mpi: all ## unmodified MPI programs, stock and preloaded: out/mpi.json, .svg (hosts: root)
 	@tools/setup.sh --with-peers

@@ -50,6 +50,19 @@ MODELS = {
             "SLEEP_ON_HELD_BACK",
         ],
     },
+    "flags": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [["STEPS=3"], ["MEMBERS=2", "STEPS=5"], ["SLEEP", "MEMBERS=2", "STEPS=3"]],
+        "long": [["STEPS=4"], ["SLEEP", "MEMBERS=2", "STEPS=4"]],
+        "small": [],
+        "broken": {
+            "NEXT_WAITS": ["STEPS=3"],
+            "POST_AFTER_READING": ["STEPS=4"],
+            "POST_THEN_LOOK": ["SLEEP", "MEMBERS=2", "STEPS=3"],
+            "COUNT_THEN_LOOK": ["SLEEP", "MEMBERS=2", "STEPS=3"],
+        },
+    },
     "fair_queue": {
         "search": [],
         "compile": ["-DSAFETY"],
