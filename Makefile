@@ -34,8 +34,23 @@ demo: setup      ## density-functional theory on 4 ranks and 2 virtual nodes, di
 demo-hosts: build ## the same on 4 hosts made of network namespaces, at 100 Mbit/s and unshaped (root)
 	@.venv/bin/python examples/dft/demo_hosts.py
 
-test: all      ## all tests that need no root, VM or peer library
+test: setup    ## what finds most a second: units, jobs, Python, documents; minutes, build included
+	@$(call configure,tests)
+	@cmake --build --preset tests -j $(JOBS)
 	@tools/test.sh
+
+.PHONY: test-rest test-all test-lab-sanitized
+test-rest: all ## all other tests that need no root, VM or peer library, sanitizers among them
+	@tools/test.sh --rest
+
+test-all:      ## make test, then make test-rest
+	@$(MAKE) test
+	@$(MAKE) test-rest
+
+test-lab-sanitized: ## the laboratory's own tests under AddressSanitizer
+	@cmake --preset asan -B build-lab-asan -DSKERRY_LAB=ON > /dev/null
+	@cmake --build build-lab-asan -j $(JOBS) --target checked
+	@ctest --test-dir build-lab-asan/lab -LE no_sanitizers --output-on-failure -j 2
 
 test-hosts: all ## separate hosts (network namespaces; root), started by skerry, OpenMPI and MPICH
 	@tools/setup.sh --with-peers
