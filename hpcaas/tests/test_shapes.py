@@ -285,6 +285,14 @@ def test_decompositions_of_one_input_are_compared():
     assert len(groups(both).per_app) == 1
 
 
+def test_a_library_rebuilt_for_another_mpi_is_no_other_version():
+    """OpenFOAM's libPstream has a source here, the application has not."""
+    one = made({c(mpi="openmpi"): 10.0}, app_version="1912")
+    two = made({c(mpi="mpich"): 11.0}, app_version="1912", source_hash="libPstream", seed=2)
+    both = merge([one, distinct(two, "-two")])
+    assert [e.axis for e in advise(both, free(both)).evidence.effects] == ["mpi"]
+
+
 def test_answers_that_differ_are_not_compared_between_two_files():
     from hpcaas.model import Answer
 

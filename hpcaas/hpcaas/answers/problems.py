@@ -7,6 +7,7 @@ from typing import Any, Callable, Sequence
 
 from ..model import Configuration, ResultSet, Sample
 
+OWN_CODE = "own code"  # version of an application that is part of this suite
 OfSample = Callable[[Sample, ResultSet], "Problem"]
 
 
@@ -37,9 +38,12 @@ class Problem:
 
 
 def _version(said: dict[str, Any]) -> str:
+    """Of what is built here from its own source, with that source. A library that is rebuilt for an
+    installed application, as OpenFOAM's for another MPI, makes no other version of it."""
     source = said.get("source_hash")
     version = str(said.get("app_version") or "")
-    return f"{version} {source}".strip() if source else version
+    own = version in ("", OWN_CODE) or version.endswith((".yaml", ".yml"))
+    return f"{version} {source}".strip() if source and own else version
 
 
 def _decomposition(config: Configuration) -> tuple[Any, ...]:
