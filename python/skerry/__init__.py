@@ -90,9 +90,9 @@ def finalize():
 
 
 def _result_buffer(values, out):
-    values = np.asarray(values)
     if out is None:
         return np.array(values, order="C")
+    values = np.asarray(values)
     if out is not values:
         if (
             not isinstance(out, np.ndarray)
@@ -108,7 +108,8 @@ def _result_buffer(values, out):
 
 def allreduce(values, op="sum", *, out=None, group=None):
     """Element-wise over the members; every member gets the same bits."""
-    buffer = _result_buffer(values, out)
+    in_place = out is values and type(out) is np.ndarray
+    buffer = out if in_place else _result_buffer(values, out)
     _core._reduce(buffer, op, -1, group)
     return buffer if out is not None or buffer.ndim else buffer[()]
 

@@ -18,6 +18,21 @@ namespace skpy {
 // The job this process joined; throws INVALID before init and FREED after finalize.
 sk::Job& job();
 
+// Whether a call that reaches `rank` (-1: any) may wait for the network, or is a mistake.
+bool may_wait(int rank);
+// Releases the interpreter lock for a call that may wait, or that copies more than a few bytes:
+// for others, releasing takes longer than the call.
+class Released {
+ public:
+  explicit Released(int rank, std::uint64_t bytes = 0) {
+    if (bytes > short_bytes || may_wait(rank)) lock_.emplace();
+  }
+
+ private:
+  static constexpr std::uint64_t short_bytes = 4096;
+  std::optional<nb::gil_scoped_release> lock_;
+};
+
 // `group`: a Group or None for all ranks.
 sk::Group group_or_world(nb::handle group);
 

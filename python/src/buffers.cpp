@@ -8,8 +8,92 @@
 
 namespace skpy {
 
+namespace {
+
+// The beginning of an ndarray, part of NumPy's binary interface since 1.7. The buffer protocol
+// makes a text of the dtype for each call, which takes longer than a small transfer; this does not.
+struct NdArray {
+  PyObject_HEAD
+  char* data;
+  int ndim;
+  Py_ssize_t* dims;
+  Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* dtype;
+  int flags;
+};
+constexpr int in_c_order = 0x1, is_writable = 0x400;
+
+// What is compared with an array before the struct is believed. `array_type` null: it is not.
+struct Known {
+  PyTypeObject* array_type = nullptr;
+  struct Element {
+    PyObject* dtype;
+    const char* format;
+    Py_ssize_t bytes;
+  };
+  std::vector<Element> elements;
+};
+
+// The arrays of this NumPy: believed if one that is made for it looks as it should. NumPy 1 and 2
+// have the same beginning.
+Known look_at_numpy() {
+  Known known;
+  const nb::object numpy = nb::module_::import_("numpy");
+  const auto every_second = [](int from, int to) {
+    return nb::slice(nb::int_(from), nb::int_(to), nb::int_(2));
+  };
+  const nb::object all = numpy.attr("zeros")(nb::make_tuple(4, 5), "float32");
+  const nb::object array = all[nb::make_tuple(every_second(1, 4), every_second(0, 5))];
+  const auto* seen = reinterpret_cast<const NdArray*>(array.ptr());
+  const bool as_known = seen->ndim == 2 && seen->dims[0] == 2 && seen->dims[1] == 3 &&
+                        seen->strides[0] == 40 && seen->strides[1] == 8 &&
+                        seen->base == all.ptr() && array.attr("dtype").is(seen->dtype) &&
+                        nb::cast<int>(array.attr("flags").attr("num")) == seen->flags;
+  if (!as_known) return known;
+  for (const char* format : {"?", "b", "h", "i", "l", "B", "H", "I", "L", "f", "d", "F", "D"}) {
+    const nb::object dtype = numpy.attr("dtype")(format);
+    const char* in_buffers = format[0] == 'F' ? "Zf" : format[0] == 'D' ? "Zd" : format;
+    const auto bytes = nb::cast<Py_ssize_t>(dtype.attr("itemsize"));
+    known.elements.push_back({nb::object(dtype).release().ptr(), in_buffers, bytes});
+  }
+  known.array_type = reinterpret_cast<PyTypeObject*>(numpy.attr("ndarray").ptr());
+  return known;
+}
+
+// Fills `buffer` as the buffer protocol would, for an ndarray in C order of plain numbers.
+// PyBuffer_Release gives the reference back; NumPy does not resize an array that others refer to.
+bool view_of_numpy(PyObject* object, bool writable, Py_buffer* buffer) {
+  static const Known known = look_at_numpy();
+  if (Py_TYPE(object) != known.array_type) return false;
+  const auto* array = reinterpret_cast<const NdArray*>(object);
+  const int wanted = in_c_order | (writable ? is_writable : 0);
+  if ((array->flags & wanted) != wanted) return false;
+  for (const Known::Element& each : known.elements) {
+    if (each.dtype != array->dtype) continue;
+    Py_ssize_t count = 1;
+    for (int d = 0; d < array->ndim; ++d) count *= array->dims[d];
+    if (count == 0) return false;  // its strides may be anything
+    *buffer = {};
+    buffer->obj = nb::borrow(object).release().ptr();
+    buffer->buf = array->data;
+    buffer->len = count * each.bytes;
+    buffer->itemsize = each.bytes;
+    buffer->readonly = (array->flags & is_writable) == 0;
+    buffer->ndim = array->ndim;
+    buffer->format = const_cast<char*>(each.format);
+    buffer->shape = array->dims;
+    buffer->strides = array->strides;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool View::acquire(nb::handle object, bool writable) {
   release();
+  if (view_of_numpy(object.ptr(), writable, &buffer_)) return held_ = true;
   if (PyObject_GetBuffer(object.ptr(), &buffer_,
                          PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
     PyErr_Clear();

@@ -285,6 +285,12 @@ sk::Job& job() {
   return *mine.job;
 }
 
+bool may_wait(int rank) {
+  const sk::Job& joined = job();
+  if (rank < 0 || rank >= identity.size) return rank != -1 || identity.nodes > 1;
+  return identity.nodes > 1 && !joined.same_node(rank);
+}
+
 sk::Group group_or_world(nb::handle group) {
   if (group.is_none()) return job().world();
   sk::Group* given = nullptr;
@@ -338,7 +344,7 @@ void bind_job(nb::module_& m) {
       [](nb::handle rank) {
         const sk::Job& joined = job();
         const int target = rank.is_none() ? -1 : nb::cast<int>(rank);
-        nb::gil_scoped_release waits;
+        const Released waits(target);
         if (rank.is_none()) joined.fence();
         else joined.fence(target);
       },

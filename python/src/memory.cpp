@@ -46,6 +46,10 @@ nb::object bytes_view(void* data, std::size_t bytes, nb::handle owner) {
 }
 
 sk::Type word_type(nb::handle dtype) {
+  if (PyUnicode_Check(dtype.ptr())) {  // as mostly: without asking NumPy
+    if (PyUnicode_CompareWithASCIIString(dtype.ptr(), "int64") == 0) return sk::Type::int64;
+    if (PyUnicode_CompareWithASCIIString(dtype.ptr(), "int32") == 0) return sk::Type::int32;
+  }
   const sk::Type type = type_from_dtype(dtype);
   if (type != sk::Type::int32 && type != sk::Type::int64)
     throw_dtype(std::string("read-modify-write on ") + sk::to_string(type) +
@@ -54,9 +58,9 @@ sk::Type word_type(nb::handle dtype) {
 }
 
 template <class Fn>
-std::int64_t on_word(nb::handle dtype, Fn&& fn) {
+std::int64_t on_word(int rank, nb::handle dtype, Fn&& fn) {
   const bool wide = word_type(dtype) == sk::Type::int64;
-  nb::gil_scoped_release waits;
+  const Released waits(rank);
   return wide ? fn(std::int64_t{}) : fn(std::int32_t{});
 }
 
@@ -277,7 +281,7 @@ void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
             View view;
             acquire_contiguous(view, out, true, "out");
             {
-              nb::gil_scoped_release waits;
+              const Released waits(rank, view.bytes());
               sk::check(skerry_get(s.owner.get(), rank, offset, view.data(), view.bytes()));
             }
             return out;
@@ -288,7 +292,7 @@ void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
           [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values) {
             View view;
             acquire_contiguous(view, values, false, "the values");
-            nb::gil_scoped_release waits;
+            const Released waits(rank, view.bytes());
             sk::check(skerry_put(s.owner.get(), rank, offset, view.data(), view.bytes()));
           },
           nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
@@ -301,7 +305,7 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
       .def(
           "fetch_add",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
-            return on_word(dtype, [&]<class T>(T) -> std::int64_t {
+            return on_word(rank, dtype, [&]<class T>(T) -> std::int64_t {
               return s.owner.fetch_add<T>(rank, offset, narrow<T>(value));
             });
           },
@@ -309,7 +313,7 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
       .def(
           "swap",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
-            return on_word(dtype, [&]<class T>(T) -> std::int64_t {
+            return on_word(rank, dtype, [&]<class T>(T) -> std::int64_t {
               return s.owner.swap<T>(rank, offset, narrow<T>(value));
             });
           },
@@ -318,7 +322,7 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
           "compare_swap",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t expected,
              std::int64_t desired, nb::handle dtype) {
-            return on_word(dtype, [&]<class T>(T) -> std::int64_t {
+            return on_word(rank, dtype, [&]<class T>(T) -> std::int64_t {
               return s.owner.compare_swap<T>(rank, offset, narrow<T>(expected), narrow<T>(desired));
             });
           },

@@ -305,3 +305,54 @@ def test_numbers_that_do_not_fit_are_refused():
         m = sk.zeros((3, 3), "complex128")
         sk.matmul(m, m, sk.zeros((3, 3), "complex128"))
     sk.sync()
+
+
+def test_arrays_that_only_look_plain_are_seen_as_they_are():
+    """Of plain arrays NumPy's struct is read; others must still go the way of the protocol."""
+    class Derived(np.ndarray):
+        pass
+
+    s, x = sk.Segment(800), np.arange(100.0)
+    s.put(right(), 0, x)
+    sk.sync()
+    for out in (
+        np.zeros(100).view(Derived),
+        np.zeros(100, np.dtype("f8").newbyteorder("=")),
+        np.zeros((10, 1, 10))[:, 0, :],
+        np.zeros(100).reshape(10, 10).view("i8").view("f8"),
+        np.zeros((10, 10), order="F").T,
+        np.zeros(100, "q").view("f8"),
+        memoryview(np.zeros(100)),
+    ):
+        assert s.get(sk.rank(), 0, out) is out
+        assert np.asarray(out).ravel().tolist() == x.tolist()
+    read_only = np.zeros(100)
+    read_only.flags.writeable = False
+    with pytest.raises(sk.InvalidError, match="read-only"):
+        s.get(sk.rank(), 0, read_only)
+    for strided in np.zeros(200)[::2], np.zeros((10, 10))[:, ::-1], np.zeros((10, 10)).T:
+        with pytest.raises(sk.InvalidError, match="C-contiguous"):
+            s.get(sk.rank(), 0, strided)
+    s.put(sk.rank(), 0, np.zeros((0, 7)))
+    sk.sync()
+    s.free()
+
+
+def test_words_are_named_by_their_dtype():
+    s = sk.Segment(16)
+    s.local[...] = 0
+    sk.sync()
+    if sk.rank() == 0:
+        last = sk.size() - 1
+        for dtype in "int64", np.int64, np.dtype("int64"), "i8", int:
+            s.fetch_add(last, 8, 1, dtype)
+        assert s.fetch_add(last, 8, 0) == 5
+        assert s.fetch_add(last, 0, 3, dtype="int32") == 0 == s.fetch_add(last, 4, 1, "int32")
+        with pytest.raises(sk.DtypeError, match="int32 or int64"):
+            s.fetch_add(last, 0, 1, "float64")
+    with pytest.raises(sk.InvalidError, match="rank"):
+        s.fetch_add(sk.size(), 0, 1)
+    with pytest.raises(sk.InvalidError, match="rank"):
+        sk.fence(sk.size())
+    sk.sync()
+    s.free()
