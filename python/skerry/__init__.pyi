@@ -790,17 +790,25 @@ def save(
     path: str | PathLike[str],
     *,
     chunks: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    compression: Literal["gzip", "lzf", "zstd", "deflate", "none"] | None = None,
 ) -> None:
     """Writes an array, or several with names, of any distribution; `data` may be a whole array of
     skerry.xp. The suffix of `path` says how:
 
-    - ``.zarr``: a Zarr 3 array or group, compressed, with checksums, by the package zarr. Each
-      member writes whole chunks, which it gets one-sidedly.
-    - ``.h5``, ``.hdf5``: HDF5 by the package h5py. One member writes.
+    - ``.npy`` (one array), ``.npz``, as numpy.save and numpy.savez: each member writes its part,
+      long rows from where they lie. A .npz has checksums, and may be compressed ("deflate"), by
+      all members at once.
+    - ``.h5``, ``.hdf5``: HDF5 by the package h5py, each array in one piece, of which each member
+      writes its part; without checksums. With `compression` ("gzip", "lzf") or `chunks` one member
+      writes, with checksums.
+    - ``.zarr``: a Zarr 3 array or group with checksums, by the package zarr, compressed ("zstd" if
+      you do not say "gzip" or "none"). Each member writes whole chunks, which it gets one-sidedly.
 
     `chunks`: their edges; default: a block, or parts of it of 8 MiB at most. What was at `path` is
     replaced when all is written: a job that is killed before leaves it as it was, and a hidden file
-    beside it that the next save() removes. Begins and ends with a sync."""
+    beside it that the next save() removes. All nodes must see the folder. On a terminal a bar shows
+    what takes longer than a second. Begins and ends with a sync. Errors: InvalidError, FileError,
+    UnsupportedError (a package is missing)."""
 
 def load(
     path: str | PathLike[str],
@@ -810,9 +818,12 @@ def load(
     mirrored: bool = False,
     group: Group | None = None,
 ) -> Any:
-    """The Array at `path`, or a dict of Arrays by name; on any number of ranks. Reads what zarr or
-    h5py can read, whoever wrote it. Each member reads its own block. The options are those of
-    empty(), for each array."""
+    """The Array at `path`, or a dict of Arrays by name; on any number of ranks. Reads what zarr,
+    h5py and NumPy can read, of any writer, but no Python objects; elements in the order or the
+    bytes of other machines too. Each member reads its own block. The options are those of empty(),
+    for each array. Errors: FileError (damaged, too short, a checksum is wrong), InvalidError (no
+    dimensions, or more than 7), DtypeError (text, fields: no Array holds them),
+    UnsupportedError."""
 
 # As in mpi4py.util.sync. Making one and free() are collective, the rest is not. Waits sleep.
 

@@ -1,4 +1,4 @@
-"""Arrays in files. The interface is described in __init__.pyi.
+"""Arrays in files. The interface is described in __init__.pyi; _formats.py knows the formats.
 
 A file is written under a hidden name beside its place, and takes its place when all members have
 written their parts: exchanged with the old one in one step, where the system can. What fails on one
@@ -8,6 +8,9 @@ member is told to all before anybody goes on, so all raise.
 import ctypes
 import os
 import shutil
+import sys
+import time
+import zlib
 from itertools import product
 from pathlib import Path
 
@@ -16,17 +19,18 @@ import numpy as np
 from . import _core
 from ._arrays import empty
 from ._core import Array
-from ._together import agree
-from .errors import DtypeError, Error, FileError, InvalidError, UnsupportedError
+from ._formats import PIECE_BYTES, SHORT_RUN_BYTES, format_of, read_at, write_at
+from ._parts import block_pieces, joined_crc, pieces, share
+from ._together import agree, gathered
+from .errors import DtypeError, Error, FileError, InvalidError
 
 _CHUNK_BYTES = 8 << 20
-_MARK = "skerry_chunks"  # an attribute of arrays of which every chunk is stored
 
 
 # ---- steps that all members take, or none --------------------------------------------------------
 
 
-class _Together:
+class Together:
     """Runs a step on this member; then all members raise if one of them could not. The step's
     value must be the same on all if `differ` says what to tell if it is not."""
 
@@ -47,16 +51,42 @@ class _Together:
         return value
 
 
+class Progress:
+    """A bar on the first member's terminal, of what has taken longer than a second: called with
+    the bytes that this member has done, of `total`."""
+
+    def __init__(self, what, total, leads):
+        self.what, self.total, self.done = what, total, 0
+        self.shown = leads and sys.stderr is not None and sys.stderr.isatty()
+        self.next, self.drawn = time.monotonic() + 1, False
+
+    def __call__(self, nbytes):
+        self.done += nbytes
+        if self.shown and time.monotonic() > self.next:
+            part = min(1, self.done / max(1, self.total))
+            bar = ("#" * round(30 * part)).ljust(30)
+            sys.stderr.write(f"\r{self.what} [{bar}] {100 * part:3.0f} %")
+            sys.stderr.flush()
+            self.next, self.drawn = time.monotonic() + 0.1, True
+
+    def end(self):
+        if self.drawn:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
 def _chunk_of(array):
-    """The edges of a block of `array`, halved until a chunk is short enough."""
-    edges = [max(1, -(-n // blocks)) for n, blocks in zip(array.shape, array.grid, strict=True)]
+    """The edges of a block of `array`, halved until a chunk is short enough; of a mirrored array,
+    which nodes may divide differently, of all of it."""
+    grid = [1] * array.ndim if array.mirrored else array.grid
+    edges = [max(1, -(-n // blocks)) for n, blocks in zip(array.shape, grid, strict=True)]
     while int(np.prod(edges)) * array.dtype.itemsize > _CHUNK_BYTES and max(edges) > 1:
         longest = max(range(len(edges)), key=edges.__getitem__)
         edges[longest] = (edges[longest] + 1) // 2
     return tuple(edges)
 
 
-def _parts(shape, chunks, within=None):
+def _chunks(shape, chunks, within=None):
     """(number of the chunk per dimension, its slices, or what of them lies `within` a box)."""
     box = within or tuple((0, n) for n in shape)
     if any(high <= low for low, high in box):
@@ -74,189 +104,290 @@ def _parts(shape, chunks, within=None):
         )
 
 
-# ---- Zarr ----------------------------------------------------------------------------------------
+# ---- what a member writes ------------------------------------------------------------------------
 
 
-class _Zarr:
-    suffixes = (".zarr",)
-    package = "zarr"
-    all_write = True
+class Source:
+    """What is to be written, as one member sees it. All members write a share, in C order: of
+    what they have all of, or can get. If `blocks` each writes its block.
 
-    def __init__(self):
-        import zarr
+    shape, dtype: of all of it. bounds: of `block`, the part that is here. get(box, out): a part
+    that is elsewhere; None if no part is. ordered: blocks follow one another as the members do."""
 
-        if int(zarr.__version__.split(".")[0]) < 3:
-            raise ImportError(f"zarr {zarr.__version__} is too old: 3 or newer is needed")
-        self.zarr = zarr
+    def __init__(self, shape, dtype, bounds, block, *, blocks=False, ordered=False, get=None):
+        self.shape, self.dtype, self.bounds, self.block = shape, dtype, bounds, block
+        self.blocks, self.ordered, self._get, self.summed = blocks, ordered, get, False
+        self.elements, self._buffer = int(np.prod(shape, dtype=np.int64)), None
 
-    def create(self, path, described):
-        """The file without its elements. described: {name: (shape, dtype, chunks)}; an array that
-        is alone has the name ""."""
-        if "" not in described:
-            self.zarr.create_group(path, zarr_format=3)
-        for name, (shape, dtype, chunks) in described.items():
-            array = self.zarr.create_array(
-                path,
-                name=name or None,
-                shape=shape,
-                dtype=dtype,
-                chunks=chunks,
-                compressors=self.zarr.codecs.ZstdCodec(level=1, checksum=True),
-                attributes={_MARK: "all"},
-                zarr_format=3,
-                config={"write_empty_chunks": True},
-            )
-            assert array.chunks == chunks
+    @classmethod
+    def of(cls, array):
+        """Of an Array: of short pieces, a share that is got from others costs less."""
+        shape, bounds = tuple(array.shape), array.distribution()
+        blocks, axis = not array.mirrored, 0
+        for d, starts in enumerate(array.block_starts):
+            if len(starts) > 1:
+                axis = d
+        if axis and blocks:
+            edges = [*array.block_starts[axis], shape[axis]]
+            stride = int(np.prod(shape[axis + 1 :], dtype=np.int64)) * array.dtype.itemsize
+            blocks = min(b - a for a, b in zip(edges, edges[1:])) * stride >= SHORT_RUN_BYTES
+        return cls(shape, array.dtype, bounds, array.local, blocks=blocks, get=array.get)
 
-    def open(self, path, mode):
-        """{name: array}."""
-        if not (path / "zarr.json").exists() and not any(path.glob(".z*")):
-            raise FileError(f"{path} is no Zarr array or group: it has no zarr.json")
-        found = self.zarr.open(path, mode=mode)
-        if isinstance(found, self.zarr.Array):
-            return {"": self._complete(found)}
-        return {name: self._complete(array) for name, array in sorted(found.arrays())}
+    def in_order(self):
+        """The same, so that what the members write follows in their order, with checksums."""
+        self.blocks, self.summed = self.blocks and self.ordered, True
+        return self
 
-    @staticmethod
-    def _complete(array):
-        return array.with_config({"write_empty_chunks": True})
-
-    def read(self, path, name, array, place, part):
-        """What a part of a chunk holds. zarr takes a chunk that is not there for zeroes, which
-        other programs leave out; we do not."""
-        if array.attrs.get(_MARK) == "all":
-            file = path / name / array.metadata.encode_chunk_key(place)
-            if not file.exists():
-                raise FileError(f"{path} is damaged: {file} is missing")
-        return array[part]
-
-    def close(self, arrays):
-        pass
-
-
-class _Hdf5:
-    suffixes = (".h5", ".hdf5")
-    package = "h5py"
-    all_write = False
-
-    def __init__(self):
-        import h5py
-
-        self.h5py = h5py
-
-    def create(self, path, described):
-        with self.h5py.File(path, "w") as file:
-            for name, (shape, dtype, chunks) in described.items():
-                file.create_dataset(
-                    name or "array", shape, dtype, chunks=chunks if 0 not in shape else None,
-                    fletcher32=0 not in shape, compression="gzip" if 0 not in shape else None,
-                    compression_opts=1 if 0 not in shape else None,
-                )  # fmt: skip
-            file.attrs[_MARK] = "" if "" in described else "names"
-
-    def open(self, path, mode):
-        file = self.h5py.File(path, mode)
-        datasets = {n: d for n, d in sorted(file.items()) if isinstance(d, self.h5py.Dataset)}
-        if file.attrs.get(_MARK) == "" and list(datasets) == ["array"]:
-            datasets = {"": datasets["array"]}
-        return datasets
-
-    def read(self, path, name, array, place, part):
-        return array[part]
-
-    def close(self, arrays):
-        for array in arrays.values():
-            array.file.close()
+    def pieces(self, offset, member, members):
+        """(place in C order, contiguous array) of what this member writes."""
+        size = self.dtype.itemsize
+        if not size * self.elements:
             return
+        most = max(1, PIECE_BYTES // size)
+        if self.blocks:
+            found = block_pieces(self.shape, self.bounds, most)
+        else:
+            low, high = share(self.elements, size, offset, member, members)
+            found = pieces(self.shape, low, high, most)
+        for at, box in found:
+            yield at, self._part(box, most)
+
+    def _part(self, box, most):
+        inside = [
+            slice(part.start - low, part.stop - low)
+            for part, (low, high) in zip(box, self.bounds, strict=True)
+            if low <= part.start and part.stop <= high
+        ]
+        if len(inside) == len(box):
+            return np.ascontiguousarray(self.block[tuple(inside)])
+        if self._buffer is None:
+            self._buffer = np.empty(most, self.dtype)
+        shape = [part.stop - part.start for part in box]
+        return self._get(box, out=self._buffer[: int(np.prod(shape))].reshape(shape))
 
 
-_FORMATS = (_Zarr, _Hdf5)
+class Writer:
+    """Writes arrays to a file under its hidden name, and puts it into its place. Collective."""
 
+    def __init__(self, path, group):
+        self.path, self.group, self.hidden = path, group, _hidden(path)
+        self.leads = _core.rank() == group.ranks[0]
+        self.member, self.members = group.ranks.index(_core.rank()), len(group)
+        self.together = Together(path, group)
 
-def _format_of(path):
-    for kind in _FORMATS:
-        if path.suffix in kind.suffixes:
-            try:
-                return kind()
-            except ImportError as error:
-                raise UnsupportedError(
-                    f"{path}: {error}. {path.suffix} needs the package {kind.package}: "
-                    f"pip install 'skerry[files]', or pip install {kind.package}"
-                ) from None
-    endings = ", ".join(suffix for kind in _FORMATS for suffix in kind.suffixes)
-    raise InvalidError(f"{path} ends with {path.suffix!r}: give a name with one of {endings}")
+    def write(self, begin, fill, finish):
+        """begin() and finish() on the first member, fill(what begin returned) on all: the first
+        bytes of the parts, or none."""
+        found = [np.zeros(0, np.int64)]
+
+        def start():
+            if self.leads:
+                if not self.path.parent.is_dir():
+                    raise FileError(f"{self.path}: there is no folder {self.path.parent}")
+                _recover(self.path)
+                _remove(self.hidden)
+                offsets = begin(self.hidden)
+                found[0] = np.array([] if offsets is None else offsets, np.int64)
+
+        def check():
+            if not self.hidden.exists():
+                raise FileError(
+                    f"{self.path}: rank {_core.rank()} does not see the folder that rank "
+                    f"{self.group.ranks[0]} writes to: give a path on a file system that all "
+                    "nodes share"
+                )
+
+        def end():
+            if self.leads:
+                finish(self.hidden)
+                _replace(self.path, self.hidden)
+
+        try:
+            self.together(start)
+            self.together(check)
+            count = np.array([len(found[0])], np.int64)
+            _core._broadcast(count, self.group.ranks[0], self.group)
+            offsets = found[0] if self.leads else np.empty(int(count[0]), np.int64)
+            if len(offsets):
+                _core._broadcast(offsets, self.group.ranks[0], self.group)
+            fill(self.hidden, offsets.tolist())
+            self.together(end)
+        except Error:
+            if self.leads:
+                _remove(self.hidden)
+            raise
+
+    def elements(self, hidden, sources, offsets, progress):
+        """Each member's share of elements that lie in the file as in memory. Returns (crc, bytes)
+        of each array, if `in_order` of the sources; the crc of others means nothing."""
+        sums = np.zeros((len(sources), 2), np.int64)
+
+        def put():
+            with open(hidden, "r+b", buffering=0) as file:
+                for mine, source, offset in zip(sums, sources, offsets, strict=True):
+                    for at, part in source.pieces(offset, self.member, self.members):
+                        write_at(file, offset + at * source.dtype.itemsize, part)
+                        if source.summed:
+                            mine[0] = zlib.crc32(part.reshape(-1).view("u1"), int(mine[0]))
+                        mine[1] += part.nbytes
+                        progress(part.nbytes)
+
+        self.together(put)
+        return sums
+
+    def joined(self, sums):
+        """(crc, bytes) of all members' parts in a row."""
+        joined = []
+        for parts in gathered(sums, self.group).swapaxes(0, 1).tolist():
+            crc, nbytes = 0, 0
+            for more, count in parts:
+                crc, nbytes = joined_crc(crc, more, count), nbytes + count
+            joined.append((crc, nbytes))
+        return joined
+
+    def packed(self, hidden, source, header, at, progress):
+        """The share of an array that is compressed: each member's part ends at a whole byte, and
+        refers to nothing before it, so that they can follow one another. Returns (crc and bytes of
+        all parts, and where the last ends)."""
+        sums, packed = np.zeros((1, 3), np.int64), []
+
+        def squeeze():
+            squeezer = zlib.compressobj(6, zlib.DEFLATED, -15)
+            packed.append(squeezer.compress(header if self.member == 0 else b""))
+            for _, part in source.pieces(0, self.member, self.members):
+                data = part.reshape(-1).view("u1")
+                packed.append(squeezer.compress(data))
+                sums[0, :2] = zlib.crc32(data, int(sums[0, 0])), sums[0, 1] + part.nbytes
+                progress(part.nbytes)
+            last = self.member == self.members - 1
+            packed.append(squeezer.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH))
+            sums[0, 2] = sum(map(len, packed))
+
+        def put():
+            with open(hidden, "r+b", buffering=0) as file:
+                begin = at + int(lengths[: self.member].sum())
+                for data in filter(None, packed):
+                    write_at(file, begin, np.frombuffer(data, "u1"))
+                    begin += len(data)
+
+        self.together(squeeze)
+        lengths = gathered(sums, self.group)[:, 0, 2]
+        self.together(put)
+        return self.joined(sums[:, :2])[0], at + int(lengths.sum())
 
 
 # ---- saving --------------------------------------------------------------------------------------
 
 
-def save(data, path, *, chunks=None):
+def save(data, path, *, chunks=None, compression=None):
     """Writes an array, or a dict of arrays; collective."""
     arrays = _arrays_of(data)
     path, group = Path(path), next(iter(arrays.values())).group
     if any(array.group.ranks != group.ranks for array in arrays.values()):
         raise InvalidError("the arrays belong to different groups: save them in one call each")
-    together, hidden = _Together(path, group), _hidden(path)
+    writer, agreed = Writer(path, group), []
 
     def agree_on():
-        kind, described = _format_of(path), {}
+        kind, described = format_of(path), {}
+        _check_compression(kind, path, compression)
+        if hasattr(kind, "one") and "" not in arrays:
+            raise InvalidError(f"{path}: a {path.suffix} file holds one array: .npz holds a dict")
+        if chunks is not None and path.suffix in (".npy", ".npz"):
+            raise InvalidError(f"{path}: a {path.suffix} file has no chunks: leave them out")
         for name, array in arrays.items():
             edges = chunks.get(name) if isinstance(chunks, dict) else chunks
-            edges = _chunk_of(array) if edges is None else _checked_chunks(edges, array)
-            described[name] = (array.shape, array.dtype, edges)
+            if edges is not None:
+                edges = _checked_chunks(edges, array)
+            elif kind.all_write or (compression and path.suffix != ".npz"):
+                edges = _chunk_of(array)
+            described[name] = (tuple(array.shape), array.dtype, edges)
         agreed.append((kind, described))
-        return str(path), described
+        return str(path), described, compression
 
-    agreed = []
-    together(agree_on, "the members gave sk.save different paths, names, arrays or chunks")
+    writer.together(agree_on, "the members gave sk.save different paths, names, arrays or options")
     kind, described = agreed[0]
-    leads = _core.rank() == group.ranks[0]
+    _core.sync(group)  # what was written before is visible to those who save it
+    if kind.all_write or any(edges for _, _, edges in described.values()):
+        _save_chunks(writer, kind, described, compression, arrays)
+    else:
+        sources = {name: Source.of(array) for name, array in arrays.items()}
+        save_whole(writer, kind, described, compression, sources)
 
-    def begin():
-        if leads:
-            if not path.parent.is_dir():
-                raise FileError(f"{path}: there is no folder {path.parent}")
-            _recover(path)
-            _remove(hidden)
-            kind.create(hidden, described)
 
-    def check():
-        if not hidden.exists():
-            raise FileError(
-                f"{path}: rank {_core.rank()} does not see the folder that rank "
-                f"{group.ranks[0]} writes to: give a path on a file system that all nodes share"
-            )
+def _check_compression(kind, path, compression):
+    if compression is not None and compression not in kind.compressions:
+        can = " or ".join(map(repr, kind.compressions)) or "none at all"
+        raise InvalidError(f"{path}: compression {compression!r}: {path.suffix} has {can}")
 
-    def write():
-        if not (kind.all_write or leads):
+
+def save_whole(writer, kind, described, compression, sources):
+    """Arrays whose elements lie in the file as in memory, or are packed in that order."""
+    if any(source.dtype.hasobject for source in sources.values()):
+        raise DtypeError("Python objects mean nothing in another process: save numbers")
+    sums, order = [], list(sources.values())
+    if hasattr(kind, "alone"):  # it has checksums
+        order = [source.in_order() for source in order]
+    total = sum(s.elements * s.dtype.itemsize for s in order) // writer.members
+    progress = Progress(f"saving {writer.path.name}", total, writer.leads)
+
+    def fill(hidden, offsets):
+        if not compression:
+            parts = writer.elements(hidden, order, offsets, progress)
+            if hasattr(kind, "alone"):
+                sums.extend(writer.joined(parts))
+            return
+        end = 0
+        for i, source in enumerate(order):
+            header, length = kind.packed_header(described, i)
+            begin = end + length
+            told, finish = writer.packed(hidden, source, header, begin, progress)
+            if writer.leads:
+                kind.placed(i, end, finish - begin)
+            sums.append(told)
+            end = finish
+
+    try:
+        writer.write(
+            lambda hidden: kind.create(hidden, described, compression),
+            fill,
+            lambda hidden: kind.seal(hidden, sums),
+        )
+    finally:
+        progress.end()
+
+
+def _save_chunks(writer, kind, described, compression, arrays):
+    """Arrays in chunks, each of them through the format's library."""
+    total = sum(array.nbytes for array in arrays.values())
+    total //= writer.members if kind.all_write else 1
+    progress = Progress(f"saving {writer.path.name}", total, writer.leads)
+
+    def put(hidden):
+        if not (kind.all_write or writer.leads):
             return
         opened = kind.open(hidden, "r+")
         for name, array in arrays.items():
-            member, members = group.ranks.index(_core.rank()), len(group)
-            for i, (_, part) in enumerate(_parts(array.shape, described[name][2])):
+            edges = described[name][2] or tuple(max(1, n) for n in array.shape)
+            for i, (_, part) in enumerate(_chunks(array.shape, edges)):
                 if kind.all_write:  # a member whose memory has some of it, or of a mirror, any
                     low = (at.start for at in part)
-                    mine = i % members == member if array.mirrored else (
+                    mine = i % writer.members == writer.member if array.mirrored else (
                         array.locate(*low) == _core.rank())  # fmt: skip
                     if not mine:
                         continue
-                opened[name][part] = array.get(part)
+                values = array.get(part)
+                opened[name][part] = values
+                progress(np.asarray(values).nbytes)
         kind.close(opened)
 
-    def finish():
-        if leads:
-            _replace(path, hidden)
-
-    _core.sync(group)  # what was written before is visible to those who save it
     try:
-        together(begin)
-        together(check)
-        together(write)
-        together(finish)
-    except Error:
-        if leads:
-            _remove(hidden)
-        raise
+        writer.write(
+            lambda hidden: kind.create(hidden, described, compression) and None,
+            lambda hidden, _: writer.together(lambda: put(hidden)),
+            lambda hidden: None,
+        )
+    finally:
+        progress.end()
 
 
 def _arrays_of(data):
@@ -344,18 +475,24 @@ def _recover(path):
 # ---- loading -------------------------------------------------------------------------------------
 
 
+def stored_at(path, kind=None):
+    """(format, {name: what is stored}) of the file at `path`, or of the one that a killed save
+    left under another name."""
+    kind = kind or format_of(path)
+    place = path if path.exists() or not _old(path).exists() else _old(path)
+    if not place.exists():
+        raise FileError(f"{path}: there is no such file")
+    return kind, place, kind.open(place, "r")
+
+
 def load(path, *, distribution=None, grid=None, mirrored=False, group=None):
     """The array at `path`, or a dict of arrays; collective."""
     path, group = Path(path), _core.world() if group is None else group
-    together = _Together(path, group)
+    together = Together(path, group)
     opened = []
 
     def look():
-        kind = _format_of(path)
-        place = path if path.exists() or not _old(path).exists() else _old(path)
-        if not place.exists():
-            raise FileError(f"{path}: there is no such file")
-        stored = kind.open(place, "r")
+        kind, place, stored = stored_at(path)
         if not stored:
             raise FileError(f"{path}: there are no arrays in it")
         opened.append((kind, place, stored))
@@ -363,19 +500,30 @@ def load(path, *, distribution=None, grid=None, mirrored=False, group=None):
 
     found = together(look, "the members found different arrays; is the path on a shared system?")
     kind, place, stored = opened[0]
-    arrays = {}
+    arrays, progress = {}, None
     try:
         for name, (shape, dtype) in found.items():
             arrays[name] = empty(
                 shape, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group
             )
-        together(lambda: [_read(kind, place, n, stored[n], a) for n, a in arrays.items()] and None)
+        total = sum(array.local.nbytes for array in arrays.values())
+        progress = Progress(f"loading {path.name}", total, _core.rank() == group.ranks[0])
+
+        def read():
+            for name, array in arrays.items():
+                _read(kind, place, name, stored[name], array, progress)
+
+        together(read)
+        for name in arrays:
+            check_crc(stored[name], group, together)
     except Error:
         for array in arrays.values():
             array.free()  # all members are here
         raise
     finally:
         kind.close(stored)
+        if progress:
+            progress.end()
     _core.sync(group)
     return arrays[""] if list(arrays) == [""] else arrays
 
@@ -387,12 +535,42 @@ def _known(name, dtype):
     return dtype.newbyteorder("=").name
 
 
-def _read(kind, path, name, stored, array):
-    """The own block, a chunk at a time."""
+def _read(kind, path, name, stored, array, progress):
+    """The own block, a piece at a time."""
     box, local = array.distribution(), array.local
+    if hasattr(stored, "read"):
+        stored.read(box, local, progress)
+        return
     chunks = stored.chunks or tuple(max(1, n) for n in array.shape)
-    for place, part in _parts(array.shape, chunks, box):
+    for place, part in _chunks(array.shape, chunks, box):
         inside = tuple(
             slice(p.start - low, p.stop - low) for p, (low, _) in zip(part, box, strict=True)
         )
         local[inside] = kind.read(path, name, stored, place, part)
+        progress(local[inside].nbytes)
+
+
+def check_crc(stored, group, together):
+    """Compares the checksum of elements that lie in the file as in memory. Each member reads a
+    share of the bytes again, since it may have loaded others. Collective."""
+    if getattr(stored, "crc", None) is None:
+        return
+    begin, end = stored.checked, stored.offset + stored.nbytes
+    member, members = group.ranks.index(_core.rank()), len(group)
+    low, high = share(end - begin, 1, begin, member, members)
+    sums = np.array([[0, high - low]], np.int64)
+
+    def count():
+        buffer = np.empty(min(PIECE_BYTES // 8, high - low), "u1")
+        with open(stored.path, "rb", buffering=0) as file:
+            for at in range(begin + low, begin + high, max(1, len(buffer))):
+                part = buffer[: begin + high - at]
+                read_at(file, at, part)
+                sums[0, 0] = zlib.crc32(part, int(sums[0, 0]))
+
+    together(count)
+    crc = 0
+    for more, nbytes in gathered(sums, group)[:, 0].tolist():
+        crc = joined_crc(crc, more, nbytes)
+    if crc != stored.crc:
+        raise FileError(f"{stored.path} is damaged: a checksum is wrong")

@@ -1,7 +1,10 @@
 """Arrays in files: any number of ranks, errors on all, and the file that is there is whole."""
 
+import math
 import os
+import random
 import shutil
+import zlib
 
 import h5py
 import numpy as np
@@ -10,11 +13,10 @@ import zarr
 
 import skerry as sk
 import skerry.xp as xp
-from skerry import _files
+from skerry import _files, _parts
 
 
-
-@pytest.fixture(params=["zarr", "h5"])
+@pytest.fixture(params=["zarr", "h5", "npy", "npz"])
 def suffix(request):
     return request.param
 
@@ -39,7 +41,7 @@ def test_what_was_saved_is_loaded(folder, suffix, dtype):
 def test_shapes_and_chunks(folder, suffix, shape, chunks, mirrored):
     x = np.arange(np.prod(shape), dtype="float64").reshape(shape)
     path = folder / f"x.{suffix}"
-    edges = None if chunks is None else (chunks,) * len(shape)
+    edges = None if chunks is None or suffix in ("npy", "npz") else (chunks,) * len(shape)
     sk.save(sk.asarray(x, mirrored=mirrored), path, chunks=edges)
     for other in {}, {"mirrored": True}, {"grid": (1,) * len(shape)}:
         np.testing.assert_array_equal(sk.load(path, **other).get(), x)
@@ -52,6 +54,8 @@ def test_shapes_and_chunks(folder, suffix, shape, chunks, mirrored):
 
 
 def test_several_arrays_with_names(folder, suffix):
+    if suffix == "npy":
+        pytest.skip("it has one array")
     x, y = np.arange(60.0).reshape(6, 10), np.arange(7, dtype="int32")
     path = folder / f"all.{suffix}"
     sk.save({"y": sk.asarray(y), "x": xp.asarray(x) + 1}, path)
@@ -94,6 +98,131 @@ def test_files_of_others(folder):
     sk.sync()
 
 
+def test_the_libraries_read_what_was_saved(folder, dtype_of_file, compression):
+    """Bit for bit, from arrays in blocks of every kind, and nothing but the arrays."""
+    if sk.rank() == 0:
+        bits = np.random.default_rng(7).integers(0, 256, (90, 41, np.dtype(dtype_of_file).itemsize))
+        np.save(folder / "bits.npy", bits.astype("u1").view(dtype_of_file)[..., 0] if
+                dtype_of_file != "bool" else bits[..., 0] > 100)  # fmt: skip
+    sk.sync()
+    x, n = np.load(folder / "bits.npy"), sk.size()
+    for options in {}, {"grid": (n, 1)}, {"grid": (1, n)}, {"mirrored": True}:
+        a = sk.asarray(x, **options)
+        for name in "x.npy", "x.npz", "x.h5":
+            packs = {".npz": "deflate", ".h5": compression and "gzip", ".npy": None}
+            sk.save(a, folder / name, compression=packs[name[1:]] if compression else None)
+        for found in (
+            np.load(folder / "x.npy"),
+            np.load(folder / "x.npz")["arr_0"],
+            h5py.File(folder / "x.h5")["array"][...],
+        ):
+            assert found.dtype == x.dtype and found.tobytes() == x.tobytes()
+        for name in "x.npy", "x.npz", "x.h5":
+            b = sk.load(folder / name, **options)
+            assert b.get().tobytes() == x.tobytes()
+            sk.sync()
+            b.free()
+        a.free()
+
+
+@pytest.fixture(params=["bool", "int8", "float64", "complex128"])
+def dtype_of_file(request):
+    return request.param
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
+def compression(request):
+    return request.param
+
+
+def test_long_rows_are_written_by_their_owners(folder, monkeypatch):
+    """What is long enough goes to the file from where it lies; only short pieces are got."""
+    n, written = 3 << 12, []
+    a, pwrite = sk.zeros((8, n), grid=(1, sk.size())), os.pwrite
+    a.local[...] = np.arange(a.local.size).reshape(a.local.shape) + 1000 * sk.rank()
+    monkeypatch.setattr(os, "pwrite", lambda f, d, at: written.append(len(d)) or pwrite(f, d, at))
+    monkeypatch.setattr(sk.Array, "get", lambda *_, **__: 1 / 0)
+    sk.save(a, folder / "x.npy")
+    monkeypatch.undo()
+    assert sum(written) == a.local.nbytes
+    np.testing.assert_array_equal(np.load(folder / "x.npy"), a.get())
+
+
+def test_files_of_numpy(folder):
+    """Fortran order, another order of bytes, compressed; what no Array can hold is refused."""
+    x = np.arange(60.0).reshape(3, 4, 5)
+    if sk.rank() == 0:
+        np.save(folder / "f.npy", np.asfortranarray(x))
+        np.save(folder / "big.npy", x.astype(">f4"))
+        np.savez(folder / "s.npz", f=np.asfortranarray(x), none=np.zeros((0, 4)), i=x.astype("i2"))
+        np.savez_compressed(folder / "c.npz", f=np.asfortranarray(x), c=x * 1j)
+        np.save(folder / "text.npy", np.array(["a", "bc"]))
+        np.save(folder / "fields.npy", np.zeros(3, "i4,f8"))
+        np.save(folder / "objects.npy", np.array([None, {}]), allow_pickle=True)
+        np.save(folder / "number.npy", 3.0)
+    sk.sync()
+    np.testing.assert_array_equal(sk.load(folder / "f.npy").get(), x)
+    np.testing.assert_array_equal(sk.load(folder / "big.npy").get(), x)
+    s, c = sk.load(folder / "s.npz"), sk.load(folder / "c.npz", grid=(1, sk.size(), 1)[:3]
+                                               if sk.size() < 5 else None)  # fmt: skip
+    assert list(s) == ["f", "none", "i"] and s["none"].shape == (0, 4) and s["i"].dtype == "int16"
+    np.testing.assert_array_equal(s["f"].get(), x)
+    np.testing.assert_array_equal(c["f"].get(), x)
+    np.testing.assert_array_equal(c["c"].get(), x * 1j)
+    for name, kind, text in (
+        ("text", sk.DtypeError, "<U2"),
+        ("fields", sk.DtypeError, "no Array can hold"),
+        ("objects", sk.DtypeError, "Python objects"),
+        ("number", sk.InvalidError, "1 to 7 dimensions"),
+    ):
+        with pytest.raises(kind, match=text):
+            sk.load(folder / f"{name}.npy")
+    sk.sync()
+
+
+def test_pieces_cover_what_they_should():
+    draw = random.Random(5)
+    for _ in range(500):
+        shape = tuple(draw.randint(0, 5) for _ in range(draw.randint(0, 4)))
+        n, most = math.prod(shape), draw.randint(1, 30)
+        low = draw.randint(0, n)
+        high, x = draw.randint(low, n), np.arange(n).reshape(shape)
+        found = []
+        for at, box in _parts.pieces(shape, low, high, most):
+            part = x[box].reshape(-1)
+            assert 0 < part.size <= most and part[0] == at
+            found += part.tolist()
+        assert found == list(range(low, high))
+        if not n:
+            continue
+        bounds = tuple(sorted((draw.randint(0, m), draw.randint(0, m))) for m in shape)
+        found = []
+        for at, box in _parts.block_pieces(shape, tuple(map(tuple, bounds)), most):
+            part = x[box].reshape(-1)
+            assert part.tolist() == list(range(at, at + part.size))
+            found += part.tolist()
+        assert found == x[tuple(slice(*each) for each in bounds)].reshape(-1).tolist()
+
+
+def test_checksums_of_parts_join():
+    draw = random.Random(6)
+    for a, b in (0, 0), (1, 0), (0, 1), (70_001, 12_345):
+        a, b = draw.randbytes(a), draw.randbytes(b)
+        assert _parts.joined_crc(zlib.crc32(a), zlib.crc32(b), len(b)) == zlib.crc32(a + b)
+
+
+def test_a_bar_is_shown_on_a_terminal_alone(monkeypatch, capsys):
+    for terminal in False, True:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+        bar = _files.Progress("saving x.npy", 200, True)
+        bar(50)
+        bar.next = 0  # a second has passed
+        bar(50)
+        bar.end()
+        shown = capsys.readouterr().err
+        assert ("50 %" in shown and shown.endswith("\r\033[K")) if terminal else not shown
+
+
 def test_each_member_writes_and_reads_parts(folder):
     n = 64
     a = sk.zeros((n, n))
@@ -108,13 +237,13 @@ def test_the_previous_file_stays_if_a_save_fails(folder, suffix, monkeypatch):
     path = folder / f"x.{suffix}"
     x = np.arange(100.0)
     sk.save(sk.asarray(x), path)
-    if sk.rank() == 0:  # on one member alone
+    if sk.rank() == (0 if suffix == "zarr" else sk.size() - 1):  # on one member alone
 
         def full(*arguments):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(sk.Array, "get", full)
-    with pytest.raises(sk.FileError, match="No space left|rank 0 refused"):
+        monkeypatch.setattr(*((sk.Array, "get") if suffix == "zarr" else (os, "pwrite")), full)
+    with pytest.raises(sk.FileError, match="No space left|rank . refused"):
         sk.save(sk.zeros(100), path)
     monkeypatch.undo()
     sk.sync()
@@ -178,30 +307,47 @@ def test_damage_is_an_error_on_all(folder):
         with pytest.raises(sk.FileError, match="x.zarr|refused its part"):
             sk.load(path)
         sk.sync()
-    path = folder / "x.h5"
-    sk.save(sk.asarray(x), path, chunks=(32, 32))
-    if sk.rank() == 0:
-        data = bytearray(path.read_bytes())
-        data[-5000] ^= 1
-        path.write_bytes(data)
-    sk.sync()
-    with pytest.raises(sk.FileError, match="x.h5|refused its part"):
-        sk.load(path)
-    sk.sync()
-    if sk.rank() == 0:
-        path.write_text("something else")
-    sk.sync()
-    with pytest.raises(sk.FileError, match="x.h5"):
-        sk.load(path)
-    sk.sync()
+    for name, options in (
+        ("x.h5", {"chunks": (32, 32)}),
+        ("x.h5", {"compression": "gzip"}),
+        ("x.npz", {}),
+        ("x.npz", {"compression": "deflate"}),
+    ):
+        path = folder / name
+        sk.save(sk.asarray(x), path, **options)
+        if sk.rank() == 0:
+            data = bytearray(path.read_bytes())
+            data[-5000] ^= 1
+            path.write_bytes(data)
+        sk.sync()
+        with pytest.raises(sk.FileError, match="x.h5|x.npz|refused its part"):
+            sk.load(path)
+        sk.sync()
+    for name in "x.h5", "x.npy", "x.npz":
+        path = folder / name
+        for damage in "something else", "too short":
+            sk.save(sk.asarray(x), path)
+            if sk.rank() == 0:
+                if damage == "too short":
+                    os.truncate(path, path.stat().st_size - 2000)
+                else:
+                    path.write_text(damage)
+            sk.sync()
+            with pytest.raises(sk.FileError, match=name):
+                sk.load(path)
+            sk.sync()
 
 
 def test_files_refuse_on_every_member(folder):
     a, last = sk.zeros((4, 4)), sk.rank() == sk.size() - 1
     for refused, kind, text in (
-        (lambda: sk.save(a, folder / "x.txt"), sk.InvalidError, ".zarr, .h5, .hdf5"),
+        (lambda: sk.save(a, folder / "x.txt"), sk.InvalidError, ".zarr, .h5, .hdf5, .npy, .npz"),
         (lambda: sk.load(folder / "x.zarr"), sk.FileError, "no such file"),
-        (lambda: sk.load(folder / "x.npy"), sk.InvalidError, "'.npy'"),
+        (lambda: sk.load(folder / "x.npx"), sk.InvalidError, "'.npx'"),
+        (lambda: sk.save({"a": a}, folder / "x.npy"), sk.InvalidError, "one array"),
+        (lambda: sk.save(a, folder / "x.npy", chunks=(1, 1)), sk.InvalidError, "no chunks"),
+        (lambda: sk.save(a, folder / "x.npy", compression="gzip"), sk.InvalidError, "none at all"),
+        (lambda: sk.save(a, folder / "x.h5", compression="zip"), sk.InvalidError, "'gzip' or"),
         (lambda: sk.save(a, folder / "no" / "x.zarr"), sk.FileError, "no folder|refused"),
         (lambda: sk.save(a, folder / "x.zarr", chunks=(0, 1)), sk.InvalidError, "from 1 on"),
         (lambda: sk.save(a, folder / "x.zarr", chunks=(1,)), sk.InvalidError, "2 numbers"),
@@ -217,6 +363,8 @@ def test_files_refuse_on_every_member(folder):
             sk.save(a, folder / ("x.zarr" if last else "y.zarr"))
         with pytest.raises(sk.FileError, match="different"):
             sk.save(a, folder / "x.zarr", chunks=(2, 1 + last))
+        with pytest.raises(sk.FileError, match="different"):
+            sk.save(a, folder / "x.h5", compression="gzip" if last else None)
         with pytest.raises(sk.Error, match="from 1 on|refused its part"):
             sk.save(a, folder / "x.zarr", chunks=(2, 0) if last else (2, 1))
     sk.sync()
