@@ -21,6 +21,16 @@ from skerry import _core
 from . import xp as _xp
 from .xp import _creation, _exchange, _numpy as _functions, _options
 from .xp import random  # noqa: F401 (part of the module)
+from .xp._files import (  # noqa: F401
+    fromfile,
+    genfromtxt,
+    load,
+    loadtxt,
+    save,
+    savetxt,
+    savez,
+    savez_compressed,
+)
 from .xp._more import convolve  # noqa: F401
 
 ndarray = _xp.Array
@@ -117,7 +127,7 @@ def array(a, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=Non
 _AS_THEY_ARE = set(
     "set_printoptions get_printoptions printoptions seterr geterr seterrcall geterrcall setbufsize "
     "getbufsize show_config show_runtime info test get_include typename promote_types issubdtype "
-    "isdtype frompyfunc broadcast_shapes save savez savez_compressed iterable".split()
+    "isdtype frompyfunc broadcast_shapes iterable".split()
 )
 
 
