@@ -44,7 +44,7 @@ else
   echo "setup: not a Debian system: make sure you have the equivalents of: ${packages[*]}" >&2
 fi
 
-want='numpy nanobind scikit-build-core pytest matplotlib pyscf lizard zarr h5py'
+want='numpy nanobind scikit-build-core pytest matplotlib pyscf lizard zarr h5py mypy'
 stamp=.venv/.complete
 if [ ! -x .venv/bin/python ] || [ "$(cat "$stamp" 2> /dev/null)" != "$want" ]; then
   echo "setup: Python packages into .venv, 0.6 GB, a minute or more: $want"

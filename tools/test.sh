@@ -77,6 +77,7 @@ quick_alone() {
   step "columns and lengths" $PYTHON tools/check_style.py
   step "documentation follows the code" $PYTHON tools/check_docs.py
   step "programs say what they do" $PYTHON tools/check_programs.py
+  step "types" $PYTHON tools/check_types.py
   step "unit tests" ctest --test-dir build -LE 'launchers|long' --output-on-failure -j 2
   step "the programs in the README" $PYTHON tests/readme.py
   step "Python on one rank" \

@@ -5,14 +5,15 @@ elements are neighbours in the file.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 Box = tuple[slice, ...]
 Piece = tuple[int, Box]
-Bounds = tuple[tuple[int, int], ...]
+Bounds = Sequence[tuple[int, int]]
 
 
-def pieces(shape, low, high, most):
+def pieces(shape: Sequence[int], low: int, high: int, most: int) -> Iterator[Piece]:
     """Pieces of at most `most` elements that cover the elements [low, high), in their order."""
     if low >= high:
         return
@@ -33,12 +34,12 @@ def pieces(shape, low, high, most):
             low += rows * stride
 
 
-def divided_last(shape, bounds):
+def divided_last(shape: Sequence[int], bounds: Bounds) -> int:
     """The last dimension of which `bounds` leave something out; 0 if there is none."""
     return max((d for d, n in enumerate(shape) if bounds[d] != (0, n)), default=0)
 
 
-def block_pieces(shape, bounds, most):
+def block_pieces(shape: Sequence[int], bounds: Bounds, most: int) -> Iterator[Piece]:
     """Pieces of at most `most` elements that cover a block."""
     if not shape:
         yield 0, ()
@@ -53,11 +54,13 @@ def block_pieces(shape, bounds, most):
         yield from pieces(shape, start, start + (high - low) * strides[axis], most)
 
 
-def share(elements, itemsize, offset, member, members, align=4096):
+def share(
+    elements: int, itemsize: int, offset: int, member: int, members: int, align: int = 4096
+) -> tuple[int, int]:
     """[low, high): the elements that a member writes, if all write about as many. Where it can be,
     the edge between two members is one of pages of the file, whose elements begin at `offset`."""
 
-    def edge(index):
+    def edge(index: int) -> int:
         if index in (0, members):
             return elements * index // members
         at = offset + elements * index // members * itemsize
@@ -69,7 +72,7 @@ def share(elements, itemsize, offset, member, members, align=4096):
 # ---- checksums of parts --------------------------------------------------------------------------
 
 
-def _times(a, b):
+def _times(a: int, b: int) -> int:
     """The product of two polynomials modulo that of CRC-32; bit 31 is the coefficient of 1."""
     result = 0
     for bit in range(31, -1, -1):
@@ -79,7 +82,7 @@ def _times(a, b):
     return result
 
 
-def joined_crc(first, second, second_bytes):
+def joined_crc(first: int, second: int, second_bytes: int) -> int:
     """zlib.crc32 of two texts in a row, from each one's: the first is moved on by the length of the
     second, that is multiplied by x to the power of its bits."""
     power, square = 1 << 31, 1 << 23  # 1 and x^8
