@@ -6,6 +6,7 @@
 //
 // All of it runs under the interpreter lock, which guards the lists of views.
 #include <cstring>
+#include <utility>
 
 #include "binding.hpp"
 
@@ -30,8 +31,11 @@ struct NdArray {
   int ndim;
   Py_intptr_t* dims;
   Py_intptr_t* strides;
-  PyObject* base;  // null: owns its memory
+  PyObject* base;  // null: owns its memory, or nobody does
+  PyObject* dtype;
+  int flags;
 };
+constexpr int kOwn = 0x1 | 0x4 | 0x100 | 0x400;  // C order, owns its memory, aligned, writable
 
 PyTypeObject* ndarray_type = nullptr;   // numpy.ndarray; null before xp_setup
 PyTypeObject* generic_type = nullptr;   // numpy.generic
@@ -69,12 +73,24 @@ struct Array {
   bool frozen;  // shows elements that NumPy would share, in a copy: it may not be written
 };
 
+enum Op {
+  kAdd, kSub, kMul, kTruediv, kFloordiv, kMod, kAnd, kOr, kXor, kLshift, kRshift, kDivmod, kPow,
+  kMatmul, kNeg, kPos, kAbs, kInvert, kOps
+};  // clang-format off
+const char* const kOpNames[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
+                                "xor", "lshift", "rshift", "divmod", "pow", "matmul", "neg", "pos",
+                                "abs", "invert"};
+// clang-format on
+static_assert(sizeof kOpNames / sizeof *kOpNames == kOps);
+
 // What Python told in xp_setup. Strong references for ever.
 struct {
   PyObject *pending, *settle, *evaluate, *whole_layout, *grown, *getitem, *setitem, *iterate,
       *ufunc, *function, *missing, *memory, *number, *writable;
   PyObject* operators[32];
   PyObject* comparisons[6];
+  PyObject* floating[2];          // dtypes float64 and float32
+  PyObject* ufuncs[kTruediv + 1];  // of the operators from add on
 } python;
 
 // Arrays of at least so many elements are computed lazily; Python decides.
@@ -211,6 +227,43 @@ PyObject* wrap_all(PyObject* result, Array* const* sources, int count) {
   return out;
 }
 
+// ---- memory of results -------------------------------------------------------------------------
+
+// Blocks of arrays that went, for results of the same shape and dtype. The kernel would have to map
+// and clear fresh pages for each result, which takes longer than an addition.
+constexpr int kSpares = 6;
+constexpr Py_ssize_t kLeastSpare = 4096;     // elements: less comes from the allocator's own pools
+constexpr Py_ssize_t kMostSpare = 4 << 20;   // elements of one block, so 256 MiB in all at most
+PyObject* spares[kSpares];
+int next_spare = 0;
+
+// Takes over the reference to a block whose array went.
+void keep_or_drop(PyObject* block) {
+  const NdArray* array = as_ndarray(block);
+  const Py_ssize_t count = elements(block);
+  if (Py_REFCNT(block) == 1 && is_ndarray(block) && !array->base && count >= kLeastSpare &&
+      count <= kMostSpare && (array->flags & kOwn) == kOwn) {
+    std::swap(spares[next_spare], block);
+    next_spare = (next_spare + 1) % kSpares;
+  }
+  Py_XDECREF(block);
+}
+
+// A block like `model`, of a floating dtype; a new reference. Null: there is none.
+PyObject* spare_like(PyObject* model) {
+  const NdArray* wanted = as_ndarray(model);
+  if (elements(model) < kLeastSpare) return nullptr;
+  for (PyObject*& spare : spares) {
+    if (!spare) continue;
+    const NdArray* array = as_ndarray(spare);
+    if (array->dtype != wanted->dtype || array->ndim != wanted->ndim ||
+        std::memcmp(array->dims, wanted->dims, sizeof(Py_intptr_t) * std::size_t(wanted->ndim)))
+      continue;
+    return std::exchange(spare, nullptr);
+  }
+  return nullptr;
+}
+
 // Before memory is written: what is still to be computed from it.
 bool settle(PyObject* block) {
   if (PyDict_Size(python.pending) == 0) return true;
@@ -248,13 +301,52 @@ PyObject* plain(PyObject* operand, Py_ssize_t most) {
 
 PyObject* refuse() { return owned(Py_NotImplemented); }
 
+// Whether the statement that computed an operand has the only reference to it. In compiled code a
+// variable may hold it: what is then taken from it raises an error when it is used again.
+PyObject* unnamed(PyObject* operand) { return Py_REFCNT(operand) == 1 ? Py_True : Py_False; }
+
 using Binary = PyObject* (*)(PyObject*, PyObject*);
+
+bool is_floating(PyObject* block) {
+  PyObject* dtype = as_ndarray(block)->dtype;
+  return dtype == python.floating[0] || dtype == python.floating[1];
+}
+
+// The operand whose shape and dtype a floating result has; null: another kind of result. Borrowed.
+PyObject* model_of(PyObject* a, PyObject* b) {
+  const bool first = is_ndarray(a), second = b && is_ndarray(b);
+  PyObject* model = first ? a : second ? b : nullptr;
+  if (!model || elements(model) < kLeastSpare || !is_floating(model)) return nullptr;
+  if (first && second) {
+    const NdArray *x = as_ndarray(a), *y = as_ndarray(b);
+    const bool alike = x->dtype == y->dtype && x->ndim == y->ndim &&
+                       !std::memcmp(x->dims, y->dims, sizeof(Py_intptr_t) * std::size_t(x->ndim));
+    return alike ? model : nullptr;
+  }
+  PyObject* other = first ? b : a;
+  return !other || PyFloat_CheckExact(other) || PyLong_CheckExact(other) ? model : nullptr;
+}
+
+// ufunc(a, b) into the memory of an array that went. Null without an error: there is none.
+PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
+  PyObject* model = ufunc ? model_of(a, b) : nullptr;
+  PyObject* out = model ? spare_like(model) : nullptr;
+  if (!out) return nullptr;
+  PyObject* arguments[] = {a, b ? b : out, out};
+  PyObject* result = PyObject_Vectorcall(ufunc, arguments, b ? 3 : 2, nullptr);
+  Py_DECREF(out);
+  return result;
+}
 
 template <Binary operation, int op>
 PyObject* binary(PyObject* a, PyObject* b) {
   PyObject* left = plain(a, lazy_elements);
   PyObject* right = left ? plain(b, lazy_elements) : nullptr;
-  if (right) return wrap(operation(left, right), nullptr, 0);
+  if (right) {
+    PyObject* out = op <= kTruediv ? into_spare(python.ufuncs[op], left, right) : nullptr;
+    if (!out && PyErr_Occurred()) return nullptr;
+    return wrap(out ? out : operation(left, right), nullptr, 0);
+  }
   PyObject* call = python.operators[op];
   return call ? PyObject_CallFunctionObjArgs(call, a, b, nullptr) : refuse();
 }
@@ -270,23 +362,13 @@ PyObject* inplace(PyObject* a, PyObject* b) {
     return wrap(out, &self, 1);
   }
   PyObject* call = python.operators[op];
-  return call ? PyObject_CallFunctionObjArgs(call, a, b, Py_True, nullptr) : refuse();
+  return call ? PyObject_CallFunctionObjArgs(call, a, b, Py_True, unnamed(b), nullptr) : refuse();
 }
 
 PyObject* number_power(PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); }
 PyObject* number_inplace_power(PyObject* a, PyObject* b) {
   return PyNumber_InPlacePower(a, b, Py_None);
 }
-
-enum Op {
-  kAdd, kSub, kMul, kTruediv, kFloordiv, kMod, kAnd, kOr, kXor, kLshift, kRshift, kDivmod, kPow,
-  kMatmul, kNeg, kPos, kAbs, kInvert, kOps
-};  // clang-format off
-const char* const kOpNames[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or",
-                                "xor", "lshift", "rshift", "divmod", "pow", "matmul", "neg", "pos",
-                                "abs", "invert"};
-// clang-format on
-static_assert(sizeof kOpNames / sizeof *kOpNames == kOps);
 
 PyObject* power(PyObject* a, PyObject* b, PyObject*) { return binary<number_power, kPow>(a, b); }
 PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
@@ -422,7 +504,8 @@ int assign(PyObject* object, PyObject* key, PyObject* value) {
     }
     if (PyErr_Occurred()) return -1;
   }
-  PyObject* done = PyObject_CallFunctionObjArgs(python.setitem, object, key, value, nullptr);
+  PyObject* done = PyObject_CallFunctionObjArgs(python.setitem, object, key, value, unnamed(value),
+                                                nullptr);
   Py_XDECREF(done);
   return done ? 0 : -1;
 }
@@ -489,6 +572,11 @@ PyObject* get_shape(PyObject* self, void*) { return shape_of(as_array(self)); }
 
 int set_shape(PyObject* object, PyObject* shape, void*) {
   Array* self = as_array(object);
+  if (self->whole && !self->block) {
+    PyObject* block = PyObject_CallFunctionObjArgs(python.evaluate, object, nullptr);
+    if (!block) return -1;
+    Py_DECREF(block);
+  }
   if (!at_hand(self) || !shape) {
     PyErr_SetString(PyExc_AttributeError,
                     "the shape of a divided array cannot be set: take x.reshape(shape)");
@@ -633,6 +721,7 @@ struct Function {
   bool is_attribute;  // not called: what NumPy's arrays have under that name
   bool is_lazy;  // large arrays, and those not evaluated yet, go to `spread`, which fuses
   bool fuses;    // those not evaluated yet
+  bool floats;   // a ufunc that makes floating results of floating arrays, of their dtype
   bool writes;   // its first argument
 };
 
@@ -730,7 +819,12 @@ PyObject* call_function(PyObject* object, PyObject* const* arguments, std::size_
     fine = stack[made + 1] != nullptr;
   }
   PyObject* out = nullptr;
-  if (fine) {
+  if (fine && self->floats && !names && (given == 1 || given == 2)) {
+    out = into_spare(self->whole, stack[1], given == 2 ? stack[2] : nullptr);
+    fine = out || !PyErr_Occurred();
+    out = wrap(out, nullptr, 0);
+  }
+  if (fine && !out) {
     const std::size_t count = static_cast<std::size_t>(given) | PY_VECTORCALL_ARGUMENTS_OFFSET;
     out = self->is_method ? PyObject_VectorcallMethod(self->whole, stack + 1, count, names)
                           : PyObject_Vectorcall(self->whole, stack + 1, count, names);
@@ -806,6 +900,7 @@ PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   self->is_attribute = is("attribute");
   self->is_lazy = is("lazy");
   self->fuses = is("fuses");
+  self->floats = is("floats");
   self->writes = is("writes");
   return reinterpret_cast<PyObject*>(self);
 }
@@ -908,7 +1003,7 @@ void free_array(PyObject* object) {
   if (self->weak) PyObject_ClearWeakRefs(object);
   delist(self);
   whole_bytes_now -= self->counted;
-  Py_XDECREF(self->block);
+  if (self->block) keep_or_drop(self->block);
   Py_XDECREF(self->layout);
   Py_XDECREF(self->dtype);
   Py_XDECREF(self->expression);
@@ -1001,7 +1096,9 @@ bool check_struct(PyObject* view) {
   const NdArray* array = as_ndarray(view);
   PyObject* base = PyObject_GetAttrString(view, "base");
   const bool fine = base && array->ndim == 2 && array->dims[0] == 2 && array->dims[1] == 3 &&
-                    array->strides[0] == 40 && array->strides[1] == 16 && array->base == base;
+                    array->strides[0] == 40 && array->strides[1] == 16 && array->base == base &&
+                    (array->flags & 0xfff) == 0x500 &&  // aligned and writable
+                    (as_ndarray(base)->flags & kOwn) == kOwn;
   Py_XDECREF(base);
   if (!fine && !PyErr_Occurred())
     PyErr_SetString(PyExc_ImportError,
@@ -1045,7 +1142,10 @@ PyObject* setup(PyObject*, PyObject* const* given, Py_ssize_t count) {
       {"number", &python.number},       {"writable", &python.writable},
       {"lt", &python.comparisons[Py_LT]}, {"le", &python.comparisons[Py_LE]},
       {"eq", &python.comparisons[Py_EQ]}, {"ne", &python.comparisons[Py_NE]},
-      {"gt", &python.comparisons[Py_GT]}, {"ge", &python.comparisons[Py_GE]}};
+      {"gt", &python.comparisons[Py_GT]}, {"ge", &python.comparisons[Py_GE]},
+      {"float64", &python.floating[0]},   {"float32", &python.floating[1]},
+      {"np.add", &python.ufuncs[kAdd]},   {"np.sub", &python.ufuncs[kSub]},
+      {"np.mul", &python.ufuncs[kMul]},   {"np.truediv", &python.ufuncs[kTruediv]}};
   for (const auto& each : wanted)
     if (!take(from, each.name, each.into)) return nullptr;
   for (int op = 0; op < kOps; ++op)

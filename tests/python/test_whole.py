@@ -126,3 +126,83 @@ def test_errors_are_numpys():
         bool(x)
     with pytest.raises(AttributeError, match="no_such"):
         x.no_such  # noqa: B018 (the attribute raises)
+
+
+def test_a_chain_is_computed_into_the_slice_that_it_is_assigned_to():
+    # Whole chains of at least 2^19 elements are computed late.
+    x, y = np.arange(600_000.0), np.ones(600_000)
+    theirs_x, theirs_y = x.numpy(), y.numpy()
+    both = []
+    for a, b in (x, y), (theirs_x, theirs_y):
+        a[1:-1] = 0.5 * (a[:-2] + a[2:]) + b[1:-1]  # reads what it writes, elsewhere
+        b[...] = b * 2 + a
+        b -= 0.5 * (a - b)
+        kept = a * 3 + b
+        a += kept
+        a[::2] = -b[::2] * 2 + 1
+        a *= b[::-1]
+        b[5] = kept[7]
+        both.append(kept)
+    assert numpy.allclose(x.numpy(), theirs_x, rtol=1e-14)
+    assert numpy.allclose(y.numpy(), theirs_y, rtol=1e-14)
+    assert numpy.allclose(both[0].numpy(), both[1], rtol=1e-14)
+
+
+def test_results_take_the_memory_of_arrays_that_went_and_of_no_other():
+    x = np.ones(10_000)
+    kept = [x + 1, (x + 1)[5:], (x + 1).local, (x + 1).T]
+    for _ in range(20):
+        x = x * 2 - x * 0.5
+    for part in kept:
+        assert float(part.min()) == float(part.max()) == 2
+
+
+def test_floating_point_errors_follow_the_line_that_wrote_the_expression():
+    # They were those of the line that happened to compute it, on the rank with the zero alone.
+    x = np.ones(1_200_000)
+    x[-1] = 0
+    with numpy.errstate(all="ignore"):
+        quiet = 1 / x
+    with numpy.errstate(divide="raise"):
+        assert float(quiet[-1]) == numpy.inf
+        with pytest.raises((FloatingPointError, sk.InvalidError)):
+            (1 / x).local  # noqa: B018 (evaluates)
+    assert float(x.sum()) == 1_199_999  # the next calls of all ranks meet
+
+
+def test_writes_into_what_numpy_shows_as_a_view_reach_it_or_are_an_error():
+    # They vanished in a copy where elements had to move.
+    x = np.arange(7 * 10.0).reshape(7, 10).copy()
+    flat = x.reshape(10, 7)
+    try:
+        flat[0] = -1
+    except ValueError as error:
+        assert "read-only" in str(error)  # noqa: PT017 (an error is one of two right outcomes)
+    else:
+        assert float(x[0, 6]) == -1
+    own = flat.copy()
+    own[0] = 5
+    assert float(own[0, 3]) == 5
+
+
+def test_cumulative_products_overflow_where_numpys_do():
+    # Products of the later ranks' elements alone overflowed.
+    values = numpy.array([1e-300] * 3 + [1e100] * 9)[[0, 3, 4, 1, 5, 6, 2, 7, 8, 9, 10, 11]]
+    with numpy.errstate(all="ignore"):
+        expected = numpy.cumprod(values)
+        numpy.testing.assert_allclose(np.cumprod(np.array(values)).numpy(), expected)
+
+
+if sk.size() > 1:  # needs two members
+
+    def test_different_functions_of_equal_shapes_are_an_error_on_all():
+        # check_calls compared shapes alone.
+        x = np.arange(1000.0)
+        if x.layout.whole:
+            pytest.skip("whole arrays say nothing to the other ranks")
+        with pytest.raises(sk.InvalidError, match="differently"):
+            x.max() if sk.rank() else x.sum()
+
+
+def test_why_arrays_are_whole_is_told():
+    assert "bytes" in xp.explain()

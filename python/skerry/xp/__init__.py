@@ -62,7 +62,7 @@ from ._manipulation import (
     tile,
     unstack,
 )
-from ._options import options
+from ._options import explain, options
 from ._numpy import _array_ufunc as _
 from ._reductions import (
     all,

@@ -41,7 +41,10 @@ class Memory:
 class _Behaviour:
     """What Array has beside the slots in C++."""
 
-    def __init__(self, block, layout, memory=None, recipe=None):
+    def __init__(self, block, layout=None, memory=None, recipe=None, **options):
+        if not isinstance(block, np.ndarray):  # NumPy's spelling: ndarray(shape, dtype)
+            self._take(block, layout, memory, options)
+            return
         if not block.size and block.shape != layout.extent(_exchange.job().rank):
             block = empty_block(layout, block.dtype)  # it had lost its shape
         self.layout = layout
@@ -50,6 +53,16 @@ class _Behaviour:
             self._is_view, self._memory = True, memory
             self._recipe = recipe  # of a view: (function, array, argument) that make it
             memory.views.add(self)
+
+    def _take(self, shape, dtype, buffer, options):
+        """A new array as numpy.ndarray(shape, dtype, buffer=None) makes one."""
+        from ._creation import empty
+
+        dtype, buffer = options.pop("dtype", dtype), options.pop("buffer", buffer)
+        if buffer is not None or options.keys() - {"order"}:
+            raise sk.GatherError("ndarray() of a buffer: use numpy.ndarray and np.asarray")
+        made = empty(shape, dtype="float64" if dtype is None else dtype)
+        self.layout, self._block = made.layout, made._block
 
     @classmethod
     def _of(cls, expression, layout):
@@ -277,6 +290,14 @@ def _key_of(part, block):
     ones = [axis for axis, n in enumerate(part.shape) if n == 1]
     places = made + ones  # new axes come last, then all take their places
     return (*key, *(None for _ in ones)), [places.index(axis) for axis in range(part.ndim)]
+
+
+def not_writable():
+    """The error of writing a copy of what NumPy would show as a view."""
+    return ValueError(
+        "assignment destination is read-only: this array is a copy of what NumPy shows as a view; "
+        "take x.copy() to write it, or write the array that it came from"
+    )
 
 
 # ---- layouts of arrays ---------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Elementwise functions and operators: local, lazy where blocks are large."""
 
+import warnings
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -26,13 +28,35 @@ def apply(function, *operands, dtype=None):
     shape = layout.extent(_exchange.job().rank)
     expression = _lazy.Expression(function, arguments, shape, dtype)
     is_open = any(isinstance(x, Array) and x._memory.open for x in operands)
-    if is_open or expression.nodes > _lazy.MOST_NODES or _small(shape):
+    if not layout.whole and raises():
+        return Array(_agreed(expression), layout)
+    least = _lazy.LEAST_WHOLE if layout.whole else _lazy.LEAST_ELEMENTS
+    if is_open or expression.nodes > _lazy.MOST_NODES or prod(shape) < least:
         return Array(_now(expression), layout)
     return Array._of(expression, layout)
 
 
+def raises():
+    """Whether an element may raise an error, which then all ranks raise: not the one alone that
+    has it, or its next call would meet another call of the others."""
+    return "raise" in np.geterr().values() or any(
+        action == "error" and issubclass(RuntimeWarning, category)
+        for action, _, category, _, _ in warnings.filters
+    )
+
+
+def _agreed(expression):
+    error = value = None
+    try:
+        value = _now(expression)
+    except (FloatingPointError, RuntimeWarning, MemoryError) as found:
+        error = found
+    _exchange.agree_no_error(error)
+    return value
+
+
 def _small(shape):
-    return int(np.prod(shape, dtype=np.int64)) < _lazy.LEAST_ELEMENTS
+    return prod(shape) < _lazy.LEAST_ELEMENTS
 
 
 def _now(expression):
@@ -292,7 +316,11 @@ def _operator(function):
     """What the slots in C++ call if some operand is divided, large or not evaluated yet."""
     call = pow if function is np.power else lambda a, b: apply(function, a, b)
 
-    def operation(a, b, inplace=False):
+    def operation(a, b, inplace=False, unnamed=False):
+        if inplace and isinstance(a, Array) and a.layout.whole and not a._frozen:
+            done = _into_whole(function, a, b, unnamed)
+            if done is not None:
+                return done
         a, b = (np.asarray(x) if isinstance(x, (list, tuple)) else x for x in (a, b))
         if not (_takes(a) and _takes(b)):
             return NotImplemented
@@ -302,6 +330,23 @@ def _operator(function):
         return a
 
     return operation
+
+
+def _into_whole(function, a, b, unnamed):
+    """a, after function(a, b) was computed into it where it lies; None if that cannot be."""
+    if not isinstance(b, Array) or not b.layout.whole:
+        return None
+    block = a._evaluate()
+    expression = b._expression
+    if expression is None or not unnamed or _dtype(function, (a, b)) != block.dtype:
+        _lazy.settle(block)
+        function(block, b._evaluate(), out=block)
+        return a
+    if b.shape != a.shape:
+        return None
+    whole = _lazy.Expression(function, [block, expression], block.shape, block.dtype)
+    _lazy.evaluate_into(whole, block, b)
+    return a
 
 
 def _comparison(function):
@@ -316,7 +361,7 @@ def _comparison(function):
     return compare
 
 
-def _divmod(a, b):
+def _divmod(a, b, inplace=False):
     return apply(np.floor_divide, a, b), apply(np.remainder, a, b)
 
 

@@ -10,6 +10,8 @@ option check_calls every exchange first compares what the members are about to d
 error if they differ.
 """
 
+import sys
+import time
 import zlib
 
 import numpy as np
@@ -55,6 +57,7 @@ class _Staging:
         self.calls += 1
         if not _options.values["check_calls"]:
             return
+        what = (_called(), *what)
         mine = np.array([zlib.crc32(repr((self.calls, what)).encode())])
         told = sk.allgather(mine)
         if (told != mine).any():
@@ -62,6 +65,17 @@ class _Staging:
                 f"the members called skerry.xp differently: this rank is about to exchange {what} "
                 f"in call {self.calls}; all members call the same functions in the same order"
             )
+
+
+def _called():
+    """The function of skerry.xp that the program called, for check_calls: the outermost frame."""
+    frame, found = sys._getframe(1), None
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("skerry.xp", "skerry.numpy")):
+            function = frame.f_locals.get("function", frame.f_locals.get("ufunc"))
+            found = frame.f_code.co_name, getattr(function, "__name__", "")
+        frame = frame.f_back
+    return found
 
 
 _staging = None
@@ -73,14 +87,51 @@ def job():
     if _staging is None or not sk.initialized():
         sk.init()
         _staging = _Staging()
+        if "whole_bytes" not in _options.chosen:
+            _measure_bound(_staging.ranks)
         tell_limits()
     return _staging
+
+
+# A statement on divided arrays takes so much beside the synchronization: planning, copies.
+_STATEMENT_S = 100e-6
+_LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
+
+
+def _measure_bound(ranks):
+    """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
+    as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
+    The same on all ranks: rank 0 decides."""
+    if ranks == 1:
+        _options.why["whole_bytes"] = "one rank has all of every array anyway"
+        return
+    a = np.ones(1 << 17)
+    out = np.empty_like(a)
+    add_s, sync_s = 1.0, 1.0
+    for _ in range(5):
+        begin = time.perf_counter()
+        np.add(a, a, out=out)
+        between = time.perf_counter()
+        sk.sync()
+        add_s = min(add_s, between - begin)
+        sync_s = min(sync_s, time.perf_counter() - between)
+    speed = out.nbytes / add_s
+    even = (sync_s + _STATEMENT_S) * speed / (1 - 1 / ranks)
+    bound = _LEAST_BOUND
+    while bound * 2 < even and bound < _MOST_BOUND:
+        bound *= 4
+    told = sk.broadcast(np.array([bound, int(sync_s * 1e9), int(speed)], np.int64))
+    _options.values["whole_bytes"] = int(told[0])
+    _options.why["whole_bytes"] = (
+        f"measured on {ranks} ranks: a synchronization takes {told[1] / 1e3:.0f} us, results are "
+        f"computed at {told[2] / 1e9:.1f} GB/s"
+    )
 
 
 def tell_limits():
     """Tells the slots in C++ what they need to know of the job and the options."""
     if _staging is not None:
-        _core.xp_limits(_staging.ranks, _lazy.LEAST_ELEMENTS, _options.values["whole_bytes"])
+        _core.xp_limits(_staging.ranks, _lazy.LEAST_WHOLE, _options.values["whole_bytes"])
 
 
 _options.listeners.append(tell_limits)
@@ -180,11 +231,15 @@ def agree(values):
 
 def agree_no_error(error):
     """Raises on all ranks if some rank has an error: its own, or a word about the others'."""
-    failed = agree([error is not None])[:, 0]
+    kind = 2 if isinstance(error, FloatingPointError) else int(error is not None)
+    failed = agree([kind])[:, 0]
     if error is not None:
         raise error
     if failed.any():
-        raise sk.InvalidError(f"rank {int(failed.argmax())} refused its part: see its error")
+        rank = int(failed.argmax())
+        if failed[rank] == 2:
+            raise FloatingPointError(f"rank {rank} met a floating-point error in its part")
+        raise sk.InvalidError(f"rank {rank} refused its part: see its error")
 
 
 def count_gather():

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 import skerry as sk
-from . import _exchange, _layout, _lazy
+from . import _array, _exchange, _layout, _lazy
 from ._array import (
     Array,
     as_array,
@@ -229,7 +229,12 @@ def fetch(x, places):
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def setitem(x, key, value):
+def setitem(x, key, value, unnamed=False):
+    if x._frozen:
+        raise _array.not_writable()
+    if x.layout.whole and isinstance(value, Array) and value.layout.whole:
+        if _assign_whole(x, key, value, unnamed):
+            return
     key = _expanded(_arrays_for_lists(key), x.shape)
     value = _value(value, x)
     if not any(_is_index_array(item) for item in key):
@@ -238,6 +243,31 @@ def setitem(x, key, value):
         _assign_masked(x, as_array(key[0]), value)
     else:
         _assign_gathered(x, key, value)
+
+
+def _assign_whole(x, key, value, unnamed):
+    """x[key] = value of whole arrays, computed where it goes if nobody has a name for the value."""
+    if any(isinstance(item, Array) and not item.layout.whole
+           for item in (key if isinstance(key, tuple) else (key,))):  # fmt: skip
+        return False
+    block, expression = x._evaluate(), value._expression
+    if expression is not None and unnamed:
+        target = block[_plain_key(key)]
+        if isinstance(target, np.ndarray) and target.base is not None and (
+            target.shape == value.shape and np.may_share_memory(target, block)
+        ):
+            _lazy.evaluate_into(expression, target, value)
+            return True
+    part = value._evaluate()
+    _lazy.settle(block)
+    block[_plain_key(key)] = part
+    return True
+
+
+def _plain_key(key):
+    if isinstance(key, tuple):
+        return tuple(_local_index(item) for item in key)
+    return _local_index(key)
 
 
 def _value(value, x):

@@ -12,6 +12,7 @@ import numpy as np
 
 BLOCK_ELEMENTS = 32768  # of one piece: 256 KiB of float64
 LEAST_ELEMENTS = BLOCK_ELEMENTS  # smaller blocks are computed at once
+LEAST_WHOLE = 1 << 19  # the same of whole arrays: NumPy's own statements are faster up to there
 MOST_NODES = 48  # longer expressions are computed when made
 
 
@@ -57,9 +58,16 @@ class Parts:
 class Expression:
     """function(*arguments, out=...) over a block. Arguments: Expression, Parts, array, scalar."""
 
-    __slots__ = ("function", "arguments", "shape", "dtype", "nodes", "value", "owner")
+    __slots__ = ("function", "arguments", "shape", "dtype", "nodes", "value", "owner", "errors")
 
     def __init__(self, function, arguments, shape, dtype):
+        self.errors = np.geterr()  # of the line that wrote it
+        arguments = [
+            argument.evaluate()
+            if isinstance(argument, Expression) and argument.errors != self.errors
+            else argument
+            for argument in arguments
+        ]
         self.function, self.arguments = function, arguments
         self.shape, self.dtype = shape, dtype
         self.nodes = 1 + sum(a.nodes for a in arguments if isinstance(a, Expression))
@@ -69,7 +77,8 @@ class Expression:
     def evaluate(self, out=None):
         """The block. Inner expressions whose arrays are still in use get their values too."""
         if self.value is None:
-            _Program(self, out).run()
+            with np.errstate(**self.errors):
+                _Program(self, out).run()
             self.arguments = ()
         return self.value
 
@@ -78,8 +87,14 @@ class Expression:
         too; otherwise it is computed again, should it be."""
         if self.value is not None:
             return ufunc.reduce(self.value, axis=axes, keepdims=True, **options)
-        program = _Program(self, None, keep)
-        return program.run(_Reduction(ufunc, axes, self, options))
+        with np.errstate(**self.errors):
+            return _Program(self, None, keep).run(_Reduction(ufunc, axes, self, options))
+
+    def apart(self, memory):
+        """Whether every leaf either shares nothing with an array or is that array."""
+        if self.value is not None:
+            return _apart(self.value, memory)
+        return all(_apart(argument, memory) for argument in self.arguments)
 
     def reads(self, memory):
         """Whether some leaf may share memory with an array."""
@@ -96,12 +111,53 @@ def _reads(argument, memory):
     return isinstance(argument, np.ndarray) and np.may_share_memory(argument, memory)
 
 
+def _apart(argument, memory):
+    if isinstance(argument, Expression):
+        return argument.apart(memory)
+    if isinstance(argument, Parts):
+        return all(_apart(piece, memory) for _, piece in argument.pieces)
+    if not isinstance(argument, np.ndarray) or not np.may_share_memory(argument, memory):
+        return True
+    return argument.shape == memory.shape and (
+        argument.__array_interface__["data"] == memory.__array_interface__["data"]
+        and argument.strides == memory.strides
+        and argument.dtype == memory.dtype
+    )
+
+
 def settle(memory):
     """Evaluates what is pending and reads `memory`, which is about to change."""
     for array in pending:
         expression = array._expression
         if expression is not None and expression.reads(memory):
             array._evaluate()
+
+
+class _Moved:
+    """The expression of an array whose value went into another one, since nobody had a name for
+    it."""
+
+    nodes, value, dtype, shape, owner = 1, None, None, None, None
+
+    def evaluate(self, out=None):
+        raise RuntimeError(
+            "an array was used after it had been assigned to another without a name: compiled code "
+            "must hold a second reference to it, or take x.copy()"
+        )
+
+    reduce = reads = evaluate
+
+
+def evaluate_into(expression, out, array):
+    """Computes an expression into `out`, of its shape, where that reads nothing of `out` that was
+    written before. `array` has it as its value, or as a part of it, and is not used afterwards."""
+    array._expression = _Moved()
+    pending.discard(array)
+    settle(out)
+    if expression.dtype == out.dtype and expression.apart(out):
+        expression.evaluate(out)
+    else:
+        np.copyto(out, expression.evaluate(), casting="same_kind")
 
 
 class _Reduction:
@@ -138,6 +194,10 @@ class _Reduction:
         if self.whole:
             self.result[...] = self.ufunc.reduce(np.array(self.parts), axis=0, **self.options)
         return self.result
+
+
+_buffers = {}  # dtype -> pieces of earlier runs, whose pages are mapped already
+_MOST_BUFFERS = 8  # of a dtype
 
 
 class _Program:
@@ -198,6 +258,10 @@ class _Program:
                 owner = node.owner()
                 if owner is not None:
                     owner._settled(array)
+        for buffer in {id(buffer): buffer for buffer in scratch.values()}.values():
+            kept = _buffers.setdefault(buffer.dtype, [])
+            if len(kept) < _MOST_BUFFERS:
+                kept.append(buffer)
         return None if reduction is None else reduction.taken()
 
     def _scratch(self):
@@ -209,7 +273,7 @@ class _Program:
         free, buffers = {}, {}
         for at, (_, inputs, slot, target, dtype) in enumerate(self.steps):
             if target is None:
-                spare = free.get(dtype)
+                spare = free.get(dtype) or _buffers.get(dtype)
                 buffers[slot] = spare.pop() if spare else np.empty(BLOCK_ELEMENTS, dtype)
             for used in set(inputs):
                 if last[used] == at and used in buffers:

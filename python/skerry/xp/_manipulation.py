@@ -132,12 +132,19 @@ def reshape(x, /, shape, *, copy=None):
     same = _same_runs(ordered.layout, shape)
     if same is not None:
         block = ordered._evaluate().reshape(same.extent(_exchange.job().rank))
-        return _reshaped(x, block, same, copy)
+        return _shown(_reshaped(x, block, same, copy), x, copy)
     if copy is False:
         raise ValueError(f"reshape {x.shape} to {shape} moves elements: it needs a copy")
     flat = Array(np.ascontiguousarray(ordered._evaluate()).reshape(-1), _flat(ordered.layout))
     block = in_layout(flat, _flat(target))
-    return Array(block.reshape(target.extent(_exchange.job().rank)), target)
+    return _shown(Array(block.reshape(target.extent(_exchange.job().rank)), target), x, copy)
+
+
+def _shown(out, x, copy=None):
+    """`out`, which NumPy makes as a view of x. Where it is a copy, it may not be written: whether a
+    write reaches x must not depend on the number of ranks."""
+    out._frozen = not copy and out._memory is not x._memory and out.size > 0
+    return out
 
 
 def _whole(shape):

@@ -95,6 +95,18 @@ _FUSE = set("sum prod min max mean var std any all".split())
 _WRITE = set("sort partition fill put resize setfield byteswap".split())
 
 
+def _part(function, x):
+    """Parts of complex numbers, which NumPy has as a view."""
+    out = _now_of(apply(function, x))
+    out._frozen = True
+    return out
+
+
+def _now_of(x):
+    x._evaluate()
+    return x
+
+
 def method(name, spread):
     """Gives arrays NumPy's method of that name, and divided arrays `spread`."""
     kind = f"method {'fuses' if name in _FUSE else ''} {'writes' if name in _WRITE else ''}"
@@ -108,5 +120,5 @@ def attribute(name, spread):
 
 attribute("T", lambda self: permute_dims(self, tuple(reversed(range(self.ndim)))))
 attribute("mT", matrix_transpose)
-attribute("real", lambda self: apply(_real, self))
-attribute("imag", lambda self: apply(_imag, self))
+attribute("real", lambda self: self if self.dtype.kind != "c" else _part(_real, self))
+attribute("imag", lambda self: _part(_imag, self))

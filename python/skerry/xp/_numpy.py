@@ -13,7 +13,7 @@ from . import (
     _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing, _sets,
     _sorting,
 )  # fmt: skip
-from ._array import Array, Memory, new_layout
+from ._array import Array, Memory, new_layout, not_writable
 from ._elementwise import apply, functions
 from ._manipulation import reshape
 from ._whole import NotDistributed
@@ -171,12 +171,18 @@ def function(name, whole, module="numpy"):
     kind = "lazy" if isinstance(whole, np.ufunc) else ""
     kind += " fuses" if name in _methods._FUSE and module == "numpy" else ""
     kind += " writes" if name in _WRITERS else ""
+    kind += " floats" if name in _FLOATS else ""
     made = _core.xp_function(whole, spread, kind)
     made.__name__ = made.__qualname__ = name
     made.__module__, made.__doc__ = f"skerry.{module}", whole.__doc__
     return made
 
 
+_FLOATS = set(
+    "add subtract multiply divide true_divide maximum minimum hypot arctan2 sqrt exp expm1 log "
+    "log1p log2 log10 sin cos tan arcsin arccos arctan sinh cosh tanh negative absolute abs square "
+    "floor ceil trunc rint sign reciprocal".split()
+)
 _WRITERS = set("copyto put place putmask fill_diagonal put_along_axis".split())
 
 # ---- methods -------------------------------------------------------------------------------------
@@ -248,10 +254,7 @@ def _grown(x):
 
 
 def _not_writable(x):
-    raise ValueError(
-        "assignment destination is read-only: this array is a copy of what NumPy would show as a "
-        "view; take x.copy() to write it, or write the array that it came from"
-    )
+    raise not_writable()
 
 
 def _length(x):
@@ -260,7 +263,7 @@ def _length(x):
     return x.shape[0]
 
 
-def _matmul_operator(a, b, inplace=False):
+def _matmul_operator(a, b, inplace=False, unnamed=False):
     """a @ b where some of both is divided, large or not evaluated yet."""
     if not all(isinstance(x, (Array, np.ndarray)) for x in (a, b)):
         return NotImplemented
@@ -277,6 +280,12 @@ _core.xp_setup(
     {
         **_operators,
         "matmul": _matmul_operator,
+        "float64": np.dtype("float64"),
+        "float32": np.dtype("float32"),
+        "np.add": np.add,
+        "np.sub": np.subtract,
+        "np.mul": np.multiply,
+        "np.truediv": np.divide,
         "pending": _lazy.pending._references,
         "settle": _lazy.settle,
         "evaluate": Array._evaluate,

@@ -2,16 +2,19 @@
 
 import skerry as sk
 
-values = {"whole_bytes": 16 << 10, "gather_bytes": 1 << 30, "check_calls": 0}
+values = {"whole_bytes": 1 << 20, "gather_bytes": 1 << 30, "check_calls": 0}
 
 
+chosen = set()  # options that the program has set
+why = {"whole_bytes": "not measured yet: no job"}
 listeners = []  # called when options change
 
 
 def options(**changes):
     """Sets and returns options; all members set the same.
 
-    whole_bytes: new arrays up to this size are kept whole on every rank.
+    whole_bytes: new arrays up to this size are kept whole on every rank. Unless it is set, what the
+    ranks need for a synchronization beside the speed of memory decides when the job begins.
     gather_bytes: the largest array that a function may collect on every rank when it has no
     distributed method.
     check_calls: 1 compares what the members are about to exchange, to find calls that differ.
@@ -20,6 +23,16 @@ def options(**changes):
         if name not in values:
             raise sk.InvalidError(f"no option {name!r}: there are {', '.join(values)}")
         values[name] = int(value)
+        chosen.add(name)
+        why[name] = "set by the program"
     for told in listeners:
         told()
     return dict(values)
+
+
+def explain():
+    """Why arrays are whole or divided, in words."""
+    return (
+        f"new arrays are whole on every rank up to {values['whole_bytes']} bytes: "
+        f"{why['whole_bytes']}"
+    )

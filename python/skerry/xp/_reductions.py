@@ -237,15 +237,34 @@ def _cumulative(x, axis, dtype, include_initial, ufunc):
         axis = 0
     axis, dtype = axis_of(axis, x.ndim), _sum_dtype(x, dtype)
     x = in_order(x) if x.ndim == 1 else undivided(x, (axis,))
-    block = ufunc.accumulate(x._evaluate(), axis=axis, dtype=dtype)
-    if x.ndim == 1 and not x.layout.whole:
-        block = _continued(block, x.layout, ufunc)
+    if x.ndim == 1 and not x.layout.whole and ufunc is np.multiply and dtype.kind in "fc":
+        block = _in_turn(x._evaluate(), x.layout, dtype)
+    else:
+        block = ufunc.accumulate(x._evaluate(), axis=axis, dtype=dtype)
+        if x.ndim == 1 and not x.layout.whole:
+            block = _continued(block, x.layout, ufunc)
     out = Array(block, x.layout)
     if include_initial:
         shape = tuple(1 if d == axis else n for d, n in enumerate(x.shape))
         first = of_numpy(np.full(shape, ufunc.identity, dtype))
         out = concat([first, out], axis=axis)
     return out
+
+
+def _in_turn(block, layout, dtype):
+    """Cumulative products, one rank after the other as NumPy has them: a product of a later rank's
+    elements alone may overflow where the whole one does not."""
+    me, total = _exchange.job().rank, np.ones(1, dtype)
+    for rank, box in enumerate(layout.boxes):
+        if not _layout.volume(box):
+            continue
+        if rank == me:
+            block = np.multiply.accumulate(np.concatenate((total, block)), dtype=dtype)[1:]
+        told = np.zeros(16, np.uint8)
+        told[: dtype.itemsize] = (block[-1:] if rank == me else total).view(np.uint8)
+        told = _exchange.agree(told.view(np.int64))[rank]
+        total = np.ascontiguousarray(told).view(np.uint8)[: dtype.itemsize].copy().view(dtype)
+    return block
 
 
 def _continued(block, layout, ufunc):
