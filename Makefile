@@ -43,9 +43,15 @@ test: setup    ## what finds most a second: units, jobs, Python, documents; minu
 test-rest: all ## all other tests that need no root, VM or peer library, sanitizers among them
 	@tools/test.sh --rest
 
-test-all:      ## make test, then make test-rest
+test-all:      ## make test, then make test-rest and test-split
 	@$(MAKE) test
 	@$(MAKE) test-rest
+	@$(MAKE) test-split
+
+.PHONY: test-split
+test-split: setup ## compile every file by itself: in unity files one lives on another's headers
+	@cmake --preset split > /dev/null
+	@cmake --build --preset split -j $(JOBS)
 
 test-lab-sanitized: ## the laboratory's own tests under AddressSanitizer
 	@cmake --preset asan -B build-lab-asan -DSKERRY_LAB=ON > /dev/null

@@ -364,13 +364,25 @@ def test_fill_zero_scale(mirrored):
 
 
 def test_dropped_arrays_are_freed_when_the_next_is_made():
-    # More than fits into any machine, if nothing were freed. Kept small enough to be quick.
-    free = []
-    for _ in range(70):
-        free.append(sk.zeros((4, 4)))
-        if len(free) > 3:
-            free.pop(0)
-    del free
+    # Of 40 arrays of 2 MiB each 4 live at a time. If nothing were freed, all 40 would stay mapped.
+    def mapped_bytes():
+        total = 0
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                if "memfd:" in line:
+                    begin, end = (int(word, 16) for word in line.split()[0].split("-"))
+                    total += end - begin
+        return total
+
+    before = mapped_bytes()
+    live = []
+    for _ in range(40):
+        live.append(sk.zeros((512, 512)))
+        assert mapped_bytes() > before
+        if len(live) > 3:
+            live.pop(0)
+    assert mapped_bytes() - before < 16 * live[0].nbytes
+    del live
     sk.zeros((4, 4)).free()
 
 
