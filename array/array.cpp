@@ -1,5 +1,6 @@
 // Patch access and queries: everything one-sided.
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "impl.hpp"
@@ -26,21 +27,13 @@ AnyArray& AnyArray::operator=(AnyArray&& other) noexcept {
 }
 
 AnyArray::~AnyArray() {
-  if (!impl_) return;
-  // As for every owner: free only if all members can be expected to call it.
-  if (std::uncaught_exceptions() != exceptions_ || freed()) {
-    release();
-    return;
-  }
-  try {
-    free();
-  } catch (const Error&) {  // a member died: the runtime reports it
-  }
+  if (impl_) detail::end_owner(*this, exceptions_);
 }
 
 void AnyArray::free() {
   impl();  // throws if there is nothing to free
   auto mine = std::const_pointer_cast<Impl>(std::exchange(impl_, nullptr));
+  assert(freed());
   mine->segment->free();
   // The world's node group is shared by all its arrays.
   if (mine->nodes->nodes() > 1 && mine->group.get() != skerry_world(mine->group.job()))

@@ -1,6 +1,7 @@
 #include "distribution.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <numeric>
 
@@ -129,6 +130,7 @@ std::vector<std::int64_t> join_starts(std::span<const std::int64_t> starts, std:
            std::abs(static_cast<double>(starts[static_cast<std::size_t>(at) + 1]) - even) <=
                std::abs(static_cast<double>(starts[static_cast<std::size_t>(at)]) - even))
       ++at;
+    assert(at < n && (joined.empty() || joined.back() < starts[static_cast<std::size_t>(at)]));
     joined.push_back(starts[static_cast<std::size_t>(at)]);
     ++at;
   }
@@ -155,6 +157,7 @@ Distribution::Distribution(std::span<const std::int64_t> shape, const ArrayOptio
     else grid_ = choose_grid(shape, limit, members);
   }
   blocks_ = std::accumulate(grid_.begin(), grid_.end(), 1, std::multiplies<>());
+  assert(grid_.size() == shape.size() && blocks_ <= members);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<std::int64_t> bound;
     if (options.starts.empty())
@@ -162,6 +165,7 @@ Distribution::Distribution(std::span<const std::int64_t> shape, const ArrayOptio
         bound.push_back(shape[d] / grid_[d] * i + shape[d] % grid_[d] * i / grid_[d]);
     else bound = join_starts(options.starts[d], shape[d], grid_[d]);
     bound.push_back(shape[d]);
+    assert(std::ranges::is_sorted(bound) && bound.size() == static_cast<std::size_t>(grid_[d]) + 1);
     bounds_.push_back(std::move(bound));
   }
 }

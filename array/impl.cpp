@@ -1,6 +1,7 @@
 #include "impl.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -284,9 +285,11 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
   }
   std::ranges::sort(found, {}, [](const auto& one) { return one.first; });
   for (auto& [b, block] : found) {  // a group may order its ranks differently than their node
+    assert(local_index.empty() || local_index.back() < b);
     local_index.push_back(b);
     locals.push_back(std::move(block));
   }
+  assert(locals.size() == local_index.size() && locals.size() <= static_cast<std::size_t>(count));
   all_local = mirrored() || nodes->nodes() == 1;
 }
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
+#include <exception>
 #include <mutex>
 #include <optional>
 
@@ -207,6 +209,18 @@ skerry_strided strided(const Patch& patch, std::uint64_t element_bytes, const St
                        const Strides& target);
 void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* from,
               const Strides& from_strides, std::byte* to, const Strides& to_strides);
+
+// The end of an array or mirror. It is freed only if all members can be expected to do so: not
+// while an exception passes that came after it was made (`exceptions`: how many there were then).
+template <class Owner>
+void end_owner(Owner& owner, int exceptions) {
+  if (std::uncaught_exceptions() != exceptions || owner.freed()) return owner.release();
+  try {
+    owner.free();
+  } catch (const Error&) {  // a member died: the runtime reports it
+  }
+  assert(owner.freed());
+}
 
 // Non-blocking transfers that are waited for together; the destructor waits, so an error in between
 // cannot leave one behind.

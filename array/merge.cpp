@@ -17,6 +17,7 @@
 // tiles whose home it is, or to which it contributes nothing, and no other process reads those in
 // that phase. All processes enter and leave the second phase together.
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <map>
 #include <string>
@@ -192,6 +193,7 @@ class Merge {
       const bool home_of_full = tile.in_block * nodes_ / tile.of_block == self_;
       whole_ += home_of_full ? bytes * static_cast<std::uint64_t>(nodes_ - 1) : bytes;
       if (count == 0) return;
+      assert(contributors.size() <= static_cast<std::size_t>(nodes_));
       const int
           home = contributors[static_cast<std::size_t>(tile.in_block * count / tile.of_block)];
       if (home != self_) {
@@ -199,6 +201,7 @@ class Merge {
         moved_ += bytes;
       } else if (count > 1) {
         const auto [entry, added] = known.try_emplace(set, static_cast<int>(sets_.size()));
+        assert(added == (static_cast<std::size_t>(entry->second) == sets_.size()));
         if (added) sets_.push_back(contributors);
         sums.add(tile.part, entry->second);
         moved_ += bytes * static_cast<std::uint64_t>(count - 1);

@@ -12,6 +12,7 @@
 //
 // Memory order: the data of a slot are written before its state is stored (release), and read after
 // it is loaded (acquire). Between nodes and for the owners' slots, collectives order.
+#include <cassert>
 #include <time.h>
 
 #include <algorithm>
@@ -274,20 +275,13 @@ Mirror& Mirror::operator=(Mirror&& other) noexcept {
   return *this;
 }
 Mirror::~Mirror() {
-  if (!impl_) return;
-  if (std::uncaught_exceptions() != exceptions_ || freed()) {
-    release();
-    return;
-  }
-  try {
-    free();
-  } catch (const Error&) {  // a member died: the runtime reports it
-  }
+  if (impl_) detail::end_owner(*this, exceptions_);
 }
 
 void Mirror::free() {
   impl();  // throws if there is nothing to free
   const auto mine = std::exchange(impl_, nullptr);
+  assert(freed() && mine->slots);
   mine->slots.free();
   mine->states.free();
 }

@@ -7,6 +7,7 @@
 #include "skerry/tasks.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "impl.hpp"
 
@@ -87,6 +88,7 @@ std::vector<Queue> shared(const Patch& box, const Edges& edge, int members) {
     everything.count = all * (i + 1) / members - everything.first;
     queues.push_back(everything);
   }
+  assert(queues.empty() || everything.first + everything.count == all);
   return queues;
 }
 
@@ -138,6 +140,7 @@ struct Tasks::Impl {
     const std::int64_t n = std::max<std::int64_t>(1, (from.count - seen) / parts);
     const auto& [rank, offset] = at[static_cast<std::size_t>(member)];
     const auto begin = counters.fetch_add<std::int64_t>(rank, offset, n);
+    assert(begin >= 0 && n > 0);  // it only grows, also beyond the queue's end
     for (std::int64_t i = std::min(begin + n, from.count) - 1; i >= begin; --i)
       ready.push_back(from[i]);
     return begin + n;
@@ -160,6 +163,7 @@ struct Tasks::Impl {
       const std::int64_t left = queue(members[k]).count - counts[k];
       if (left > most) most = left, best = k;
     }
+    assert(best < members.size());
     if (most == 0) nodes.erase(nodes.begin());
     else take(members[best], counts[best]);
     return true;

@@ -1,6 +1,7 @@
 #include "tiles.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace sk::layout {
@@ -62,6 +63,7 @@ void BoxJoiner::add(const Patch& box, int key) {
     return;
   }
   close_run();
+  assert(!open_ && box.dims > 0);
   run_ = {box, key};
   open_ = true;
 }
@@ -76,6 +78,7 @@ void BoxJoiner::close_run() {
     Joined& above = joined_[i];
     if (above.key == run_.key && continues(above.box, run_.box, 0) &&
         above.box.elements() + run_.box.elements() <= max_elements_) {
+      assert(above.box.hi[0] == run_.box.lo[0]);
       above.box.hi[0] = run_.box.hi[0];
       return;
     }
@@ -85,6 +88,7 @@ void BoxJoiner::close_run() {
 
 std::vector<BoxJoiner::Joined> BoxJoiner::take() {
   close_run();
+  assert(!open_ && recent_ <= joined_.size());
   recent_ = 0;
   return std::exchange(joined_, {});
 }

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/pure/assert.hpp"
+
 namespace skerry::placement {
 namespace {
 
@@ -43,6 +45,7 @@ void Sequence::add(int32_t value) {
 }
 
 int32_t Sequence::at(int32_t position) const {
+  SKERRY_INVARIANT(position >= 0 && position < size_, "what is asked for is in the sequence");
   const auto after = std::upper_bound(runs_.begin(), runs_.end(), position,
                                       [](int32_t p, const Run& run) { return p < run.position; });
   const Run& run = *(after - 1);
@@ -63,6 +66,7 @@ Members::Members(Sequence ranks) : size_(ranks.size()), sequence_(std::move(rank
     lowest_ = std::min(lowest_, lowest_of(run));
     highest_ = std::max(highest_, highest_of(run));
   }
+  SKERRY_INVARIANT(lowest_ <= highest_ && size_ > 0, "the bounds are of what is there");
   if (sequence_.runs().size() > few_runs) index_ranks();
 }
 
@@ -70,6 +74,7 @@ void Members::index_ranks() {
   ranks_.reserve(static_cast<size_t>(size_));
   for (const Sequence::Run& run : sequence_.runs())
     for (int32_t i = 0; i < run.count; ++i) ranks_.push_back(run.first + run.step * i);
+  SKERRY_INVARIANT(ranks_.size() == static_cast<size_t>(size_), "every rank is in one run");
   sequence_ = Sequence();
   positions_.resize(ranks_.size());
   std::iota(positions_.begin(), positions_.end(), 0);

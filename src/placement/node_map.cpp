@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/pure/assert.hpp"
+
 namespace skerry::placement {
 namespace {
 
@@ -115,6 +117,7 @@ std::vector<NodeMap::Stretch> stretches_of(std::span<const NodeId> rank_node, No
   for (Rank first = 0, end = 0; first < ranks; first = end) {
     const NodeId node = rank_node[static_cast<size_t>(first)];
     while (end < ranks && rank_node[static_cast<size_t>(end)] == node) ++end;
+    SKERRY_INVARIANT(node >= 0 && node < nodes, "each rank is on a node of the map");
     int32_t& on_node = filled[static_cast<size_t>(node)];
     NodeMap::Stretch* const last = stretches.empty() ? nullptr : &stretches.back();
     if (last != nullptr && node == last->first_node + last->nodes &&
@@ -151,6 +154,9 @@ std::vector<std::byte> build_node_map(
       }
     server_first.push_back(static_cast<uint32_t>(address_first.size() - 1));
   }
+  SKERRY_INVARIANT(server_first.size() == static_cast<size_t>(nodes) + 1 &&
+                       address_first.back() == all.size(),
+                   "the last entry is where the next would begin");
   std::vector<std::byte> block(sizeof(NodeMap::Head));
   const auto add = [&](const auto& values) {
     const NodeMap::Part part{static_cast<uint32_t>(block.size()),

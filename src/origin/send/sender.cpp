@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "origin/link/rma_log.hpp"
+
 namespace skerry::origin {
 
 wire::Request& Sender::begin(wire::Kind kind, const Target& target, const Link& link) {
