@@ -1,0 +1,98 @@
+"""Random programs on skerry.numpy give what they give on NumPy, whole and divided: assignments,
+views, in-place operators, chains, NumPy operands that change meanwhile, reductions, elements.
+
+SKERRY_USER_PROGRAMS=N runs N programs a bound instead of 25; SKERRY_USER_SEED=N begins elsewhere.
+A failure prints the program.
+"""
+
+import os
+import random
+
+import numpy
+import pytest
+
+import skerry.numpy as snp
+import skerry.xp as xp
+
+PROGRAMS = int(os.environ.get("SKERRY_USER_PROGRAMS", "25"))
+SEED = int(os.environ.get("SKERRY_USER_SEED", "0"))
+
+
+def a_slice(dice, n):
+    low, high = sorted((dice.randrange(n + 1), dice.randrange(n + 1)))
+    step = dice.choice(["", "", ":2", ":3"])
+    return dice.choice([f"{low}:{high}{step}", ":", "::-1", f"{low}:", f":{high}"])
+
+
+def statement(dice, rows, columns):
+    """A line over the matrices a, b, c of one shape, the row v, NumPy's matrix o and number s."""
+    x, y, z = (dice.choice("abc") for _ in range(3))
+    i, j = dice.randrange(rows), dice.randrange(columns)
+    key = f"{a_slice(dice, rows)}, {a_slice(dice, columns)}"
+    shift = dice.randrange(1, 3)
+    return dice.choice([
+        f"{x} = {y} * 0.5 + {z}",
+        f"{x} = np.abs({y} - {z}) / (np.abs({z}) + 1)",
+        f"{x} = np.where({y} > {z}, {y}, o)",
+        f"{x} = np.minimum({y}, 50.0) + o; o[{i}] = {j}",
+        f"{x}[{key}] = {y}[{key}]",
+        f"{x}[{key}] = {j}",
+        f"{x}[{key}] += {y}[{key}] * 0.25",
+        f"{x}[{shift}:] = 0.5 * ({x}[:-{shift}] + {y}[{shift}:])",
+        f"{x}[1:-1, 1:-1] = 0.2 * ({y}[:-2, 1:-1] + {y}[2:, 1:-1] + {y}[1:-1, 2:])",
+        f"t = {x}[{i}, {j}]; {x}[{i}, {j}] = {x}[-1 - {i}, {j}]; {x}[-1 - {i}, {j}] = t",
+        f"w = {x}[{key}]; w *= 0.5; {y} = {x} + 1",
+        f"{x} -= {y} * 0.125",
+        f"{x} *= 0.75",
+        f"{x}[{i}] = v; v = {x}[{i}] * 0.5",
+        f"s = {x}.sum() * 1e-3; {y} = {y} + s",
+        f"s = {x}[{i}, {j}]; s += 1; {y}[{i}] = s",
+        f"v = {x}.max(axis=0) - {y}.mean(axis=0)",
+        f"{x} = {y}.T.copy().T + v",
+        f"{x}[{y} > 10.0] = 1.5",
+        f"{x} = {y}[np.array({[dice.randrange(rows) for _ in range(rows)]})]",
+        f"{x} = np.cumsum({y} * 1e-2, axis={dice.randrange(2)})",
+        f"{x} = np.sort({y}, axis={dice.randrange(2)})",
+        f"{x} = np.concatenate(({y}[{i}:], {y}[:{i}]))",
+        f"v = {x} @ np.arange({columns}.0) * 1e-3; {y} = {y} + v[:, None]; v = {y}[{i}]",
+        f"{x} = {x}.copy(); {y} = np.sqrt(np.abs({x}))",
+    ])  # fmt: skip
+
+
+def program(seed):
+    dice = random.Random(seed)
+    rows, columns = dice.choice([(7, 5), (12, 3), (4, 9), (30, 20), (3, 3)])
+    begin = [
+        f"a = np.arange({rows * columns}.0).reshape({rows}, {columns}).copy()",
+        "b = a * 0.5 - 3; c = np.cos(a); v = a[1].copy()",
+        f"o = numpy.ones(({rows}, {columns})); s = 1.0",
+    ]
+    return begin + [statement(dice, rows, columns) for _ in range(dice.randrange(4, 16))]
+
+
+def outcome(lines, module):
+    names = {"np": module, "numpy": numpy}
+    with numpy.errstate(all="ignore"):
+        exec("\n".join(lines), names)
+        return {name: names[name] for name in "abcvs"}
+
+
+@pytest.fixture(params=[0, None, 1 << 40], ids=["divided", "measured", "whole"])
+def bound(request):
+    before = xp.options()["whole_bytes"]
+    if request.param is not None:
+        xp.options(whole_bytes=request.param)
+    yield request.param
+    xp.options(whole_bytes=before)
+
+
+def test_random_programs(bound):
+    for seed in range(SEED, SEED + PROGRAMS):
+        lines = program(seed)
+        theirs, ours = outcome(lines, numpy), outcome(lines, snp)
+        for name, expected in theirs.items():
+            got = ours[name]
+            assert isinstance(got, xp.Array) == isinstance(expected, numpy.ndarray), (name, lines)
+            values = got.numpy() if isinstance(got, xp.Array) else got
+            assert numpy.shape(values) == numpy.shape(expected), (seed, name, lines)
+            assert numpy.allclose(values, expected, rtol=1e-9, atol=1e-9), (seed, name, lines)
