@@ -169,7 +169,7 @@ def judge(name, function, arguments, options):
         note(name, "lenient")
         return
     wrong = differences(ours, theirs)
-    if wrong is None:
+    if wrong is None and not options.get("overwrite_input"):
         after = changed(before, np.copy, np.ndarray)
         outcome(function, *after)
         for x, y in zip(leaves(list(mine)), leaves(list(after)), strict=True):

@@ -1,7 +1,10 @@
 """NumPy's functions beyond the standard give what NumPy gives, also where arrays are divided, and
 gather only where they say so."""
 
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,6 +148,8 @@ CASES = {
     "lstsq": (lambda x, y: np.linalg.lstsq(x, y)[0], A, V),
     "eigvals": (lambda x: np.sort_complex(np.linalg.eigvals(x)), A[:6]),
     "apply_along_axis": (lambda x: np.apply_along_axis(np.median, 0, x), A),
+    "packbits": (lambda x: np.packbits(x > 0, axis=1), A),
+    "unpackbits": (lambda n: np.unpackbits(n.astype(np.uint8), bitorder="little"), N),
     "vander": (lambda x: np.vander(x, 3), V),
     "polyfit": (lambda x, y: np.polyfit(x, y, 2), V, V**2),
     "reduceat": (lambda x: np.add.reduceat(x, [0, 3, 30]), V),
@@ -193,6 +198,26 @@ def test_partitions_have_the_element_in_its_place():
                 assert (middle == np.take(np.sort(x, axis), [k], axis)).all()
                 assert (np.take(found, range(k), axis) <= middle).all()
                 assert (np.take(found, range(k, x.shape[axis]), axis) >= middle).all()
+
+
+def test_printing_needs_no_other_rank():
+    """print(x) of a divided array showed no number."""
+    x = xp.asarray(A)
+    if sk.rank() == sk.size() - 1:  # alone: it would wait for ever
+        text, shown = repr(x), str(x)
+        if sk.size() == 1:
+            assert (text, shown) == (repr(A), str(A))
+        else:
+            assert f"{A[-1, -1]:.8f}"[:8] in text and "shape=(40, 6)" in text
+            assert f"rank {sk.rank()}" in shown and "40" in shown
+    assert f"{xp.asarray(V)[3]:.3f}" == f"{V[3]:.3f}"
+
+
+def test_the_page_has_the_table_of_names():
+    page = Path(__file__).resolve().parents[2] / "tests" / "numpy" / "names.py"
+    if sk.rank() == 0 and page.exists():
+        done = subprocess.run([sys.executable, page], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_gathers_respects_the_bound():

@@ -64,6 +64,7 @@ from ._manipulation import (
 )
 from ._options import explain, options
 from ._numpy import _array_ufunc as _
+from ._printing import represented as _  # noqa: F811 (what print shows)
 from ._reductions import (
     all,
     any,

@@ -103,12 +103,6 @@ class _Behaviour:
             raise ValueError(f"device {device!r}, stream {stream!r}: only 'cpu' without a stream")
         return self
 
-    def __repr__(self):
-        if self.layout.whole and self._block is not None and self.size <= 1000:
-            return f"skerry.xp.{np.array2string(self._block, prefix='skerry.xp.')} {self.dtype}"
-        kind = "whole on every rank" if self.layout.whole else "divided"
-        return f"<skerry.xp.Array {self.shape} {self.dtype}, {kind}>"
-
     # ---- its data --------------------------------------------------------------------------------
 
     @property

@@ -72,6 +72,10 @@ def by_function(
         extended = None if whole else _names.EXTENDED.get(name)
         if extended is None:
             return _by_numpy(name, function, whole, arguments, options)
+    except (TypeError, ValueError):
+        if name not in _names.NUMPY_DECIDES or whole:
+            raise
+        return _by_numpy(name, function, whole, arguments, options)
     try:
         return extended(*arguments, **options)
     except _whole.NotDistributed:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from . import _exchange, _layout, _reductions, _whole
-from ._array import Array, as_array, in_layout, of_numpy, redistributed
+from ._array import Array, in_layout, of_numpy, redistributed
 from ._elementwise import apply
 from ._manipulation import reshape, stack
+from ._whole import array_of as as_array
 
 __all__ = "digitize histogram histogram2d histogram_bin_edges histogramdd".split()
 
@@ -78,7 +79,7 @@ def histogramdd(
     if sample.ndim != 2:
         sample = reshape(sample, (-1, 1)) if sample.ndim == 1 else sample
     n, d = sample.shape
-    wanted = [bins] * d if np.ndim(_whole.known(bins, "bins")) == 0 else list(bins)
+    wanted = [bins] * d if _is_number(bins) else list(bins)
     if len(wanted) != d:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * d if range is None else list(range)
@@ -117,11 +118,14 @@ def histogram2d(
     x, y = as_array(x), as_array(y)
     if x.shape != y.shape:
         raise ValueError("x and y must have the same length.")
-    known = _whole.known(bins, "bins")
-    if np.ndim(known) == 1 and len(known) not in (1, 2):
-        bins = [known, known]
+    if not _is_number(bins) and len(bins) not in (1, 2):
+        bins = [np.asarray(_whole.known(bins, "bins"))] * 2
     counts, (first, second) = histogramdd(stack([x, y], axis=1), bins, range, density, weights)
     return counts, first, second
+
+
+def _is_number(bins: Any) -> bool:
+    return hasattr(bins, "__index__") and not getattr(bins, "ndim", 0)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:

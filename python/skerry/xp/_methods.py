@@ -48,17 +48,6 @@ def _shaped(self, *shape, order="C", copy=None):
     return reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
 
 
-def _numbers(self):
-    """Of arrays that every rank has, the values; of others, what they are."""
-    if self.layout.whole and self.size <= 1000:
-        return str(self._evaluate()[()])
-    return repr(self)
-
-
-def _formatted(self, specification):
-    return format(self._number("format()"), specification) if specification else str(self)
-
-
 def _svg(self):
     """Who holds what."""
     boxes = [(rank, sk.node(rank), box) for rank, box in enumerate(self.layout.boxes)]
@@ -82,8 +71,6 @@ def _refused(name):
 
 Array._repr_svg_ = _svg
 Array._repr_html_ = _html
-Array.__str__ = _numbers
-Array.__format__ = _formatted
 
 # Of divided arrays; whole ones have NumPy's.
 _BY_NAME = {

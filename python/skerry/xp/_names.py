@@ -2,14 +2,14 @@
 
 `FUNCTIONS` take NumPy's own arguments. A function that is in no list collects its operands, up to
 xp.options()["gather_bytes"] (_whole.by_gathering). `NEVER` raises with the remedy.
-tools/numpy_names.py writes the table of docs/numpy_names.md from here.
+tests/numpy/names.py writes the table of docs/numpy.md from here.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from . import (
-    _histograms, _pieces, _placing, _pointwise, _products, _sets, _statistics, _whole,
+    _algebra, _histograms, _pieces, _placing, _pointwise, _products, _sets, _statistics, _whole,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -17,6 +17,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for module in (_histograms, _pieces, _placing, _pointwise, _products, _sets, _statistics)
     for name in module.__all__
 }
+FUNCTIONS |= {f"numpy.linalg.{name}": getattr(_algebra, name) for name in _algebra.__all__}
 
 # What takes an array and makes none, and what has no sense of several processes.
 NEVER = {
@@ -52,3 +53,24 @@ EXTENDED: dict[str, Callable[..., Any]] = {
     "numpy.std": _statistics.std_where,
     "numpy.var": _statistics.var_where,
 }
+
+
+# They refuse arguments that have a meaning in NumPy: mode "raw", stacks, vectors.
+NUMPY_DECIDES = frozenset(
+    f"numpy.linalg.{name}" for name in "qr norm matrix_rank svd eigh pinv".split()
+) | {"numpy.concatenate"}
+
+# What functions with the standard's arguments collect on every rank.
+COLLECTS = {
+    **dict.fromkeys(
+        [f"numpy.linalg.{name}" for name in "cholesky cond det eigh eigvalsh inv lstsq matrix_rank "
+         "pinv slogdet solve qr svd svdvals".split()], "one matrix, but tall ones of qr and svd",
+    ),
+    **dict.fromkeys(
+        [f"numpy.fft.{name}" for name in "fft ifft rfft irfft hfft ihfft".split()], "1-d arrays"
+    ),
+    "numpy.searchsorted": "the first array",
+    "numpy.take": "the indices",
+    "numpy.repeat": "the repeats",
+    "numpy.convolve": "the shorter array",
+}  # fmt: skip

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from . import _lines, _manipulation, _whole
-from ._array import Array, as_array, axis_of, made, new_layout, of_numpy
+from ._array import Array, axis_of, made, new_layout, of_numpy
 from ._creation import full
 from ._elementwise import astype
 from ._indexing import setitem, take_known
 from ._manipulation import broadcast_to, concat, expand_dims, flip, moveaxis, permute_dims, reshape
 from ._sorting import nonzero
+from ._whole import array_of as as_array
 
 __all__ = (
     "append argwhere array_split atleast_1d atleast_2d atleast_3d block column_stack copy delete "
     "diag_indices_from diagflat dsplit dstack flatnonzero fliplr flipud hsplit insert pad resize "
-    "rollaxis rot90 split tril_indices_from triu_indices_from trim_zeros vsplit"
+    "rollaxis rot90 split tril_indices_from triu_indices_from trim_zeros unpackbits vsplit packbits"
 ).split()
 
 
@@ -403,6 +404,31 @@ def _padded_by_lines(array: Array, widths: list, mode: str, kwargs: dict[str, An
         if any(pair):
             array = _lines.mapped(array, d, lambda b, p=pairs: np.pad(b, p, mode=mode, **kwargs))
     return array if any(map(any, widths)) else array.copy()
+
+
+# ---- bits ----------------------------------------------------------------------------------------
+
+
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Bits along an axis as bytes: uint8. Collective. Gathers: 1-d arrays, yes."""
+    a = as_array(a)
+    if axis is None:
+        a, axis = reshape(a, (-1,)), 0
+    if a.dtype.kind not in "biu":
+        raise TypeError("Expected an input array of integer or boolean data type")
+    return _lines.mapped(a, axis, lambda b: np.packbits(b, axis=axis, bitorder=bitorder))
+
+
+def unpackbits(
+    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """Bytes as bits along an axis: uint8, 0 or 1. Collective. Gathers: 1-d arrays, yes."""
+    a = as_array(a)
+    if axis is None:
+        a, axis = reshape(a, (-1,)), 0
+    if a.dtype != np.uint8:
+        raise TypeError("Expected an input array of unsigned byte data type")
+    return _lines.mapped(a, axis, lambda b: np.unpackbits(b, axis, count, bitorder))
 
 
 # ---- positions -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _exchange, _lazy, _whole
-from ._array import Array, as_array, axis_of, in_layout
+from ._array import Array, axis_of, in_layout
 from ._elementwise import astype
 from ._elementwise import where as choose_where
 from ._indexing import select as select_by_mask
@@ -16,6 +16,7 @@ from ._layout import operand
 from ._manipulation import broadcast_to, reshape
 from ._reductions import any as any_of
 from ._reductions import cumulative_sum
+from ._whole import array_of as as_array
 
 __all__ = (
     "choose compress copyto extract fill_diagonal piecewise place put put_along_axis putmask select"
@@ -25,7 +26,7 @@ __all__ = (
 def settled(x: Array) -> np.ndarray:
     """The own block, about to be written."""
     block = x._evaluate()
-    if not block.flags.writeable:
+    if x._frozen or not block.flags.writeable:
         raise ValueError("assignment destination is read-only")
     _lazy.settle(block)
     return block

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from . import _exchange, _layout, _whole, linalg
-from ._array import Array, as_array, gathered, in_layout, new_layout, redistributed
+from ._array import Array, gathered, in_layout, new_layout, redistributed
 from ._elementwise import astype, functions
 from ._histograms import added
 from ._manipulation import reshape
+from ._whole import array_of as as_array
 
 __all__ = "cross einsum inner kron vdot".split()
 

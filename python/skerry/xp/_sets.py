@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from . import _lines, _whole
-from ._array import Array, as_array, axis_of, gathered
+from ._array import Array, axis_of, gathered
 from ._elementwise import apply, astype
 from ._indexing import select
 from ._manipulation import concat, reshape
 from ._sorting import argsort, sort, unique_all, unique_values
+from ._whole import array_of as as_array
 
 __all__ = (
     "argpartition intersect1d isin lexsort partition setdiff1d setxor1d sort_complex union1d"

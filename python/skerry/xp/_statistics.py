@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 from . import _lines, _reductions, _ufuncs, _whole, linalg
-from ._array import Array, as_array, axes_of, axis_of, gathered
+from ._array import Array, axes_of, axis_of, gathered
 from ._elementwise import apply, astype, functions, inexact
 from ._elementwise import where as choose_where
-from ._manipulation import broadcast_to, concat, diff, expand_dims, reshape, stack
+from ._manipulation import broadcast_to, concat, expand_dims, reshape, stack
+from ._manipulation import diff as differences
 from ._reductions import any as any_of
 from ._sorting import sort
+from ._whole import array_of as as_array
 
 __all__ = (
-    "average corrcoef correlate cov ediff1d gradient interp median nanargmax nanargmin nancumprod "
+    "average corrcoef correlate cov diff ediff1d gradient interp median nanargmax nanargmin "
+    "nancumprod "
     "nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum "
     "nanvar percentile ptp quantile trapezoid unwrap"
 ).split()
@@ -32,6 +35,8 @@ def _plain(keepdims: Any) -> bool:
 
 
 def _stored(out: Any, value: Array) -> Array:
+    if isinstance(out, Array) and out.shape != value.shape and out.size == value.size == 1:
+        value = reshape(value, out.shape)
     return _ufuncs._given(out, value)
 
 
@@ -366,6 +371,8 @@ def _quantiles(
     if a.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     q = np.asarray(_whole.known(q, name))
+    if a.dtype.kind == "b" or q.dtype.kind not in "iuf":
+        raise _whole.NotDistributed(f"{name} of {a.dtype} with q of {q.dtype}: use x.numpy()")
     if q.dtype.kind not in "f" and not (method == "linear" and a.dtype.kind in "iu"):
         q = q.astype(np.float64)
     if not np.all((q >= 0) & (q <= 1)):
@@ -557,12 +564,33 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Array:
 # ---- along an axis -------------------------------------------------------------------------------
 
 
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOTHING,
+         append: Any = _NOTHING) -> Array:  # fmt: skip
+    """Differences of neighbours along an axis, n times, between prepend and append: arrays, or
+    numbers for each line. Collective. Gathers: no."""
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    a = as_array(a)
+    if not a.ndim:
+        raise ValueError("diff requires input that is at least one dimensional")
+    axis = axis_of(axis, a.ndim)
+    parts = []
+    for part in (prepend, a, append):
+        if part is _NOTHING:
+            continue
+        part = as_array(part)
+        if not part.ndim:
+            part = broadcast_to(part, tuple(1 if d == axis else m for d, m in enumerate(a.shape)))
+        parts.append(part)
+    return differences(concat(parts, axis=axis) if len(parts) > 1 else a, axis=axis, n=n)
+
+
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """Differences of neighbours of the flat array, between those two.
     TypeError if they do not fit its dtype. Collective. Gathers: no."""
     ary = as_array(ary)
     flat = reshape(ary, (-1,))
-    parts = [to_begin, diff(flat) if flat.size > 1 else flat[:0], to_end]
+    parts = [to_begin, differences(flat) if flat.size > 1 else flat[:0], to_end]
     found = []
     for part, name in zip(parts, ("to_begin", "", "to_end"), strict=True):
         if part is None:
@@ -663,7 +691,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     step = dx
     if x is not None:
         x = as_array(x)
-        step = diff(x, axis=0 if x.ndim == 1 else axis)
+        step = differences(x, axis=0 if x.ndim == 1 else axis)
         if x.ndim == 1:
             step = reshape(step, tuple(-1 if d == axis else 1 for d in range(y.ndim)))
     elif not isinstance(dx, (int, float, complex)):

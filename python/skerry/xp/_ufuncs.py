@@ -11,12 +11,13 @@ import numpy as np
 
 import skerry as sk
 from . import _whole
-from ._array import Array, as_array, axes_of, axis_of, undivided
+from ._array import Array, axes_of, axis_of, undivided
 from ._elementwise import apply, astype
 from ._elementwise import where as choose_where
 from ._manipulation import expand_dims, reshape, squeeze
 from ._reductions import _continued, _reduce
 from ._indexing import in_order
+from ._whole import array_of as as_array
 
 # Their partial results may be combined.
 REORDERABLE = frozenset(

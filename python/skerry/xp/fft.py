@@ -9,7 +9,8 @@ from ._info import check_device, check_dtype
 from ._manipulation import roll
 
 __all__ = (
-    "fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift"
+    "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 rfftn irfftn hfft ihfft fftfreq "
+    "rfftfreq fftshift ifftshift"
 ).split()
 
 
@@ -116,6 +117,26 @@ def irfftn(x, /, *, s=None, axes=None, norm="backward"):
     for axis, n in zip(axes[:-1], s[:-1], strict=True):
         x = _along("ifft", x, n, axis, norm)
     return _along("irfft", x, s[-1], axes[-1], norm)
+
+
+def fft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """The transform along two axes. Collective. Gathers: no."""
+    return fftn(x, s=s, axes=axes, norm=norm)
+
+
+def ifft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """The inverse of fft2. Collective. Gathers: no."""
+    return ifftn(x, s=s, axes=axes, norm=norm)
+
+
+def rfft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """The transform of real elements along two axes. Collective. Gathers: no."""
+    return rfftn(x, s=s, axes=axes, norm=norm)
+
+
+def irfft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+    """The inverse of rfft2. Collective. Gathers: no."""
+    return irfftn(x, s=s, axes=axes, norm=norm)
 
 
 def _frequencies(function, n, d, dtype, device):
