@@ -30,6 +30,7 @@ byte data[MEMBERS * PLACES]; /* the step of which it is */
 byte asleep = 0;
 byte waits_for[MEMBERS]; /* NONE: for nobody */
 byte bell[MEMBERS];
+byte through = 0; /* members that have taken all steps */
 
 #ifdef SLEEP
 inline wait_for(m, s) {
@@ -153,7 +154,13 @@ proctype Member(byte me) {
 #endif
        :: else
        fi
-  od
+  od;
+  through++
+}
+
+/* Nothing can move any more: then all must be through. */
+active proctype Judge() {
+  timeout -> assert(through == MEMBERS)
 }
 
 init {
