@@ -148,6 +148,9 @@ def judge(name, function, arguments, options):
     """Both calls, and what their comparison says."""
     if "empty" in [x for x in leaves([arguments, options]) if isinstance(x, str)]:
         return  # pad with whatever memory holds
+    if name == "numpy.argsort":  # by default, NumPy may order equal elements as it likes
+        axis = options.get("axis", arguments[1] if len(arguments) > 1 else -1)
+        arguments, options = arguments[:1], {"axis": axis, "kind": "stable"}
     before = changed((arguments, options), np.copy, np.ndarray)
     theirs, refused = outcome(function, *changed(before, np.copy, np.ndarray))
 

@@ -86,6 +86,14 @@ CASES = {
     "einsum rows": (lambda x, y: np.einsum("...j,...j->...", x, y), A, A),
     "einsum of lists": (lambda x: np.einsum(x, [0, 1], [1]), A),
     "einsum path": (lambda x, y, z: np.einsum("ij,kj,kl->il", x, y, z, optimize=True), A, A, A),
+    "einsum of small integers": (lambda n: np.einsum("i,i->", n, n), N.astype(np.int8)),
+    "average of lists": (lambda x: np.average(x, axis=1, weights=[1, 2, 3, 4, 5, 6]), A),
+    "power of lists": (lambda x: np.power(x * x, [1, 2, 3, 0.5, 2, 2]), A),
+    "add of a signature": (lambda x: np.add(x, 1.5, signature="ff->f", casting="unsafe"), A),
+    "diff with ends": (lambda x: np.diff(x, prepend=0, append=[[1.0]] * 40), A),
+    "histogramdd of edges": (
+        lambda x: np.histogramdd(x[:, :2], bins=[[-1, 0, 2], [-2, 0, 1, 2]])[0], A
+    ),
     "inner": (np.inner, A, A),
     "vdot": (np.vdot, Z, Z),
     "kron": (np.kron, A, A[:2]),
@@ -198,6 +206,13 @@ def test_partitions_have_the_element_in_its_place():
                 assert (middle == np.take(np.sort(x, axis), [k], axis)).all()
                 assert (np.take(found, range(k), axis) <= middle).all()
                 assert (np.take(found, range(k, x.shape[axis]), axis) >= middle).all()
+
+
+def test_an_array_of_numpys_is_written_at_divided_indices():
+    ours, theirs = np.zeros(9), np.zeros(9)
+    np.put(ours, xp.asarray(N[:20]), 5)
+    np.put(theirs, N[:20], 5)
+    assert (ours == theirs).all()
 
 
 def test_printing_needs_no_other_rank():

@@ -8,6 +8,7 @@ import numpy as np
 
 import skerry as sk
 from . import _more, _names, _ufuncs, _whole
+from ._array import Array
 
 _OTHER_NAMES = {
     "concatenate": "concat", "amax": "max", "amin": "min", "around": "round",
@@ -60,6 +61,8 @@ def by_function(
         if whole:
             return _whole.again(function, arguments, options)
         try:
+            if short in _whole.IN_PLACE and arguments and not isinstance(arguments[0], Array):
+                return _by_numpy(name, function, whole, arguments, options)
             return ours(*arguments, **options)
         except _whole.NotDistributed:
             return _by_numpy(name, function, whole, arguments, options)
@@ -73,7 +76,7 @@ def by_function(
         if extended is None:
             return _by_numpy(name, function, whole, arguments, options)
     except (TypeError, ValueError):
-        if name not in _names.NUMPY_DECIDES or whole:
+        if name not in _names.NUMPY_DECIDES or whole or options.get("out") is not None:
             raise
         return _by_numpy(name, function, whole, arguments, options)
     try:

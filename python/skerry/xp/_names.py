@@ -58,7 +58,7 @@ EXTENDED: dict[str, Callable[..., Any]] = {
 # They refuse arguments that have a meaning in NumPy: mode "raw", stacks, vectors.
 NUMPY_DECIDES = frozenset(
     f"numpy.linalg.{name}" for name in "qr norm matrix_rank svd eigh pinv".split()
-) | {"numpy.concatenate"}
+) | {f"numpy.{name}" for name in "broadcast_arrays concatenate convolve dot linspace".split()}
 
 # What functions with the standard's arguments collect on every rank.
 COLLECTS = {

@@ -16,7 +16,7 @@ from . import (
 from ._array import Array, Memory, new_layout, not_writable
 from ._elementwise import apply, functions
 from ._manipulation import reshape
-from ._whole import NotDistributed
+from ._whole import NotDistributed, array_of
 from .linalg import matmul
 
 _BY_UFUNC = {np.power: functions["pow"]}
@@ -56,6 +56,8 @@ _PLAIN = (bool, int, float, str)
 
 
 def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
+    if any(isinstance(x, list) for x in inputs) and method != "at":
+        inputs = tuple(array_of(x) if isinstance(x, list) else x for x in inputs)
     if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
         return _numbers(_dispatch.by_ufunc(ufunc, method, inputs, out, options))
     value = _BY_UFUNC.get(ufunc, lambda *x: apply(ufunc, *x))(*inputs)

@@ -190,7 +190,8 @@ def _contracted(
         else np.asarray(np.einsum(text, *blocks, dtype=dtype, casting="unsafe", **options))
     )
     total = added(partial, _layout.along((ranks,), 0, list(range(ranks + 1))))
-    return redistributed(total, new_layout(shape, dtype))
+    # Sums of small integers are wider than what is asked for.
+    return redistributed(astype(total, dtype, copy=False), new_layout(shape, dtype))
 
 
 def _part(term: str, x: Array, index: str, cuts: list[int]) -> np.ndarray:

@@ -136,7 +136,8 @@ def average(
     from . import _more
 
     a, keep = as_array(a), _plain(keepdims)
-    if weights is not None and as_array(weights).shape != a.shape:
+    weights = None if weights is None else as_array(weights)
+    if weights is not None and weights.shape != a.shape:
         if axis is None:
             raise TypeError("Axis must be specified when shapes of a and weights differ.")
         if tuple(weights.shape) != tuple(a.shape[d] for d in np.atleast_1d(axis)):

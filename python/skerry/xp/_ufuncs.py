@@ -20,6 +20,7 @@ from ._indexing import in_order
 from ._whole import array_of as as_array
 
 # Their partial results may be combined.
+_FIXED = ("dtype", "casting", "sig", "signature")  # a call's options that apply() does not know
 REORDERABLE = frozenset(
     "add multiply logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor maximum "
     "minimum fmax fmin logaddexp logaddexp2 gcd lcm hypot".split()
@@ -49,7 +50,7 @@ def elementwise(
     ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any], where: Any, outs: Sequence[Any]
 ) -> Any:
     """The call of a ufunc. Where `where` does not hold, the result is what `out` had."""
-    fixed = tuple(sorted((k, v) for k, v in options.items() if k in ("dtype", "casting")))
+    fixed = tuple(sorted((k, v) for k, v in options.items() if k in _FIXED))
     values = []
     for i in range(ufunc.nout):
         plain = ufunc.nout == 1 and not fixed
@@ -114,6 +115,8 @@ def accumulate(
     x = as_array(array)
     if not x.ndim:
         raise TypeError(f"cannot accumulate on a scalar: numpy.{ufunc.__name__}")
+    if axis is None and x.ndim == 1:
+        axis = 0
     axis = axis_of(axis, x.ndim)
     by_parts = x.ndim == 1 and ufunc.__name__ in REORDERABLE
     x = in_order(x) if by_parts else undivided(x, (axis,))
@@ -185,7 +188,7 @@ def call(
         return accumulate(ufunc, *inputs, **options)
     if method == "outer":
         return outer(ufunc, *inputs, **options)
-    if method == "at":
+    if method == "at" and isinstance(inputs[0], Array):
         return at(ufunc, *inputs)
     return _whole.by_gathering(name, getattr(ufunc, method), inputs, options)
 

@@ -119,6 +119,8 @@ def by_gathering(
 
     if function.__name__ in IN_PLACE:
         target = arguments[0]
+        if not isinstance(target, Array):
+            return function(*each_array(arguments, collect), **each_array(options, collect))
         values = np.array(collect(target))
         function(values, *each_array(arguments[1:], collect), **each_array(options, collect))
         target[...] = of_numpy(values, target.layout)
