@@ -20,6 +20,9 @@ constexpr const char* help =
     "  skerry mpi mpirun -n 4 ./program\n\n"
     "  --explain   say of each window whether it is Skerry's, and why not\n"
     "  --check     find mistakes in the use of windows (SKERRY_CHECK=mpi)\n"
+    "  --complete-at-once\n"
+    "              every put, get and update is complete when its call returns\n"
+    "              (SKERRY_COMPLETE_AT_ONCE=1): slower, for programs that do not wait\n"
     "  --library   print the path of the library to preload, and end\n";
 
 constexpr const char* library_name = "libskerry_mpi.so";
@@ -94,12 +97,13 @@ int mpi_main(const std::vector<std::string>& words) {
       ++at;
       break;
     }
-    const bool explains = words[at] == "--explain";
-    if (!explains && words[at] != "--check") {
+    if (words[at] == "--explain") setenv("SKERRY_MPI_EXPLAIN", "1", 1);
+    else if (words[at] == "--check") setenv("SKERRY_CHECK", "mpi", 1);
+    else if (words[at] == "--complete-at-once") setenv("SKERRY_COMPLETE_AT_ONCE", "1", 1);
+    else {
       std::fprintf(stderr, "skerry mpi: unknown option %s\n\n%s", words[at].c_str(), help);
       return 2;
     }
-    explains ? setenv("SKERRY_MPI_EXPLAIN", "1", 1) : setenv("SKERRY_CHECK", "mpi", 1);
   }
   std::vector<std::string> command(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
   if (command.empty()) return std::fputs(help, stderr), 2;

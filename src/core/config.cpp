@@ -99,6 +99,29 @@ Status set_servers(std::string_view name, std::string_view value, Config* config
   return {};
 }
 
+// A whole number, or one with a unit (*unit_given).
+Status parse_bytes(std::string_view name, std::string_view value, uint64_t* bytes,
+                   bool* unit_given = nullptr) {
+  constexpr std::string_view units = "KMG";
+  const size_t unit = value.empty() ? std::string_view::npos : units.find(value.back());
+  const bool has_unit = unit != std::string_view::npos;
+  const int shift = has_unit ? 10 * (static_cast<int>(unit) + 1) : 0;
+  const std::string_view digits = value.substr(0, value.size() - (has_unit ? 1 : 0));
+  int64_t parsed = 0;
+  if (!number(name, digits, 0, INT64_MAX >> shift, &parsed).ok())
+    return error(Code::config, name, "=", value,
+                 ": give a whole number of bytes, or one with K, M or G behind it, such as 64M");
+  *bytes = static_cast<uint64_t>(parsed) << shift;
+  if (unit_given != nullptr) *unit_given = has_unit;
+  return {};
+}
+
+Status set_reserve(std::string_view name, std::string_view value, Config* config) {
+  if (value != "auto") return parse_bytes(name, value, &config->reserve_bytes);
+  config->reserve_bytes = Config::reserve_auto;
+  return {};
+}
+
 Status set_budget(std::string_view name, std::string_view value, Config* config) {
   return parse_budget(name, value, &config->server_budget_bytes);
 }
@@ -127,6 +150,11 @@ constexpr Access servers{set_servers,
                          [](const Config& config) { return std::to_string(servers_of(config)); }};
 constexpr Access budget{
     set_budget, [](const Config& config) { return bytes_name(config.server_budget_bytes); }};
+constexpr Access reserve{set_reserve, [](const Config& config) {
+                           return config.reserve_bytes == Config::reserve_auto
+                                      ? "auto"
+                                      : bytes_name(config.reserve_bytes);
+                         }};
 constexpr Access check{set_check, [](const Config& config) {
                          return std::string(config.check == Config::Check::off      ? "0"
                                             : config.check == Config::Check::skerry ? "1"
@@ -176,6 +204,11 @@ constexpr Variable known[] = {
      "bytes that a node's data servers may take for their connections and what they pass on, such "
      "as 64M, 160K at least; 0: no budget",
      budget},
+    {"SKERRY_RESERVE", "auto", by_rank,
+     "bytes of freed segments, arrays and windows that a rank keeps for its next ones until "
+     "somebody needs the memory, such as 64M; auto: of a 32nd of its machine's or container's "
+     "memory an equal share of each rank; 0: none",
+     reserve},
     {"SKERRY_LOCK", "fair", by_job,
      "protocol of windows' locks: fair, migrating[:always|hysteresis|history], or LIBRARY.so:NAME",
      text<&Config::lock>},
@@ -183,6 +216,10 @@ constexpr Variable known[] = {
      "1: find conflicting accesses and buffers used too early in windows; mpi: also what MPI alone "
      "forbids; 0: do not",
      check},
+    {"SKERRY_COMPLETE_AT_ONCE", "0", by_rank,
+     "1: puts, gets and updates of windows are complete when their call returns, for programs that "
+     "rely on it; 0: when their epoch says so",
+     flag<&Config::complete_at_once>},
     {"SKERRY_MOVE_GIVEN", "0", by_rank,
      "1: whole pages of memory given to windows become shared memory while the window lives; 0: "
      "they stay private",
@@ -301,16 +338,9 @@ Difference difference(std::string_view one, std::string_view other, Agreement ag
 }
 
 Status parse_budget(std::string_view name, std::string_view value, uint64_t* budget_bytes) {
-  constexpr std::string_view units = "KMG";
-  const size_t unit = value.empty() ? std::string_view::npos : units.find(value.back());
-  const bool has_unit = unit != std::string_view::npos;
-  const int shift = has_unit ? 10 * (static_cast<int>(unit) + 1) : 0;
-  const std::string_view digits = value.substr(0, value.size() - (has_unit ? 1 : 0));
-  int64_t parsed = 0;
-  if (!number(name, digits, 0, INT64_MAX >> shift, &parsed).ok())
-    return error(Code::config, name, "=", value,
-                 ": give a whole number of bytes, or one with K, M or G behind it, such as 64M");
-  const uint64_t bytes = static_cast<uint64_t>(parsed) << shift;
+  uint64_t bytes = 0;
+  bool has_unit = false;
+  SKERRY_TRY(parse_bytes(name, value, &bytes, &has_unit));
   if (bytes != 0 && bytes < Config::least_server_budget_bytes)
     return error(Code::config, name, "=", value, " is ", bytes,
                  " bytes, and a node's data servers need ",

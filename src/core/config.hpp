@@ -29,6 +29,7 @@ struct Config {
   std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
   enum class Check : uint8_t { off, skerry, mpi };
   Check check = Check::off;  // SKERRY_CHECK: debug mode of windows
+  bool complete_at_once = false;  // SKERRY_COMPLETE_AT_ONCE: accesses to windows
   bool move_given = false;   // SKERRY_MOVE_GIVEN: memory of created windows
   bool share = false;        // SKERRY_SHARE: through the node's data server
   // SKERRY_CLUSTER_SIZE: nodes in a cluster of data servers, or one of these two
@@ -41,6 +42,9 @@ struct Config {
   static constexpr uint64_t least_server_budget_bytes = 160 * 1024;
   // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no limit
   uint32_t node_max_connections = 0;
+  // SKERRY_RESERVE: pages of freed memory that a rank keeps for its next allocations
+  static constexpr uint64_t reserve_auto = UINT64_MAX;
+  uint64_t reserve_bytes = reserve_auto;
   std::string faults;            // SKERRY_FAULTS: for tests, read where it is used
   bool look = true;              // SKERRY_LOOK: at this process, by others of the same user
   bool backtrace = false;        // SKERRY_BACKTRACE: on a fatal signal

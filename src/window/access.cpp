@@ -67,7 +67,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
                                                    origin::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  const bool may_wait = may_defer(block.kind, place.bytes, handle);
+  const bool may_wait = may_defer(block.kind, place.bytes, handle) && !context_.completes_at_once;
   SKERRY_TRY(epochs_.begin(place, may_wait, &target, &offset));
   if (block.what != nullptr) SKERRY_TRY(check_alignment(block.what->type, offset));
   if (handle != nullptr) *handle = 0;
@@ -76,8 +76,8 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   if (block.kind == wire::Kind::accumulate && block.what->operation == Operation::no_op) return {};
   if (target->region != nullptr && context_.check == nullptr) [[likely]]
     return apply_here(*target, offset, place.bytes, block);
-  if (join_batch(*target, offset, place.bytes, block)) return {};
-  return issue_checked(*target, offset, place.bytes, block, handle);
+  if (join_batch(*target, offset, place.bytes, block)) return context_.issued(*target, {});
+  return context_.issued(*target, issue_checked(*target, offset, place.bytes, block, handle));
 }
 
 Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, Block block,

@@ -22,7 +22,11 @@ struct Context {
   Context(job::Job& of, job::Group* members)
       : job(of),
         group(members),
-        multiple(of.options().thread_level == job::ThreadLevel::multiple) {}
+        multiple(of.options().thread_level == job::ThreadLevel::multiple),
+        completes_at_once(of.options().config.complete_at_once) {}
+
+  // What is issued to a member of another node is done there when the call returns.
+  const bool completes_at_once;
 
   // Errors: invalid (no member).
   Status check_member(Rank rank) const {
@@ -65,6 +69,12 @@ struct Context {
     Status status = wait_issued();
     status.also(job.engine().fence_node(target.node));
     return status;
+  }
+  // What the call returns that issued something to this member.
+  Status issued(const Target& target, Status status) {
+    if (!completes_at_once || target.region != nullptr || !status.ok()) [[likely]]
+      return status;
+    return finish(target);
   }
   // Everything issued to `rank` (no_rank: to all) is done here, or there, too, with this answer:
   // what the call returns. In the debug mode it may have found something.

@@ -69,7 +69,7 @@ Status Accesses::access_pieces(Rank rank, wire::Kind kind, const memory::Update*
     Access access = access_of(*target, {kind, nullptr, nullptr, what}, 0, 0, Mode::implicit);
     access.remote = sides.target;
     access.local = sides.origin;
-    return context_.job.engine().issue(access);
+    return context_.issued(*target, context_.job.engine().issue(access));
   }
   const bool is_get = kind == wire::Kind::get;
   if (target->region != nullptr && context_.check == nullptr) {
@@ -82,7 +82,7 @@ Status Accesses::access_pieces(Rank rank, wire::Kind kind, const memory::Update*
     const Block block{kind, is_get ? nullptr : here, is_get ? here : nullptr, what};
     SKERRY_TRY(issue_checked(*target, piece.offset, piece.bytes, block, nullptr));
   }
-  return {};
+  return context_.issued(*target, {});
 }
 
 // Memory of this node that the kernel moves. As many at a time as the kernel takes with one call.
@@ -185,7 +185,7 @@ Status Accesses::access_strided(Rank rank, wire::Kind kind, uint64_t offset, con
   Access access = access_of(*target, {kind, nullptr, nullptr, nullptr}, 0, 0, Mode::implicit);
   access.remote = strided_side(nullptr, offset, there, bytes);
   access.local = strided_side(origin, 0, here, bytes);
-  return context_.job.engine().issue(access);
+  return context_.issued(*target, context_.job.engine().issue(access));
 }
 
 }  // namespace skerry::window

@@ -235,6 +235,32 @@ def coarray_tests(runner):
         )
 
 
+# Reads what it gets before the lock is given back: wrong between nodes, right where every call is
+# complete when it returns.
+READS_EARLY = "sendget_convert_nums"
+
+
+def coarrays_at_once(runner):
+    program = next(iter(sorted(LIBRARIES.glob(f"{COARRAY_TESTS}/{READS_EARLY}"))), None)
+    name = f"OpenCoarrays' {READS_EARLY}, 4 images on 2 nodes"
+    if not runner.wanted(name):
+        return
+    if program is None:
+        runner.count("skipped", f"openmpi4: {name}: install libcoarrays-openmpi-dev")
+        return
+    scratch = runner.directory / "coarrays"
+    scratch.mkdir(parents=True, exist_ok=True)
+    runner.job(
+        f"{name}, complete at once",
+        runner.command((4,), [str(program)]),
+        r"(?i)test passed",
+        {**YIELD, "SKERRY_NODES": "2", "SKERRY_COMPLETE_AT_ONCE": "1"},
+        unwanted=LEFT_TO_MPI,
+        directory=scratch,
+        limit_s=120,
+    )
+
+
 def stock_fails(runner, program, scratch):
     """Which run, from 1, fails on the library's own windows. None: all pass. Several, as some of
     the tests race: increment_my_neighbor fails in three of four."""
@@ -251,6 +277,7 @@ def coarrays(runner):
         return
     coarray_examples(runner)
     coarray_tests(runner)
+    coarrays_at_once(runner)
 
 
 # ---- Global Arrays on ARMCI-MPI -----------------------------------------------------------------
