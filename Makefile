@@ -179,6 +179,11 @@ bench-arrays: all ## arrays beside NumPy, Heat, Dask, GA: out/arrays.json, .png 
 bench-npbench: all ## NPBench beside NumPy; NPBENCH=DIR, a checkout: out/npbench.json, .png
 	@.venv/bin/python lab/bench/arrays/npbench.py $(or $(NPBENCH),none)
 
+.PHONY: bench-life
+bench-life: all ## what programs make and free, jobs started and ended: out/life.json
+	@tools/setup.sh --with-peers
+	@.venv/bin/python lab/bench/life/bench.py
+
 .PHONY: bench-acts
 bench-acts: all ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
 	@.venv/bin/python lab/bench/acts/acts.py

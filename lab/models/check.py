@@ -215,6 +215,20 @@ MODELS = {
             "ANY_TIMING": ["ROOM=1", "REQUESTS=3", "WINDOW=3"],
         },
     },
+    "reserve": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [[]],
+        "long": [["LIVES=6"]],
+        "small": ["LIVES=3"],
+        "broken": [
+            "GIVE_BACK_UNMARKED",
+            "TAKE_BY_STORE",
+            "ID_BY_ONE",
+            "READY_AFTER_EXCHANGE",
+            "REVIVE_ALONE",
+        ],
+    },
 }
 
 # How a configuration with LIVELY is searched: does each get on, if each is scheduled now and then?
