@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = [(ranks, nodes) for nodes in (1, 2, 4) for ranks in (1, 2, 3, 4, 8) if ranks >= nodes]
 
 SECTIONS = (
-    "segments transfer words notify collectives random_collectives groups mutexes windows"
-    " window_litmus errors litmus counters"
+    "segments makers transfer words notify collectives random_collectives groups mutexes"
+    " windows window_litmus errors litmus counters"
 ).split()
 
 # What SKERRY_LOCK takes beside the default; and the protocols of the laboratory (lab/locks).

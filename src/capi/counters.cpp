@@ -25,6 +25,7 @@ enum class CounterSection : uint8_t { operations, connections, server, trunks, r
 // One consistent reading of all parts of the process.
 struct CounterSources {
   const job::LocalCounters& local;
+  uint64_t kept_bytes;
   const origin::EngineCounters& engine;
   const fabric::Fabric::Traffic& traffic;
   std::span<const std::unique_ptr<server::Server>> servers;  // that this process hosts
@@ -108,6 +109,15 @@ constexpr CounterEntry entries[] = {
      engine_value<&Engine::fences>},
     {operations, "collectives", total, "calls", "collective calls",
      local_value<&Local::collectives>},
+    {operations, "segments_made", total, "segments",
+     "segments made of new memory, also those of mutexes, windows and arrays",
+     local_value<&Local::segments_made>},
+    {operations, "segments_revived", total, "segments",
+     "segments made of memory that their group had kept of a freed one",
+     local_value<&Local::segments_revived>},
+    {operations, "reserve_bytes", now, "bytes",
+     "pages of this rank that groups keep of freed segments, see SKERRY_RESERVE",
+     [](const Sources& s) { return s.kept_bytes; }},
     {operations, "waits_found_late", total, "waits",
      "waits, also of data servers, that no wake-up ended and a look did: a bug, please report it",
      late_waits},
@@ -244,8 +254,13 @@ std::string_view to_string(CounterSection section) {
 void read_counters(job::Job& job, uint64_t* values) {
   const origin::EngineCounters engine = job.engine().counters();
   const fabric::Fabric::Traffic traffic = job.engine().traffic();
-  const CounterSources sources{job.local_counters(), engine,    traffic, job.servers(),
-                               job.share_counters(), job.plan()};
+  const CounterSources sources{job.local_counters(),
+                               job.objects().kept_bytes(),
+                               engine,
+                               traffic,
+                               job.servers(),
+                               job.share_counters(),
+                               job.plan()};
   for (const CounterEntry& each : entries) *values++ = each.read(sources);
 }
 

@@ -166,12 +166,15 @@ uint64_t memory_cgroup_hash(const std::string& root) {
   return hash == 0 ? 1 : hash;
 }
 
-Status check_memory(const MemoryAsk& ask, const std::string& root) {
+Status check_memory(const MemoryAsk& ask, uint64_t* left_bytes, const std::string& root) {
+  uint64_t least_left = UINT64_MAX;
   for (const Limit& limit : limits_of(root)) {
     const bool own_only = limit.is_leaf && !ask.leaf_is_shared;
     const uint64_t asked_bytes = own_only ? ask.own_bytes : ask.node_bytes;
     const uint64_t reserve_bytes = reserve_of(limit.limit_bytes);
-    if (asked_bytes <= limit.left_bytes - std::min(reserve_bytes, limit.left_bytes)) continue;
+    const uint64_t room = limit.left_bytes - std::min(reserve_bytes, limit.left_bytes);
+    least_left = std::min(least_left, room - std::min(asked_bytes, room));
+    if (asked_bytes <= room) continue;
     return error(Code::no_memory, "not enough memory: ",
                  own_only ? "this rank asks" : "the ranks of this machine ask together", " for ",
                  in_mib(asked_bytes), ", but ", limit.name, " leaves ", in_mib(limit.left_bytes),
@@ -179,7 +182,14 @@ Status check_memory(const MemoryAsk& ask, const std::string& root) {
                  " of that are kept in reserve; ask for less, spread the job over more nodes, or "
                  "raise the limit");
   }
+  if (left_bytes != nullptr) *left_bytes = least_left;
   return {};
+}
+
+uint64_t memory_limit(const std::string& root) {
+  uint64_t least = UINT64_MAX;
+  for (const Limit& limit : limits_of(root)) least = std::min(least, limit.limit_bytes);
+  return least;
 }
 
 }  // namespace skerry

@@ -23,7 +23,12 @@ struct MemoryAsk {
   bool leaf_is_shared = true;  // true: all are in one cgroup (equal memory_cgroup_hash). false: the
                                // leaf is charged own_bytes only
 };
-// Errors: no_memory, with the numbers and the limit that was exceeded.
-Status check_memory(const MemoryAsk& ask, const std::string& root = "");
+// Errors: no_memory, with the numbers and the limit that was exceeded. *left_bytes, unless null:
+// how much more may be asked for, by all processes of the machine together.
+Status check_memory(const MemoryAsk& ask, uint64_t* left_bytes = nullptr,
+                    const std::string& root = "");
+
+// The memory of this machine, or what the narrowest cgroup around this process allows.
+uint64_t memory_limit(const std::string& root = "");
 
 }  // namespace skerry

@@ -14,11 +14,12 @@ memory::LocalSegment NodeDirectory::look_up(SegmentId segment) {
     found_.fill({});
     releases_ = releases;
   }
+  // Another life of the same memory is recognised by what the memory says of itself.
   memory::LocalSegment& found = found_[(segment.owner ^ segment.generation) % found_.size()];
-  if (found && found.id() == segment) return found;
+  if (found && found.id() == segment && found.is_here()) return found;
   const memory::LocalSegment local = broker_.find(segment);
-  if (local) found = local;
-  return local;
+  if (!local || !local.is_here()) return {};  // or not yet: somebody asked too early
+  return found = local;
 }
 
 Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region) {

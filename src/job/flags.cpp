@@ -78,7 +78,10 @@ Status Flags::await_done() {
   const auto ready = [&] {
     return sleep(0).done.load(std::memory_order_acquire) == count() - 1;
   };
-  return await_until(ready, for_any, members_.back().rank);
+  SKERRY_TRY(await_until(ready, for_any, members_.back().rank));
+  // For the next group of the same members, which may go on with these flags.
+  sleep(0).done.store(0, std::memory_order_relaxed);
+  return {};
 }
 
 Status Flags::await_readers(uint32_t* leaver) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -13,7 +12,8 @@ namespace skerry::job {
 // ---- members ----------------------------------------------------------------------------------
 
 Group::Group(Job& job, placement::Members members)
-    : job_(&job),
+    : reserve_(job),
+      job_(&job),
       members_(std::move(members)),
       index_(members_.index_of(job.rank())),
       node_(*this) {}
@@ -157,6 +157,7 @@ Status Group::open_area(SegmentId id) {
 
 Status Group::close_area() {
   SKERRY_INVARIANT(area_ != nullptr, "an area is closed once");
+  reserve_.clear();
   Status status = node_.close();
   status.also(ring_.close());
   status.also(area_->close());
@@ -170,6 +171,7 @@ Group* Group::keep(std::unique_ptr<Group> group) {
   Group* const kept = job.objects().keep(std::move(group));
   kept->area_->set_group(*kept);
   kept->node_.set_group(*kept);
+  kept->reserve_.set_group(*kept);
   return kept;
 }
 
@@ -194,6 +196,7 @@ struct Card {  // what a member says of itself when a group is split
   int32_t key;
   uint32_t generation;
   int32_t rank;
+  uint64_t kept;  // memory of a freed group that was split off like this; 0: none
 };
 
 // The cards of one color as they pass by. Keys usually come in order, and then neither they nor the
@@ -207,6 +210,8 @@ class CardsOf {
       lowest_ = card.rank;
       generation_ = card.generation;
     }
+    all_keep_ = all_keep_ && card.kept != 0 && (ranks_.size() == 0 || card.kept == kept_);
+    kept_ = card.kept;
     const std::pair place{card.key, card.rank};
     in_order_ = in_order_ && (ranks_.size() == 0 || last_ < place);
     last_ = place;
@@ -224,21 +229,56 @@ class CardsOf {
     return sorted;
   }
   SegmentId id() const { return {static_cast<uint32_t>(lowest_), generation_}; }
+  bool all_keep() const { return all_keep_; }  // the same
 
  private:
   const int32_t color_;
   placement::Sequence keys_, ranks_;  // in order of the parent's members
   std::pair<int32_t, Rank> last_;
-  bool in_order_ = true;
+  bool in_order_ = true, all_keep_ = true;
+  uint64_t kept_ = 0;  // the last one's
   Rank lowest_ = no_rank;
   uint32_t generation_ = 0;  // the lowest rank's
 };
 
 }  // namespace
 
+// The first that is not 0 of what look(group) says of freed groups, the one kept last first; 0: all
+// are.
+static uint64_t kept_memory(Job& job, const std::function<uint64_t(const Group&)>& look) {
+  uint64_t memory = 0;
+  job.objects().look_at_groups([&](const Group& group) {
+    memory = look(group);
+    return memory != 0;
+  });
+  return memory;
+}
+
+// What is left of the freed group with this memory, if all its members keep it and are these. If
+// not, it goes: on others it has gone, or soon will.
+std::unique_ptr<Group> Group::take_kept(Job& job, uint64_t memory, bool all_keep,
+                                        const placement::Members& members) {
+  if (memory == 0) return nullptr;
+  auto taken = job.objects().take_group(
+      [&](const Group& group) { return group.area_->id().packed() == memory; });
+  if (taken == nullptr) return nullptr;
+  if (!all_keep || taken->members_ != members) {
+    (void)taken->close_area();
+    return nullptr;
+  }
+  taken->freed_ = false;
+  return taken;
+}
+
 Status Group::split(Group& parent, int color, int key, Group** group) {
   Job& job = *parent.job_;
-  const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank()};
+  const Origin origin{parent.area_->id().packed(), color, key};
+  uint64_t kept = 0;
+  if (color >= 0)
+    kept = kept_memory(job, [&](const Group& other) {
+      return other.origin_ == origin ? other.area_->id().packed() : 0;
+    });
+  const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank(), kept};
   CardsOf cards(color);
   SKERRY_TRY(parent.collect(mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
     for (const Card& card : passing)
@@ -248,8 +288,14 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
   std::unique_ptr<Group> made;
   if (color >= 0) {
     const SegmentId id = cards.id();
-    made = std::make_unique<Group>(job, placement::Members(std::move(cards).members()));
-    opened = made->open_area(id);
+    const bool all_keep = cards.all_keep();
+    placement::Members members(std::move(cards).members());
+    made = take_kept(job, kept, all_keep, members);
+    if (made == nullptr) {
+      made = std::make_unique<Group>(job, std::move(members));
+      opened = made->open_area(id);
+    }
+    made->origin_ = origin;
   }
   if (Status agreed = parent.agree(opened);  // also the barrier after which every area may be used
       !agreed.ok()) {
@@ -262,27 +308,33 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
 
 namespace {
 
-// Members without a tree yet tell each other how they fared: 4 bytes each. *generation in: the
-// caller's, 0 from all but one member; out: that one's. All get the failure of the first in order
-// of position.
-Status agree_through(const Exchange& exchange, const Status& mine, uint32_t* generation) {
-  // Codes of failures are negative.
-  const auto word = static_cast<int32_t>(mine.ok() ? *generation & INT32_MAX
-                                                   : static_cast<uint32_t>(mine.code()));
+// What members without a tree yet tell each other.
+struct Fare {
+  int32_t code;         // of a failure, negative; 0: none
+  uint32_t generation;  // 0 from all but one member
+  uint64_t kept;        // memory of a freed group of the same members; 0: none
+};
+
+// *fare in: the caller's generation and memory; out: the generation that one member gave, and the
+// memory if all have the same. All get the failure of the first in order of position.
+Status agree_through(const Exchange& exchange, const Status& mine, Fare* fare) {
+  fare->code = static_cast<int32_t>(mine.code());
   std::vector<std::byte> all;
-  SKERRY_TRY(exchange.gather(std::as_bytes(std::span(&word, 1)), &all));
-  const std::span words(reinterpret_cast<const int32_t*>(all.data()), all.size() / sizeof word);
-  const auto first = std::ranges::find_if(words, [](int32_t w) { return w < 0; });
-  if (first == words.end()) {
-    *generation = static_cast<uint32_t>(
-        std::accumulate(words.begin(), words.end(), 0, std::bit_or<>()));
+  SKERRY_TRY(exchange.gather(std::as_bytes(std::span(fare, 1)), &all));
+  const std::span fares(reinterpret_cast<const Fare*>(all.data()), all.size() / sizeof *fare);
+  const auto first = std::ranges::find_if(fares, [](const Fare& one) { return one.code < 0; });
+  if (first == fares.end()) {
+    for (const Fare& one : fares) {
+      fare->generation |= one.generation;
+      if (one.kept != fares.front().kept) fare->kept = 0;
+    }
     return {};
   }
   // Its text, which nobody else gives.
   constexpr size_t most_text_bytes = 504;
   std::string text;
-  if (first - words.begin() == exchange.position) text = mine.message().substr(0, most_text_bytes);
-  const auto code = static_cast<Code>(*first);
+  if (first - fares.begin() == exchange.position) text = mine.message().substr(0, most_text_bytes);
+  const auto code = static_cast<Code>(first->code);
   SKERRY_TRY(exchange.gather(std::as_bytes(std::span(text)), &all));
   return Status(code, std::string(reinterpret_cast<const char*>(all.data()), all.size()));
 }
@@ -305,12 +357,19 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
   if (status.ok() && made->index_ != exchange.position)
     status = error(Code::invalid, "rank ", job.rank(), " is at position ", exchange.position,
                    " of the exchange, but ranks says position ", made->index_);
+  const uint64_t kept = kept_memory(job, [&](const Group& other) {
+    return other.members_ == made->members_ ? other.area_->id().packed() : 0;
+  });
   // What the lowest member names the group by.
-  uint32_t generation = made->lowest() == job.rank() ? job.next_generation() : 0;
-  SKERRY_TRY(agree_through(exchange, status, &generation));
-  status = made->open_area(SegmentId{static_cast<uint32_t>(made->lowest()), generation});
+  Fare fare{0, made->lowest() == job.rank() ? job.next_generation() : 0, kept};
+  SKERRY_TRY(agree_through(exchange, status, &fare));
+  if (auto taken = take_kept(job, kept, fare.kept != 0, made->members_); taken != nullptr) {
+    *group = keep(std::move(taken));
+    return {};
+  }
+  status = made->open_area(SegmentId{static_cast<uint32_t>(made->lowest()), fare.generation});
   const bool opened = status.ok();
-  uint32_t none = 0;
+  Fare none{};
   if (Status agreed = agree_through(exchange, status, &none);
       !agreed.ok()) {  // also the barrier after which every area may be used
     if (opened) (void)made->close_area();
@@ -325,11 +384,22 @@ Status Group::free() {
   const Status synced = last_sync();
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   SKERRY_INVARIANT(!freed_, "a group is freed once");
-  freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so
-                  // this member does
+  // Whatever else was reported belongs to earlier requests: the others free it, so this member
+  // does.
   if (kept_ != nullptr) kept_->group_freed();
-  SKERRY_TRY(close_area());
-  std::vector<std::byte>().swap(buffer_);  // segments that live on need the members, nothing else
+  freed_ = true;
+  std::vector<std::byte>().swap(buffer_);
+  if (segments_ > 0) {  // segments that live on need the members, nothing else
+    SKERRY_TRY(close_area());
+    return synced;
+  }
+  kept_.reset();
+  Status closed = node_.close();  // what long collectives need comes again with them
+  closed.also(ring_.close());
+  SKERRY_TRY(closed);
+  auto kept = std::make_unique<Group>(std::move(*this));
+  area_ = nullptr;
+  job_->objects().keep_group(std::move(kept));
   return synced;
 }
 

@@ -34,6 +34,7 @@
 #include "job/node_collectives.hpp"
 #include "job/reduction.hpp"
 #include "job/ring.hpp"
+#include "job/reserve.hpp"
 #include "job/segment.hpp"
 #include "placement/members.hpp"
 
@@ -51,7 +52,8 @@ class Group {
   Group(Job& job, placement::Members members);
   // The world: collective over all ranks through the bootstrap.
   static Status create_world(Job& job, Group** group);
-  // Collective over the parent; *group null for members that join none.
+  // Collective over the parent; *group null for members that join none. A freed group of the same
+  // members, if it left no segments, is used again with all that it keeps.
   static Status split(Group& parent, int color, int key, Group** group);
   // Collective over the exchange's participants only, of which the one at position i is rank
   // ranks[i]; they all get the same answer.
@@ -91,6 +93,9 @@ class Group {
     virtual void group_freed() = 0;
   };
   std::unique_ptr<Kept> kept_;
+  Reserve reserve_;  // of its segments
+  // Its memory goes: of a freed group, also one that the job kept for one of the same members.
+  Status close_area();
 
   Status barrier();
   // The last collective of the world: a barrier that meets only its like. Errors: invalid, on all
@@ -222,14 +227,22 @@ class Group {
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
   Status receive(uint64_t counter, uint64_t at_least);
   Status open_area(SegmentId id);
-  Status close_area();
   static Group* keep(std::unique_ptr<Group> group);
+  static std::unique_ptr<Group> take_kept(Job& job, uint64_t memory, bool all_keep,
+                                          const placement::Members& members);
 
   Job* job_;
   bool is_world_ = false;
   bool freed_ = false;
   placement::Members members_;
   int32_t index_;
+  // How it was split off, so that the next like it finds what it left.
+  struct Origin {
+    uint64_t parent = 0;  // the id of its area; 0: it was not split off
+    int32_t color = 0, key = 0;
+    friend bool operator==(const Origin&, const Origin&) = default;
+  };
+  Origin origin_;
   Addresses addresses_;          // of its segments
   Segment* area_ = nullptr;      // null: not open
   int32_t segments_ = 0;         // live ones, written by Segment

@@ -66,6 +66,8 @@ static_assert(Config::least_server_budget_bytes ==
                       (placement::session_bytes + placement::passing_bytes),
               "a quarter pays for the sessions that are always there");
 
+constexpr uint64_t automatic_part = 32;  // SKERRY_RESERVE: auto
+
 struct Invitation {  // leader -> the other ranks of its node
   NodeId node;
   memory::ControlSizes sizes;
@@ -152,10 +154,10 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   return {};
 }
 
-memory::Broker::Options Job::broker_options() const {
+memory::Broker::Options Job::broker_options(NodeId node) const {
   memory::Broker::Options options;
   options.job_tag = to_hex(derive<16>(key_, "broker name"));
-  options.node = node_;
+  options.node = node;
   options.token = derive<16>(key_, "broker token");
   return options;
 }
@@ -203,6 +205,9 @@ Status Job::join(const FabricMaker& make_fabric) {
     SKERRY_TRY(follow_leader());
   }
   SKERRY_TRY(enter_node());
+  kept_pages_.limit(options_.config.reserve_bytes != Config::reserve_auto
+                        ? options_.config.reserve_bytes
+                        : memory_limit() / automatic_part / ranks_of_machine());
   SKERRY_TRY(start_engine(std::move(origin_side)));
   show_panel();
   objects_.start(*this);
@@ -335,6 +340,15 @@ bool Job::node_is_one_cgroup() const {
   for (uint32_t k = 1; k < control_.layout().members; ++k)
     if (control_.member(k).cgroup_hash != control_.member(0).cgroup_hash) return false;
   return true;
+}
+
+Status Job::give_back_kept() {
+  objects_.give_up_groups();
+  std::vector<memory::BrokerAddress> others;
+  if (has_virtual_nodes())
+    for (NodeId n = 0; n < map_.nodes(); ++n)
+      if (n != node_) others.push_back(memory::Broker::address_of(broker_options(n)));
+  return node_memory_->give_back_kept(others);
 }
 
 Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {

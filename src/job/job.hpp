@@ -18,8 +18,10 @@
 #include "core/futex.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/deaths.hpp"
+#include "job/memory_survey.hpp"
 #include "job/objects.hpp"
 #include "job/panel.hpp"
+#include "job/reserve.hpp"
 #include "job/servers.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/stripes.hpp"
@@ -139,9 +141,18 @@ class Job {
   }
   // The ranks of this node are charged for memory together.
   bool node_is_one_cgroup() const;
+  uint64_t cgroup_hash() const { return control_.member(member_index_).cgroup_hash; }
+  // At least 1. With virtual nodes: as if they shared one.
+  uint64_t ranks_of_machine() const {
+    return static_cast<uint64_t>(has_virtual_nodes() ? size() : map_.node_size(node_));
+  }
+  MemoryRoom& memory_room() { return memory_room_; }
+  // What the reserves of all ranks of this machine keep goes back to the system. Errors: peer_dead.
+  Status give_back_kept();
+  KeptPages& kept_pages() { return kept_pages_; }
 
   // This rank's counter for ids of segments and groups that it is the lowest member of.
-  uint32_t next_generation() { return ++generation_; }
+  uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   Objects& objects() { return objects_; }  // that handles of the program name
 
@@ -164,7 +175,9 @@ class Job {
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const fabric::Options& fabric_options,
                       const NodeLayout& layout);
-  memory::Broker::Options broker_options() const;  // once the node is known
+  // Once the node is known; of another node of the same job on this machine.
+  memory::Broker::Options broker_options() const { return broker_options(node_); }
+  memory::Broker::Options broker_options(NodeId node) const;
   Status attach_control(const memory::ControlSizes& sizes);
   void show_panel();
 
@@ -175,7 +188,7 @@ class Job {
   NodeId node_ = no_node;
   Rank leader_ = no_rank;
   uint32_t member_index_ = 0;
-  uint32_t generation_ = 1;  // 1 is the world's
+  std::atomic<uint32_t> generation_{1};  // 1 is the world's
   placement::Plan plan_;     // set by start_engine
   uint64_t address_secret_ = 0;
   uint64_t machine_ = 0;
@@ -192,7 +205,9 @@ class Job {
   std::span<origin::NodeTraffic> traffic_;  // by node; empty: not counted
   Labels labels_;
   Panel panel_;
+  MemoryRoom memory_room_;
   Objects objects_;
+  KeptPages kept_pages_{objects_};
   origin::WaitingWork work_;  // set by the program
   IdleCoreSpin idle_core_spin_;
   bool is_crowded_ = false;  // set by join

@@ -42,6 +42,40 @@ void Objects::discard_if_unused(Group* group) {
   if (group->is_freed() && group->segments() == 0) discard(group);
 }
 
+void Objects::keep_group(std::unique_ptr<Group> group) {
+  std::unique_ptr<Group> gone;
+  {
+    const std::lock_guard guard(mutex_);
+    if (groups_.size() == most_groups) {
+      gone = std::move(groups_.front());
+      groups_.erase(groups_.begin());
+    }
+    groups_.push_back(std::move(group));
+  }
+  if (gone != nullptr) (void)gone->close_area();
+}
+
+std::vector<std::unique_ptr<Group>>::iterator Objects::kept_group(
+    const std::function<bool(const Group&)>& fits) {
+  const auto found = std::find_if(groups_.rbegin(), groups_.rend(),
+                                  [&](const auto& group) { return fits(*group); });
+  return found == groups_.rend() ? groups_.end() : std::prev(found.base());
+}
+
+std::unique_ptr<Group> Objects::take_group(const std::function<bool(const Group&)>& fits) {
+  const std::lock_guard guard(mutex_);
+  const auto found = kept_group(fits);
+  if (found == groups_.end()) return nullptr;
+  std::unique_ptr<Group> taken = std::move(*found);
+  groups_.erase(found);
+  return taken;
+}
+
+void Objects::give_up_groups() {
+  while (const auto group = take_group([](const Group&) { return true; }))
+    (void)group->close_area();
+}
+
 void Objects::before_end(const void* owner, std::function<void()> call) {
   const std::lock_guard guard(mutex_);
   before_end_[owner] = std::move(call);
@@ -97,6 +131,14 @@ uint64_t Objects::group_bytes() {
   const std::lock_guard guard(mutex_);
   uint64_t bytes = 0;
   shelf<Group>().for_each([&](Group& group) { bytes += group.member_bytes(); });
+  return bytes;
+}
+
+uint64_t Objects::kept_bytes() {
+  const std::lock_guard guard(mutex_);
+  uint64_t bytes = 0;
+  shelf<Group>().for_each([&](Group& group) { bytes += group.reserve_.kept_bytes(); });
+  for (const auto& group : groups_) bytes += group->reserve_.kept_bytes();
   return bytes;
 }
 

@@ -63,10 +63,24 @@ class Objects {
   // A segment of the program has come, or is about to go. With the mutex held.
   void segments_changed();
 
+  // Freed groups whose memory may serve the next group of the same members. Each rank keeps those
+  // that it freed last: others may keep others.
+  void keep_group(std::unique_ptr<Group> group);
+  // The one kept last for which fits(group) is true; null: none.
+  std::unique_ptr<Group> take_group(const std::function<bool(const Group&)>& fits);
+  // Calls look(group) for each, the one kept last first, until it is true.
+  void look_at_groups(const std::function<bool(const Group&)>& look) {
+    const std::lock_guard guard(mutex_);
+    (void)kept_group(look);
+  }
+  void give_up_groups();
+
   // Of the lists of members of groups; of the tables of live segments. Not while another thread
   // makes or frees any.
   uint64_t group_bytes();
   uint64_t segment_table_bytes();
+  // Pages that this rank keeps in the reserves of all groups.
+  uint64_t kept_bytes();
 
   std::mutex& mutex() { return mutex_; }
 
@@ -83,9 +97,13 @@ class Objects {
     return std::get<Shelf<T>>(shelves_);
   }
   std::shared_ptr<const Slices> slices_of(Rank rank);
+  static constexpr size_t most_groups = 8;
+  std::vector<std::unique_ptr<Group>>::iterator kept_group(
+      const std::function<bool(const Group&)>& fits);
 
   std::mutex mutex_;
   std::tuple<Shelf<Segment>, Shelf<Group>, Shelf<Mutexes>> shelves_;
+  std::vector<std::unique_ptr<Group>> groups_;  // kept; the one kept first comes first
   std::map<const void*, std::function<void()>> before_end_;
   std::atomic<uint64_t> version_;  // differs between jobs and between states of one job
   std::unordered_map<Rank, std::shared_ptr<const Slices>> lists_;  // all of the present version

@@ -27,6 +27,8 @@ struct LocalCounters {
   std::atomic<uint64_t> operations{0};
   std::atomic<uint64_t> bytes{0};
   std::atomic<uint64_t> collectives{0};
+  std::atomic<uint64_t> segments_made{0};     // of new memory
+  std::atomic<uint64_t> segments_revived{0};  // of memory that a group kept
 
   // A load and a store instead of a locked add: at thread level multiple a count may be lost, never
   // an operation slowed.

@@ -35,6 +35,7 @@ Status Ring::close() {
   Job& job = slots_->job();
   const Status status = slots_->close();
   job.objects().discard(std::exchange(slots_, nullptr));
+  sent_ = taken_ = 0;  // the next slots, of a group that is used again, count anew
   return status;
 }
 

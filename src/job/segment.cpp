@@ -1,6 +1,8 @@
 #include "job/segment.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/pure/assert.hpp"
@@ -17,27 +19,36 @@ namespace skerry::job {
 Segment::Segment(Job& job, Group* group, SegmentId id)
     : job_(&job), alive_(job.alive_flag()), group_(group), id_(id) {}
 
-void Segment::find_local(const Group& group, Layout* layout) const {
-  layout->local_ranks = group.members_on(job_->node());
-  for (const Rank rank : layout->local_ranks) {
-    if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_members.size());
-    layout->local_members.push_back(group.index_of(rank));
+void Segment::Layout::find_local(const Group& group) {
+  const Job& job = group.job();
+  node = job.node();
+  local_ranks = group.members_on(node);
+  for (const Rank rank : local_ranks) {
+    if (rank == job.rank()) own = static_cast<uint32_t>(local_members.size());
+    local_members.push_back(group.index_of(rank));
   }
-  SKERRY_INVARIANT(std::ranges::binary_search(layout->local_ranks, job_->rank()),
+  SKERRY_INVARIANT(std::ranges::binary_search(local_ranks, job.rank()),
                    "who makes a segment is a member, and ranks ascend");
 }
 
-Status Segment::lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const {
-  if (!memory::plan_segment(layout->slice_bytes, &layout->plan)) {
-    const auto most = std::ranges::max_element(layout->slice_bytes);
-    const auto index = static_cast<size_t>(most - layout->slice_bytes.begin());
-    return error(Code::no_memory, "rank ", layout->local_ranks[index], " asks for ", *most,
-                 " bytes, and the members on node ", job_->node(),
+void Segment::Layout::list_sizes(std::span<const uint64_t> all, Sizes* sizes) {
+  for (const uint64_t bytes : all) sizes->add(bytes);
+  for (const int32_t member : local_members)
+    slice_bytes.push_back(all[static_cast<size_t>(member)]);
+}
+
+Status Segment::Layout::arrange(uint64_t sizes_bytes, uint64_t bases_bytes) {
+  const std::vector<uint64_t> rooms(slice_bytes.size(), room);
+  if (!memory::plan_segment(room == 0 ? slice_bytes : rooms, &plan)) {
+    const auto most = std::ranges::max_element(slice_bytes);
+    const auto index = static_cast<size_t>(most - slice_bytes.begin());
+    return error(Code::no_memory, "rank ", local_ranks[index], " asks for ", *most,
+                 " bytes, and the members on node ", node,
                  " together for more than 2^62: ask for less");
   }
-  layout->sizes_offset = layout->plan.total_bytes;
-  layout->bases_offset = layout->sizes_offset + memory::round_up(sizes_bytes, memory::page_bytes);
-  layout->total_bytes = layout->bases_offset + memory::round_up(bases_bytes, memory::page_bytes);
+  sizes_offset = plan.total_bytes;
+  bases_offset = sizes_offset + memory::round_up(sizes_bytes, memory::page_bytes);
+  total_bytes = bases_offset + memory::round_up(bases_bytes, memory::page_bytes);
   return {};
 }
 
@@ -51,12 +62,20 @@ Status Segment::attach(const Layout& layout, uint64_t address, uint32_t purpose)
   request.total_bytes = layout.total_bytes;
   request.members = static_cast<uint32_t>(layout.local_ranks.size());
   request.own_offset = layout.plan.offsets[layout.own];
-  request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
-  request.reserves = layout.pages == Pages::reserved;
+  const uint64_t own_pages = memory::round_up(own_bytes, memory::page_bytes);
+  request.own_bytes = std::max(layout.room, own_pages);
+  request.reserved_bytes = layout.pages == Pages::reserved ? own_pages : 0;
   request.address = address;
   std::byte* base = nullptr;
   SKERRY_TRY(job_->node_memory().attach(request, -1, &base));
   local_ = memory::LocalSegment(base, id_);
+  room_ = layout.room;
+  own_offset_ = request.own_offset;
+  pages_bytes_ = request.reserved_bytes;
+  sizes_offset_ = layout.sizes_offset;
+  sizes_room_ = layout.bases_offset - layout.sizes_offset;
+  own_index_ = layout.own;
+  local_count_ = request.members;
   local_.set_purpose(purpose);  // before anybody else uses it: what follows is collective
   local_.publish(layout.own, request.members, job_->rank(), request.own_offset, own_bytes);
   return {};
@@ -71,9 +90,10 @@ void Segment::index_local(const Layout& layout) {
   if (dense) {
     first_local_ = low;
     dense_count_ = static_cast<uint32_t>(span);
-    dense_.resize(span);
-    dense_is_member_.resize(span);
+    dense_.assign(span, {});
+    dense_is_member_.assign(span, 0);
   }
+  sparse_.clear();
   for (size_t k = 0; k < layout.local_ranks.size(); ++k) {
     const Rank rank = layout.local_ranks[k];
     const uint64_t bytes = layout.slice_bytes[k];
@@ -91,16 +111,20 @@ void Segment::index_local(const Layout& layout) {
   }
 }
 
-// Freed: every look-up takes the slow path, which says so.
-void Segment::forget_local() {
+// Freed: no address leads to it any more.
+void Segment::hide() {
   (void)job_->labels().set(id_, {}, {});
-  {
-    // Tables are in memory that is about to be unmapped: the index may be reading them.
-    const std::lock_guard guard(job_->objects().mutex());
-    freed_ = true;
-    if (std::exchange(has_tables_, false)) job_->objects().segments_changed();
-    sizes_ = bases_ = {};
-  }
+  // Tables are in memory that is about to be unmapped, or used again: the index may be reading
+  // them.
+  const std::lock_guard guard(job_->objects().mutex());
+  freed_ = true;
+  if (std::exchange(has_tables_, false)) job_->objects().segments_changed();
+  sizes_ = {};
+}
+
+// Every look-up takes the slow path, which says that it was freed.
+void Segment::forget_local() {
+  bases_ = {};
   dense_count_ = 0;
   std::vector<memory::Region>().swap(dense_);
   std::vector<uint8_t>().swap(dense_is_member_);
@@ -118,9 +142,9 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
                      Segment** segment) {
   auto made = std::make_unique<Segment>(group.job(), &group, id);
   Layout layout;
-  made->find_local(group, &layout);
+  layout.find_local(group);
   for (const Rank rank : layout.local_ranks) layout.slice_bytes.push_back(local_bytes.at(rank));
-  SKERRY_TRY(made->lay_out(0, 0, &layout));
+  SKERRY_TRY(layout.arrange(0, 0));
   SKERRY_TRY(made->attach(layout, 0, purpose_group));
   made->index_local(layout);
   *segment = group.job().objects().keep(std::move(made));
@@ -135,8 +159,15 @@ std::unique_ptr<Segment> Segment::stand_in(Job& job) {
 
 Status Segment::close() {
   SKERRY_INVARIANT(!freed_, "a segment is closed once");
+  hide();
+  return give_up();
+}
+
+Status Segment::give_up() {
+  SKERRY_INVARIANT(freed_, "its memory goes after the segment");
+  job_->kept_pages().remove(counted_bytes_);
   forget_local();
-  return job_->node_memory().detach(id_);
+  return job_->node_memory().detach(id_.first_life());
 }
 
 namespace {
@@ -158,8 +189,18 @@ struct Outcome {
 
 // Sizes that are not all equal: they pass by, from the first exception to the last. What is kept:
 // those of this node; of all of them runs, at one member of the node.
-Status Segment::learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout* layout,
-                            placement::MemberValues::Builder* sizes) const {
+Status Segment::learn_sizes(Group& group, const MemorySurvey& all, uint64_t mine, Layout* layout,
+                            Sizes* sizes) const {
+  if (all.least_bytes == all.most_bytes) {
+    layout->slice_bytes.assign(layout->local_ranks.size(), mine);
+    sizes->add(mine, group.size());
+    return {};
+  }
+  if (group.size() <= MemorySurvey::most_listed) {
+    layout->list_sizes({all.bytes_of, static_cast<size_t>(group.size())}, sizes);
+    return {};
+  }
+  const uint64_t usual = all.usual_bytes;
   struct Range {
     int32_t first, end;
   } odd{INT32_MAX, 0};
@@ -220,52 +261,213 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
   return learn_bases(group, outcome.lowest_base == outcome.highest_base, layout);
 }
 
+bool Segment::has_own_table() const { return group_->size() <= MemorySurvey::most_listed; }
+
+// Returns whether another member writes what is read here: then a barrier comes first.
+bool Segment::set_sizes(const Sizes& sizes, bool writes) {
+  std::byte* table = local_.base() + sizes_offset_;
+  if (has_own_table()) {
+    own_table_.resize(sizes.table_bytes());
+    table = own_table_.data();
+  }
+  if (writes) sizes.store(table);
+  sizes_ = sizes.view(table);
+  return sizes.table_bytes() > 0 && !has_own_table();
+}
+
+// The group's members are its members, and `made` is whole: handles and addresses may lead to it.
+Segment* Segment::show(std::unique_ptr<Segment> made) {
+  Objects& objects = made->job_->objects();
+  ++made->group_->segments_;
+  made->has_tables_ = true;
+  Segment* const shown = objects.keep(std::move(made));
+  const std::lock_guard guard(objects.mutex());
+  objects.segments_changed();
+  return shown;
+}
+
 Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
                       Pages pages) {
-  Job& job = group.job();
   const bool reserves = pages == Pages::reserved;
-  const uint64_t taken = reserves ? bytes : 0;
+  std::optional<Ready> ready;
+  if (reserves) ready.emplace(group, bytes, purpose);
   MemorySurvey all;
-  SKERRY_TRY(MemorySurvey::ask(group, bytes, taken, &all));
-  const SegmentId id{static_cast<uint32_t>(group.lowest()), static_cast<uint32_t>(all.generation)};
-  auto made = std::make_unique<Segment>(job, &group, id);
+  SKERRY_TRY(
+      MemorySurvey::ask(group, bytes, reserves ? bytes : 0, ready ? ready->id() : 0, &all));
+  auto made = std::make_unique<Segment>(group.job(), &group, SegmentId{});
   Layout layout;
   layout.pages = pages;
-  made->find_local(group, &layout);
-  const bool stores = layout.own == 0;
-  placement::MemberValues::Builder sizes(stores);
-  if (all.least_bytes == all.most_bytes) {
-    layout.slice_bytes.assign(layout.local_ranks.size(), bytes);
-    sizes.add(bytes, group.size());
-  } else {
-    SKERRY_TRY(made->learn_sizes(group, bytes, all.usual_bytes, &layout, &sizes));
+  layout.find_local(group);
+  Sizes sizes(made->writes_table(layout));
+  SKERRY_TRY(made->learn_sizes(group, all, bytes, &layout, &sizes));
+  layout.room = reserves ? Reserve::room_for(all.most_bytes, group.size()) : 0;
+  uint32_t generation = static_cast<uint32_t>(all.generation);
+  *segment = nullptr;
+  bool is_known = true;
+  if (all.all_are_ready()) *segment = ready->begin(layout, sizes, &is_known);
+  else if (layout.room != 0) {
+    if (ready) ready->put_back();
+    SKERRY_TRY(revive(group, bytes, purpose, layout, sizes, segment, &is_known));
   }
+  if (*segment != nullptr) return is_known ? Status() : group.barrier();
+  if (generation == 0) {  // the lowest member was ready
+    if (group.lowest() == group.job().rank()) generation = group.job().next_generation();
+    SKERRY_TRY(group.combine(
+        &generation, [](uint32_t* into, const uint32_t& from) { *into = std::max(*into, from); }));
+  }
+  made->id_ = SegmentId{static_cast<uint32_t>(group.lowest()), generation};
+  return make(std::move(made), all, bytes, purpose, &layout, sizes, segment);
+}
+
+// Of memory that is new. All members know all sizes.
+Status Segment::make(std::unique_ptr<Segment> made, const MemorySurvey& all, uint64_t bytes,
+                     uint32_t purpose, Layout* layout, const Sizes& sizes, Segment** segment) {
+  Group& group = *made->group_;
+  const bool reserves = layout->pages == Pages::reserved;
   // First everybody looks whether there is room, then everybody takes: no member touches memory
   // that another is refused.
   const auto members = static_cast<uint64_t>(group.size());
-  Status status = made->lay_out(sizes.table_bytes(), members * sizeof(placement::MemberValues::Run),
-                                &layout);
+  // The next segment in this memory may have a table though this one has none.
+  const uint64_t table_room = layout->room == 0
+                                  ? sizes.table_bytes()
+                                  : std::max<uint64_t>(sizes.table_bytes(), memory::page_bytes);
+  Status status = layout->arrange(made->has_own_table() ? 0 : table_room,
+                                  members * sizeof(placement::MemberValues::Run));
   if (status.ok()) {
-    const uint64_t first = memory::first_slice_offset(
-        static_cast<uint32_t>(layout.local_ranks.size()));
-    status = all.check_room(job, taken, reserves ? layout.plan.total_bytes - first : 0,
-                            layout.total_bytes - layout.plan.total_bytes + first);
+    uint64_t local_bytes = 0;
+    for (const uint64_t slice : layout->slice_bytes) local_bytes += whole_pages(slice);
+    status = all.check_room(group.job(), reserves ? bytes : 0, reserves ? local_bytes : 0,
+                            layout->total_bytes - layout->plan.total_bytes +
+                                memory::first_slice_offset(
+                                    static_cast<uint32_t>(layout->local_ranks.size())));
   }
   SKERRY_TRY(group.agree(status));
-  SKERRY_TRY(made->attach_together(group, layout, times_capped(members, all.most_bytes), purpose));
-  std::byte* const table = made->local_.base() + layout.sizes_offset;
-  if (stores) sizes.store(table);
-  made->sizes_ = sizes.view(table);
-  made->has_tables_ = true;
-  // Before anybody reads a table that another member of the node writes. Without one, everybody's
-  // word that it has mapped the segment was barrier enough.
-  if (made->table_bytes() > 0) SKERRY_TRY(group.barrier());
-  made->index_local(layout);
-  ++group.segments_;
-  *segment = job.objects().keep(std::move(made));
-  const std::lock_guard guard(job.objects().mutex());
-  job.objects().segments_changed();
+  SKERRY_TRY(made->attach_together(
+      group, *layout, times_capped(members, std::max(all.most_bytes, layout->room)), purpose));
+  const bool waits = made->set_sizes(sizes, made->writes_table(*layout));
+  // Without a table that another member of the node writes, everybody's word that it has mapped the
+  // segment was barrier enough.
+  if (waits || made->bases_.table_bytes() > 0) SKERRY_TRY(group.barrier());
+  made->index_local(*layout);
+  group.job().local_counters().segments_made.fetch_add(1, std::memory_order_relaxed);
+  *segment = show(std::move(made));
   return {};
+}
+
+// ---- memory that the group keeps ----------------------------------------------------------------
+
+// Pages that are gone come back, and all are zero.
+Status Segment::wake_up(uint64_t bytes, uint32_t purpose) {
+  if (is_held()) return error(Code::internal, "a view of a freed segment holds its memory");
+  const uint64_t need = whole_pages(bytes);
+  SKERRY_INVARIANT(freed_ && need <= room_, "only what is kept, and fits");
+  uint64_t there = 0;
+  SKERRY_TRY(local_.take_pages(own_index_, job_->control().abort_flag(), &there));
+  job_->kept_pages().remove(std::exchange(counted_bytes_, 0));
+  if (const uint64_t missing = need - std::min(need, there); missing > 0) {
+    const MemoryAsk ask{missing, missing * local_count_, job_->node_is_one_cgroup()};
+    Status status = job_->memory_room().check(*job_, ask);
+    if (status.ok())
+      status = job_->node_memory().reserve(local_.base(), own_offset_ + there, missing);
+    if (!status.ok()) {
+      keep_pages(there);
+      return status;
+    }
+  }
+  pages_bytes_ = std::max(need, there);
+  std::memset(local_.base() + own_offset_, 0, std::min(bytes, there));
+  const memory::LocalSegment next(local_.base(), id_.next_life());
+  next.set_purpose(purpose);
+  next.publish(own_index_, local_count_, job_->rank(), own_offset_, bytes);
+  return {};
+}
+
+void Segment::go_back() {
+  local_.withdraw(own_index_);
+  keep_pages(pages_bytes_);
+}
+
+// Of the own slice, which nobody uses any more.
+void Segment::keep_pages(uint64_t bytes) {
+  const bool keeps = bytes > 0 && job_->kept_pages().add(bytes);
+  if (!keeps) job_->node_memory().give_back(local_.base(), own_offset_, bytes);
+  counted_bytes_ = keeps ? bytes : 0;
+  local_.keep_pages(own_index_, counted_bytes_);
+}
+
+// All members have woken it up. Null: its table of sizes is too small, on all alike.
+Segment* Segment::begin_life(Segment* kept, Layout layout, const Sizes& sizes, bool* is_known) {
+  if (sizes.table_bytes() > kept->sizes_room_ && !kept->has_own_table()) return nullptr;
+  const Status laid_out = layout.arrange(0, 0);
+  SKERRY_INVARIANT(laid_out.ok() && layout.room == kept->room_, "it was laid out like this before");
+  std::unique_ptr<Segment> made = kept->group_->reserve_.take(kept);
+  made->id_ = made->id_.next_life();
+  made->local_ = memory::LocalSegment(made->local_.base(), made->id_);
+  *is_known = !made->set_sizes(sizes, made->writes_table(layout));
+  made->index_local(layout);
+  made->freed_ = false;
+  made->job_->local_counters().segments_revived.fetch_add(1, std::memory_order_relaxed);
+  return show(std::move(made));
+}
+
+// Members asked for different amounts, or some had no pages: now that all know what is asked for,
+// all look for memory once more. *segment null: there is none.
+Status Segment::revive(Group& group, uint64_t bytes, uint32_t purpose, const Layout& layout,
+                       const Sizes& sizes, Segment** segment, bool* is_known) {
+  Segment* const kept = group.reserve_.find(layout.room);
+  if (kept == nullptr) return {};
+  const bool is_awake = kept->wake_up(bytes, purpose).ok();
+  uint32_t are_awake = is_awake ? 1 : 0;
+  SKERRY_TRY(group.combine(
+      &are_awake, [](uint32_t* into, const uint32_t& from) { *into = std::min(*into, from); }));
+  if (are_awake != 0) *segment = begin_life(kept, layout, sizes, is_known);
+  if (*segment != nullptr) return {};
+  if (is_awake) kept->go_back();
+  return group.reserve_.take(kept)->give_up();
+}
+
+Segment::Ready::Ready(Group& group, uint64_t bytes, uint32_t purpose) {
+  const uint64_t room = Reserve::room_for(bytes, group.size());
+  Segment* const found = room == 0 ? nullptr : group.reserve_.find(room);
+  if (found != nullptr && found->wake_up(bytes, purpose).ok()) kept_ = found;
+}
+
+uint64_t Segment::Ready::id() const {
+  return kept_ == nullptr ? 0 : kept_->id_.next_life().packed();
+}
+
+std::byte* Segment::Ready::own() const { return kept_->local_.base() + kept_->own_offset_; }
+
+void Segment::Ready::put_back() {
+  if (kept_ != nullptr) std::exchange(kept_, nullptr)->go_back();
+}
+
+Segment* Segment::Ready::begin(const Layout& layout, const Sizes& sizes, bool* is_known) {
+  Segment* const begun = begin_life(kept_, layout, sizes, is_known);
+  if (begun != nullptr) kept_ = nullptr;
+  else put_back();
+  return begun;
+}
+
+Segment* Segment::Ready::begin(std::span<const uint64_t> bytes, bool* is_known) {
+  Layout layout;
+  layout.room = kept_->room_;
+  layout.find_local(*kept_->group_);
+  Sizes sizes(kept_->writes_table(layout));
+  layout.list_sizes(bytes, &sizes);
+  return begin(layout, sizes, is_known);
+}
+
+// ---- the end ----------------------------------------------------------------------------------
+
+Status Segment::end_use(Group& group, const Segment* segment, bool* any_holds) {
+  const Status fenced = group.job().engine().fence_all();
+  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
+  uint32_t holds = segment != nullptr && segment->is_held() ? 1 : 0;
+  SKERRY_TRY(group.combine(
+      &holds, [](uint32_t* into, const uint32_t& from) { *into = std::max(*into, from); }));
+  *any_holds = holds != 0;
+  return fenced;
 }
 
 Status Segment::free() {
@@ -274,18 +476,27 @@ Status Segment::free() {
     return error(Code::freed,
                  "the group in which the segment was allocated was freed: free its segments first");
   const Status waited = job_->engine().wait_implicit();
-  const Status synced = group_->is_freed() ? job_->engine().fence_all() : group_->sync();
+  bool any_holds = true;
+  const Status synced = group_->is_freed() ? job_->engine().fence_all()
+                                           : end_use(*group_, this, &any_holds);
   for (const Status* status : {&waited, &synced})
     if (status->code() == Code::peer_dead || status->code() == Code::network) return *status;
   // Whatever else was reported belongs to earlier requests: the others free it, so this member
   // does.
-  SKERRY_TRY(release());
+  SKERRY_TRY(release(!any_holds));
   return waited.ok() ? synced : waited;
 }
 
-Status Segment::release() {
+Status Segment::release(bool keeps) {
   --group_->segments_;
-  return close();
+  if (!keeps || room_ == 0 || group_->is_freed() || id_.life() + 1 == SegmentId::most_lives)
+    return close();
+  hide();
+  auto kept = std::make_unique<Segment>(std::move(*this));
+  forget_local();  // of what is left here
+  kept->go_back();
+  kept->group_->reserve_.keep(std::move(kept));
+  return {};
 }
 
 // ---- queries ----------------------------------------------------------------------------------
@@ -301,6 +512,7 @@ uint64_t Segment::offset_of(Rank rank, int32_t member) const {
   const Group::OnNode there = group_->on_node(node, rank);
   const uint64_t first = memory::first_slice_offset(static_cast<uint32_t>(there.count));
   const auto before = static_cast<uint64_t>(there.before);
+  if (room_ != 0) return first + before * room_;
   if (sizes_.are_equal()) return first + before * whole_pages(sizes_.at(member));
   uint64_t offset = first;
   for (const Rank other : group_->members_on(node))

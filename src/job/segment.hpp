@@ -20,6 +20,7 @@ namespace skerry::job {
 
 class Job;
 class Group;
+struct MemorySurvey;
 
 // What a segment's slices are. Addresses lead the program to its own segments alone.
 constexpr uint32_t purpose_program = 0;  // memory that the program allocated as a segment
@@ -40,8 +41,61 @@ class Segment {
                       Pages pages = Pages::reserved);
   // Collective; completes operations on it first.
   Status free();
-  // The second half of free: no member uses it any more, and all know that.
-  Status release();
+  // The second half of free: no member uses it any more, and all know that. `keeps`: the group's
+  // reserve may have its memory; the same on all members. This object stands for a freed segment
+  // afterwards.
+  Status release(bool keeps);
+  // The first half: nothing of this member's is under way, then a barrier. *any_holds: a member
+  // holds views of it (memory::hold), and its memory is not to be kept. `segment` null: there is
+  // none to look at here.
+  static Status end_use(Group& group, const Segment* segment, bool* any_holds);
+
+ private:
+  using Sizes = placement::MemberValues::Builder;
+  // Of this node's part.
+  struct Layout {
+    NodeId node = no_node;
+    std::vector<Rank> local_ranks;       // of this node, ascending
+    std::vector<int32_t> local_members;  // their positions in the group
+    std::vector<uint64_t> slice_bytes;   // theirs
+    uint64_t room = 0;                   // as of room_
+    memory::SegmentPlan plan;
+    uint64_t sizes_offset = 0;  // of the table of sizes_, if it takes any
+    uint64_t bases_offset = 0;  // likewise of bases_; the last part
+    uint64_t total_bytes = 0;
+    uint32_t own = 0;  // position among the local members
+    Pages pages = Pages::reserved;
+
+    void find_local(const Group& group);
+    // What all members ask for, by position: this node's of it, and all of it.
+    void list_sizes(std::span<const uint64_t> all, Sizes* sizes);
+    // Room for so many bytes of tables behind the slices. Errors: no_memory.
+    Status arrange(uint64_t sizes_bytes, uint64_t bases_bytes);
+  };
+
+ public:
+  // Memory of a freed segment that a member has made ready for the next one, in advance of the
+  // exchange in which the members find that they agree. None: there is no such memory.
+  class Ready {
+   public:
+    // Not collective. Of what the group keeps, in case all members ask for about as much.
+    Ready(Group& group, uint64_t bytes, uint32_t purpose);
+    Ready(const Ready&) = delete;
+    ~Ready() { put_back(); }  // does nothing once it has begun, or if there is none
+    // What all members must have alike; 0: none.
+    uint64_t id() const;
+    std::byte* own() const;
+    // All members have this one, and know the `bytes` of each, by position. *is_known: nobody reads
+    // what another member writes now, otherwise a barrier comes first. Null: it is put back, on all
+    // alike.
+    Segment* begin(std::span<const uint64_t> bytes, bool* is_known);
+    void put_back();
+
+   private:
+    friend class Segment;
+    Segment* begin(const Layout& layout, const Sizes& sizes, bool* is_known);
+    Segment* kept_ = nullptr;  // null: none
+  };
   // For a group's own area: the sizes are known and the caller provides the barrier after it.
   // `local_bytes`: of this node's members.
   static Status open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes,
@@ -88,6 +142,12 @@ class Segment {
   uint64_t bytes_of(Rank rank) const;    // 0 if not a member
   uint64_t address_of(Rank rank) const;  // in the rank's own address space
   std::byte* own() const;
+  // How far apart slices of a node lie; 0: as far as each is long.
+  uint64_t room() const { return room_; }
+  // Of pages that are kept between two lives. Of one that its group keeps.
+  uint64_t kept_bytes() const { return local_.kept_bytes(own_index_); }
+  // Its memory goes, which its group kept.
+  Status give_up();
   // A view of it may outlive it (memory::hold).
   bool is_held() const { return memory::is_held(local_.base()); }
   // Of what says how large and where slices are; 0 if they are all alike.
@@ -128,28 +188,31 @@ class Segment {
                       uint64_t* value);
 
  private:
-  struct Layout {
-    std::vector<Rank> local_ranks;       // of this node, ascending
-    std::vector<int32_t> local_members;  // their positions in the group
-    std::vector<uint64_t> slice_bytes;   // theirs
-    memory::SegmentPlan plan;
-    uint64_t sizes_offset = 0;  // of the table of sizes_, if it takes any
-    uint64_t bases_offset = 0;  // likewise of bases_; the last part
-    uint64_t total_bytes = 0;
-    uint32_t own = 0;  // position among the local members
-    Pages pages = Pages::reserved;
-  };
-  void find_local(const Group& group, Layout* layout) const;
-  // Room for so many bytes of tables behind the slices.
-  Status lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const;
-  Status learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout* layout,
-                     placement::MemberValues::Builder* sizes) const;
+  // Of small groups each member has a table of sizes of its own, so that nobody waits for another
+  // to write it.
+  bool has_own_table() const;
+  bool writes_table(const Layout& layout) const { return layout.own == 0 || has_own_table(); }
+  bool set_sizes(const Sizes& sizes, bool writes);
+  Status learn_sizes(Group& group, const MemorySurvey& all, uint64_t mine, Layout* layout,
+                     Sizes* sizes) const;
+  // Kept memory becomes a segment again: wake_up makes this member's slice ready, go_back undoes
+  // that, begin_life is for when all members have made theirs ready.
+  Status wake_up(uint64_t bytes, uint32_t purpose);
+  void go_back();
+  static Segment* begin_life(Segment* kept, Layout layout, const Sizes& sizes, bool* is_known);
+  static Status revive(Group& group, uint64_t bytes, uint32_t purpose, const Layout& layout,
+                       const Sizes& sizes, Segment** segment, bool* is_known);
+  static Status make(std::unique_ptr<Segment> made, const MemorySurvey& all, uint64_t bytes,
+                     uint32_t purpose, Layout* layout, const Sizes& sizes, Segment** segment);
+  static Segment* show(std::unique_ptr<Segment> made);
+  void keep_pages(uint64_t bytes);
   Status attach_together(Group& group, const Layout& layout, uint64_t most_bytes, uint32_t purpose);
   Status learn_bases(Group& group, bool are_equal, const Layout& layout);
   // `address`: where the segment should be mapped; 0: anywhere.
   Status attach(const Layout& layout, uint64_t address, uint32_t purpose);
   uint64_t offset_of(Rank rank, int32_t member) const;
   void index_local(const Layout& layout);
+  void hide();
   void forget_local();
   [[gnu::noinline]] const memory::Region* find_sparse(Rank rank) const;
   // Of an element of a local slice, for the fast paths; null if anything about it is not plain.
@@ -166,14 +229,23 @@ class Segment {
   Job* job_;
   const std::atomic<uint32_t>* alive_;  // the job's
   Group* group_;
-  SegmentId id_;
+  SegmentId id_;  // of its present life, or the last one
   bool freed_ = false;
+  uint64_t room_ = 0;          // bytes from one slice of a node to the next; 0: as long as each is
+  uint64_t own_offset_ = 0;    // of the own slice in the node's part
+  uint64_t pages_bytes_ = 0;   // whole pages of it that exist, from its start
+  uint64_t counted_bytes_ = 0;  // of them, what the job's KeptPages counts now
+  uint64_t sizes_offset_ = 0;  // of the table of sizes_ in the node's part ...
+  uint64_t sizes_room_ = 0;    // ... and the bytes that are there for it
+  uint32_t own_index_ = 0;     // among the members of the node
+  uint32_t local_count_ = 0;   // of those
   memory::LocalSegment local_;
   // By group index. A table, where one is needed, is in shared memory, behind the slices. A group's
   // area has neither.
   bool has_tables_ = false;
   placement::MemberValues sizes_;
   placement::MemberValues bases_;  // where the member's process maps its node's part
+  std::vector<std::byte> own_table_;  // of sizes_, of a small group
   // The remote rank last asked for by remote_holds; the calling thread's own below thread level
   // multiple, never written at multiple.
   mutable Rank recent_rank_ = no_rank;

@@ -97,6 +97,7 @@ Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
 
 Broker::~Broker() {
   for (const int connection : pending_) close(connection);
+  for (const int connection : members_) close(connection);
   for (auto& [id, segment] : segments_) release(&segment);
   for (const int fd : {listen_fd_, timer_fd_, spare_fd_})
     if (fd >= 0) close(fd);
@@ -127,6 +128,10 @@ void Broker::accept_all() {
     if (connection < 0 && is_shortage(errno)) {
       pollfd waiting{listen_fd_, POLLIN, 0};
       if (poll(&waiting, 1, 0) <= 0) return;  // the kernel says so before it looks at the queue
+      if (!members_.empty()) {  // the member that asked longest ago connects anew for its next
+        drop(members_.front());
+        continue;
+      }
       if (spare_fd_ < 0) return pause_listener();
       close(std::exchange(spare_fd_, -1));
       continue;
@@ -173,8 +178,8 @@ void Broker::take_spare() {
 }
 
 void Broker::drop(int connection) {
-  const auto found = std::find(pending_.begin(), pending_.end(), connection);
-  if (found != pending_.end()) pending_.erase(found);
+  pending_.remove(connection);
+  members_.remove(connection);
   close(connection);  // leaves the epoll set with it
   take_spare();
 }
@@ -184,6 +189,8 @@ void Broker::serve(int connection) {
   const ssize_t received = recv(connection, static_cast<broker_wire::Request*>(&request),
                                 sizeof(broker_wire::Request), MSG_DONTWAIT | MSG_TRUNC);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const auto member = std::ranges::find(members_, connection);
+  if (received == 0 && member != members_.end()) return drop(connection);
   if (received != static_cast<ssize_t>(sizeof(broker_wire::Request)) ||
       request.magic_number != broker_wire::magic ||
       !equal_in_constant_time(request.token, address_.token)) {
@@ -199,6 +206,8 @@ void Broker::serve(int connection) {
     status = attach(request, &segment);
   } else if (request.op == static_cast<uint32_t>(broker_wire::Op::detach)) {
     status = detach(request);
+  } else if (request.op == static_cast<uint32_t>(broker_wire::Op::give_back)) {
+    give_back_kept();
   } else {
     status = error(Code::internal, "the memory broker does not know operation ", request.op);
   }
@@ -219,7 +228,9 @@ void Broker::serve(int connection) {
     close(segment->fd);
     segment->fd = -1;
   }
-  drop(connection);
+  if (spare_fd_ < 0) return drop(connection);  // descriptors are short
+  if (member != members_.end()) return members_.splice(members_.end(), members_, member);
+  members_.splice(members_.end(), pending_, std::ranges::find(pending_, connection));
 }
 
 Status Broker::attach(const Request& request, Segment** segment_out) {
@@ -274,6 +285,17 @@ Status Broker::detach(const Request& request) {
   return {};
 }
 
+// Memory that nobody uses while somebody needs some. The servers may have registered it with an
+// adapter, which would keep it.
+void Broker::give_back_kept() {
+  for (const auto& [id, segment] : segments_) {
+    const SegmentId first = SegmentId::unpacked(id);
+    if (first.generation == 0) continue;  // a control segment has no slices
+    if (LocalSegment(segment.base, first).give_back_pages() == 0) continue;
+    if (on_release_) on_release_(first);
+  }
+}
+
 void Broker::release(Segment* segment) {
   if (segment->fd >= 0) close(segment->fd);
   unmap(segment->base, segment->total_bytes);
@@ -281,7 +303,7 @@ void Broker::release(Segment* segment) {
 
 LocalSegment Broker::find(SegmentId id) const {
   const Lock guard(segments_mutex_);
-  const auto found = segments_.find(id.packed());
+  const auto found = segments_.find(id.first_life().packed());
   return found == segments_.end() ? LocalSegment{} : LocalSegment(found->second.base, id);
 }
 

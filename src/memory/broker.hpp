@@ -1,7 +1,7 @@
 // The broker makes a node's segments and hands them out. One per node, in the leader's process. It
 // runs on the thread of the node's first data server, which watches one descriptor for it; find and
 // releases are for the threads of all. It never blocks: a request is one datagram, answered at
-// once.
+// once. Members keep their connections; where descriptors are short, it closes idle ones.
 #pragma once
 
 #include <atomic>
@@ -42,14 +42,17 @@ class Broker {
   // ---- server thread ----
   int fd() const { return epoll_fd_; }  // readable: call on_readable_owner
   void on_readable_owner();
-  // Called with each segment just before it is unmapped: find does not find it any more, and what
-  // find said before must not be used when this returns. Set before the server's thread runs.
+  // Called with each segment, by its first life, just before it is unmapped. From here on find does
+  // not find it, and what find said before must not be used when this returns. Also called when its
+  // pages were given back between two lives: what was made of them must go. Set before the server's
+  // thread runs.
   void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
   uint64_t segments_owner() const { return segments_.size(); }
 
   // ---- any thread ----
-  // The node's part of a segment, mapped in this process; none if it was freed or never allocated
-  // here. Valid until on_release for it returns.
+  // The node's part of a segment, mapped in this process; none if its memory was never allocated
+  // here, or is gone. Another life of it may be there (LocalSegment::is_here). Valid until
+  // on_release for it returns.
   LocalSegment find(SegmentId id) const;
   // How many segments find has ceased to find: while this stays the same, what it found stays
   // valid.
@@ -79,6 +82,7 @@ class Broker {
   void drop(int connection);
   Status attach(const Request& request, Segment** segment);
   Status detach(const Request& request);
+  void give_back_kept();
   void release(Segment* segment);
 
   BrokerAddress address_;
@@ -89,10 +93,11 @@ class Broker {
   int timer_fd_ = -1;  // readable when the paused listener is to be looked at again
   uint32_t max_pending_ = 0;
   uint64_t unauthenticated_refused_ = 0;
-  std::list<int> pending_;             // oldest first
+  std::list<int> pending_;             // connections without a request yet, oldest first
+  std::list<int> members_;             // connections that had one; the last one served comes last
   mutable Mutex segments_mutex_;       // for the others that find: what the owner changes
   std::atomic<uint64_t> releases_{0};  // grows after a segment left the table, before on_release
-  std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed
+  std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed of the first life
 };
 
 }  // namespace skerry::memory

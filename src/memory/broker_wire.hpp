@@ -1,4 +1,5 @@
-// Messages between members and broker of a node: one datagram each way on a SOCK_SEQPACKET socket.
+// Messages between members and broker of a node: datagrams on a SOCK_SEQPACKET socket, a reply for
+// each request, one request at a time.
 // Both ends are the same build on the same machine, so the native layout suffices. Internal to
 // the room.
 #pragma once
@@ -9,9 +10,9 @@
 
 namespace skerry::memory::broker_wire {
 
-constexpr uint64_t magic = 0x326b'6f72'6279'6b73;  // "skybrok2": changes with any change below
+constexpr uint64_t magic = 0x336b'6f72'6279'6b73;  // "skybrok3": changes with any change below
 
-enum class Op : uint32_t { attach = 1, detach = 2 };
+enum class Op : uint32_t { attach = 1, detach = 2, give_back = 3 };
 
 struct Request {
   uint64_t magic_number;

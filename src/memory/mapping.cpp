@@ -20,6 +20,9 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // Linux 6.1; older kernels answer EINVAL and we stay with small pages
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14; older kernels answer EINVAL
+#endif
 
 namespace skerry::memory {
 namespace {
@@ -165,6 +168,18 @@ Status map_anywhere(int fd, uint64_t bytes, uint64_t address, std::byte** base) 
   return {};
 }
 
+// Pages of [at, at + bytes), by the descriptor or, without one (-1), through the mapping. 0, or
+// errno.
+int take_pages(int fd, std::byte* base, uint64_t at, uint64_t bytes) {
+  if (fd >= 0)
+    return fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  if (madvise(base + at, bytes, MADV_POPULATE_WRITE) == 0) return 0;
+  if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;
+  for (uint64_t page = at; page < at + bytes; page += page_bytes)
+    *const_cast<volatile std::byte*>(base + page) = std::byte{0};
+  return 0;
+}
+
 }  // namespace
 
 bool hold(const void* address) { return Mappings::all().hold(address); }
@@ -214,7 +229,7 @@ Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool hu
     if (huge_pages && whole > collapsed) {
       const int64_t start_ns = monotonic_ns();
       for (uint64_t seed = collapsed; seed < whole; seed += huge_page_bytes)
-        fallocate(fd, 0, static_cast<off_t>(seed), page_bytes);
+        (void)take_pages(fd, base, seed, page_bytes);
       const bool collapsed_now = madvise(base + collapsed, whole - collapsed, MADV_COLLAPSE) == 0;
       spare_ns += static_cast<int64_t>((whole - collapsed) / huge_page_bytes) *
                       huge_page_budget_ns -
@@ -222,9 +237,9 @@ Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool hu
       huge_pages = collapsed_now && spare_ns > 0;  // refused or slow: small pages for the rest
       collapsed = whole;
     }
-    while (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next - at)) !=
-           0) {  // what is there already costs nothing
-      if (errno != EINTR) return out_of_memory("fallocate", bytes, errno);
+    // What is there already costs nothing.
+    while (const int reason = take_pages(fd, base, at, next - at)) {
+      if (reason != EINTR && reason != EAGAIN) return out_of_memory("fallocate", bytes, reason);
       if (abort != nullptr && abort->load(std::memory_order_acquire) != 0)
         return error(Code::peer_dead, "the job is ending");
     }

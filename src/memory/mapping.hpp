@@ -19,8 +19,9 @@ Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base);
 void unmap(std::byte* base, uint64_t bytes);
 
 // Allocates the pages of [offset, offset + bytes) now, from the calling thread's NUMA node and
-// cgroup, in chunks, and collapses them into huge pages where asked and possible. Gives up between
-// chunks when *abort (may be null) is set. Errors: no_memory, peer_dead.
+// cgroup, in chunks, and collapses them into huge pages where asked and possible. `fd` -1: the
+// memfd is mapped at `base` and its descriptor closed. Gives up between chunks when *abort (may be
+// null) is set. Errors: no_memory, peer_dead.
 Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages,
                const std::atomic<uint32_t>* abort);
 

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -19,6 +20,8 @@
 namespace skerry::memory {
 namespace {
 
+constexpr int64_t other_patience_ns = 2'000'000'000;  // with the broker of another node
+
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -28,11 +31,19 @@ class Descriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  int* out() { return &fd_; }
+  void reset(int fd = -1) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+  }
 
  private:
   int fd_;  // -1: none
 };
+
+Status gone(const BrokerAddress& broker) {
+  return error(Code::peer_dead, "the leader of this node, which hands out shared memory (@",
+               broker.name, "), is gone");
+}
 
 class BrokerClient final : public NodeMemory {
  public:
@@ -46,6 +57,11 @@ class BrokerClient final : public NodeMemory {
 
   Status attach(const AttachRequest& request, int64_t timeout_ns, std::byte** base) override;
   Status detach(SegmentId id) override;
+  Status reserve(std::byte* base, uint64_t offset, uint64_t bytes) override;
+  void give_back(std::byte* base, uint64_t offset, uint64_t bytes) override {
+    discard(base, offset, bytes);
+  }
+  Status give_back_kept(std::span<const BrokerAddress> others) override;
   void watch_abort(const std::atomic<uint32_t>* abort) override {
     abort_.store(abort, std::memory_order_release);
   }
@@ -57,6 +73,18 @@ class BrokerClient final : public NodeMemory {
     uint64_t own_offset = 0;
     uint64_t own_bytes = 0;
     bool own_mapping = false;  // false: it is the broker's, in this very process
+  };
+  class Connection {
+   public:
+    bool is_open() const { return socket_.get() >= 0; }
+    void close() { socket_.reset(); }
+    Status open(const BrokerAddress& broker, BrokerClient& client, int64_t deadline_ns);
+    bool give(const broker_wire::Request& request);
+    Status take(BrokerClient& client, const BrokerAddress& broker, int64_t deadline_ns,
+                broker_wire::Reply* reply, Descriptor* fd, bool* closed);
+
+   private:
+    Descriptor socket_{-1};
   };
 
   const std::atomic<uint32_t>* abort_flag() const { return abort_.load(std::memory_order_acquire); }
@@ -73,6 +101,8 @@ class BrokerClient final : public NodeMemory {
   std::atomic<const std::atomic<uint32_t>*> abort_{nullptr};
   std::mutex mutex_;                             // guards mapped_; never held while asking
   std::unordered_map<uint64_t, Mapped> mapped_;  // by SegmentId::packed
+  std::mutex connection_mutex_;                  // held while asking
+  Connection connection_;                        // to the broker; opened by the first request
 };
 
 broker_wire::Request BrokerClient::request_for(broker_wire::Op op, SegmentId id) const {
@@ -101,60 +131,93 @@ Status BrokerClient::wait_for(int fd, short events, int64_t deadline_ns) {
   }
 }
 
-Status BrokerClient::ask(const broker_wire::Request& request, int64_t deadline_ns,
-                         broker_wire::Reply* reply, Descriptor* fd) {
-  const Status gone = error(Code::peer_dead,
-                            "the leader of this node, which hands out shared memory (@",
-                            broker_.name, "), is gone");
+Status BrokerClient::Connection::open(const BrokerAddress& broker, BrokerClient& client,
+                                      int64_t deadline_ns) {
   // Blocking, though with waits in slices before each step: a connect that finds the leader's queue
   // full must not return EAGAIN.
-  Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (connection.get() < 0)
+  socket_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (socket_.get() < 0)
     return error(Code::network, "no descriptor for shared memory: ", std::strerror(errno),
                  "; see ulimit -n");
   const timeval slice{0, 200'000};
-  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &slice,
+  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &slice,
              sizeof slice);  // connect waits at most this long at a time
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (broker_.name.size() + 1 > sizeof address.sun_path)
-    return error(Code::invalid, "broker name too long: ", broker_.name);
-  std::memcpy(address.sun_path + 1, broker_.name.data(), broker_.name.size());
+  if (broker.name.size() + 1 > sizeof address.sun_path)
+    return error(Code::invalid, "broker name too long: ", broker.name);
+  std::memcpy(address.sun_path + 1, broker.name.data(), broker.name.size());
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
-                                             broker_.name.size());
-  while (connect(connection.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
-    if (errno != EAGAIN && errno != EINTR) return gone;
-    if (is_aborted())
+                                             broker.name.size());
+  while (connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    if (errno != EAGAIN && errno != EINTR) return gone(broker);
+    if (client.is_aborted())
       return error(Code::peer_dead, "the job is ending: gave up waiting for this node's leader");
     if (deadline_ns != no_deadline && monotonic_ns() >= deadline_ns) {
       return error(Code::timeout,
                    "this node's leader did not accept a request for shared memory in time");
     }
   }
-  if (send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(sizeof request))
-    return gone;
+  return {};
+}
 
+// False: the broker has closed this connection before it saw the request.
+bool BrokerClient::Connection::give(const broker_wire::Request& request) {
+  return send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(sizeof request);
+}
+
+// *closed: as of give; the status says nothing then.
+Status BrokerClient::Connection::take(BrokerClient& client, const BrokerAddress& broker,
+                                      int64_t deadline_ns, broker_wire::Reply* reply,
+                                      Descriptor* fd, bool* closed) {
   iovec part{reply, sizeof *reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   ssize_t received = -1;
   do {
-    SKERRY_TRY(wait_for(connection.get(), POLLIN, deadline_ns));
+    SKERRY_TRY(client.wait_for(socket_.get(), POLLIN, deadline_ns));
     message = msghdr{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    received = recvmsg(connection.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    received = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (received < 0 && (errno == EAGAIN || errno == EINTR));
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-      std::memcpy(fd->out(), CMSG_DATA(header), sizeof(int));
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    int came = -1;
+    std::memcpy(&came, CMSG_DATA(header), sizeof came);
+    fd->reset(came);
   }
+  *closed = received == 0 || (received < 0 && errno == ECONNRESET);
   if (received != static_cast<ssize_t>(sizeof *reply) || reply->magic_number != broker_wire::magic)
-    return gone;
+    return gone(broker);
+  return {};
+}
+
+// The connection stays for the next request. The broker may have closed an idle one for want of
+// descriptors: then a new one carries the request, once.
+Status BrokerClient::ask(const broker_wire::Request& request, int64_t deadline_ns,
+                         broker_wire::Reply* reply, Descriptor* fd) {
+  const std::lock_guard lock(connection_mutex_);
+  bool closed = false;
+  Status status;
+  for (bool is_new = false; !is_new;) {
+    is_new = !connection_.is_open();
+    if (is_new) status = connection_.open(broker_, *this, deadline_ns);
+    if (!status.ok()) break;
+    closed = !connection_.give(request);
+    status = closed ? gone(broker_)
+                    : connection_.take(*this, broker_, deadline_ns, reply, fd, &closed);
+    if (!closed || is_new) break;
+    connection_.close();
+    status = {};
+  }
+  // A reply that comes later must not be taken for the next request's.
+  if (!status.ok()) connection_.close();
+  SKERRY_TRY(status);
   reply->text[sizeof reply->text - 1] = 0;
   if (reply->status != 0) return Status(static_cast<Code>(reply->status), reply->text);
   return {};
@@ -191,9 +254,10 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
     status = map_memfd(fd.get(), mapped.bytes, what.address, &mapped.base);
     mapped.own_mapping = status.ok();
   }
-  if (status.ok() && what.reserves)
-    status = reserve(fd.get(), mapped.base, mapped.own_offset, mapped.own_bytes, huge_pages_,
-                     abort_flag());
+  if (status.ok())
+    status = memory::reserve(fd.get(), mapped.base, mapped.own_offset,
+                             std::min(what.reserved_bytes, mapped.own_bytes), huge_pages_,
+                             abort_flag());
   if (!status.ok()) {
     if (mapped.base != nullptr)
       discard(mapped.base, mapped.own_offset,
@@ -234,6 +298,28 @@ Status BrokerClient::detach(SegmentId id) {
   broker_wire::Reply reply{};
   Descriptor none(-1);
   return ask(request_for(broker_wire::Op::detach, id), no_deadline, &reply, &none);
+}
+
+Status BrokerClient::reserve(std::byte* base, uint64_t offset, uint64_t bytes) {
+  Status status = memory::reserve(-1, base, offset, bytes, huge_pages_, abort_flag());
+  if (!status.ok()) discard(base, offset, bytes);
+  return status;
+}
+
+Status BrokerClient::give_back_kept(std::span<const BrokerAddress> others) {
+  broker_wire::Reply reply{};
+  Descriptor none(-1);
+  broker_wire::Request request = request_for(broker_wire::Op::give_back, {});
+  for (const BrokerAddress& other : others) {
+    request.token = other.token;
+    Connection connection;
+    bool closed = false;
+    const int64_t deadline_ns = deadline_after(other_patience_ns);
+    if (connection.open(other, *this, deadline_ns).ok() && connection.give(request))
+      (void)connection.take(*this, other, deadline_ns, &reply, &none, &closed);
+  }
+  request.token = broker_.token;
+  return ask(request, no_deadline, &reply, &none);
 }
 
 }  // namespace

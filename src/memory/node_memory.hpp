@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/pure/ids.hpp"
@@ -33,11 +34,13 @@ struct AttachRequest {
   uint64_t total_bytes = 0;  // of the whole on this node; a multiple of 4096, not 0; equal on all
                              // members
   uint32_t members = 0;      // local processes that will attach; equal on all members
-  // The caller's own part, multiples of 4096: its pages are given back by the caller, and reserved
-  // (and so placed and charged) unless each is to be taken when it is touched. Empty is fine.
+  // The caller's own part, multiples of 4096: its pages are given back by the caller. Empty is
+  // fine.
   uint64_t own_offset = 0;
   uint64_t own_bytes = 0;
-  bool reserves = true;
+  // Of its first bytes the pages are reserved now (and so placed and charged), all others each when
+  // it is touched. A multiple of 4096; UINT64_MAX: of all.
+  uint64_t reserved_bytes = UINT64_MAX;
   // Where all processes should map it; 0: anywhere. A process where something else is there maps
   // it elsewhere. A multiple of huge_page_bytes if the segment is that large, otherwise of 4096.
   uint64_t address = 0;
@@ -55,6 +58,16 @@ class NodeMemory {
   // uses it any more. When the last member's call returns, the broker has discarded the id. Errors:
   // freed (not attached), peer_dead.
   virtual Status detach(SegmentId id) = 0;
+  // Reserves the pages of [offset, offset + bytes) of the own part of a segment, multiples of 4096,
+  // none of which exist. On failure none do. Errors: no_memory, peer_dead (job ending).
+  virtual Status reserve(std::byte* base, uint64_t offset, uint64_t bytes) = 0;
+  // The opposite: what they held is zero from here on. Not what is held (hold).
+  virtual void give_back(std::byte* base, uint64_t offset, uint64_t bytes) = 0;
+  // Asks the broker to give back all pages that members of the node keep for their next segments
+  // (LocalSegment::keep_pages), and so do the brokers of other nodes of the job on this machine,
+  // whose addresses `others` are; one that is not there is left out. Errors: as attach, of the own
+  // broker.
+  virtual Status give_back_kept(std::span<const BrokerAddress> others) = 0;
   // From now on waits end when *abort is not 0 (usually the control segment's flag, itself attached
   // through this object). Null: no flag.
   virtual void watch_abort(const std::atomic<uint32_t>* abort) = 0;

@@ -1,6 +1,9 @@
 #include "memory/segment.hpp"
 
+#include "core/futex.hpp"
+#include "core/pure/assert.hpp"
 #include "memory/control.hpp"
+#include "memory/mapping.hpp"
 
 namespace skerry::memory {
 
@@ -29,6 +32,60 @@ void LocalSegment::publish(uint32_t index, uint32_t members, Rank rank, uint64_t
   mine.bytes = bytes;
   mine.owner_address = bytes == 0 ? 0 : reinterpret_cast<uint64_t>(base_ + offset);
   mine.published.store(1, std::memory_order_release);
+}
+
+void LocalSegment::withdraw(uint32_t index) const {
+  header().slices[index].published.store(0, std::memory_order_relaxed);
+  // Another member may have stored the next segment's id already, and then stands corrected: this
+  // member stores it too, before any member may use that segment.
+  header().id.store(0, std::memory_order_release);
+}
+
+namespace {
+constexpr uint32_t number(SlicePages pages) { return static_cast<uint32_t>(pages); }
+}  // namespace
+
+void LocalSegment::keep_pages(uint32_t index, uint64_t bytes) const {
+  SliceEntry& mine = header().slices[index];
+  SKERRY_INVARIANT(mine.pages.load(std::memory_order_relaxed) == number(SlicePages::used),
+                   "only pages in use become kept, by their owner");
+  mine.kept_bytes = bytes;
+  // Releases: the broker reads kept_bytes, and what the owner wrote goes before the pages do.
+  mine.pages.store(number(bytes > 0 ? SlicePages::kept : SlicePages::gone),
+                   std::memory_order_release);
+}
+
+// The compare-and-swap decides between owner and broker (lab/models/reserve.pml).
+Status LocalSegment::take_pages(uint32_t index, const std::atomic<uint32_t>* abort,
+                                uint64_t* bytes) const {
+  SliceEntry& mine = header().slices[index];
+  uint32_t kept = number(SlicePages::kept);
+  *bytes = mine.kept_bytes;
+  if (mine.pages.compare_exchange_strong(kept, number(SlicePages::used),
+                                         std::memory_order_acquire, std::memory_order_acquire))
+    return {};
+  *bytes = 0;
+  const auto is_gone = [](uint32_t pages) { return pages == number(SlicePages::gone); };
+  if (wait_until(&mine.pages, is_gone, no_deadline, abort) != WaitResult::reached)
+    return error(Code::peer_dead, "the job is ending");
+  mine.pages.store(number(SlicePages::used), std::memory_order_relaxed);
+  return {};
+}
+
+uint64_t LocalSegment::give_back_pages() const {
+  uint64_t given = 0;
+  for (uint32_t i = 0; i < members(); ++i) {
+    SliceEntry& slice = header().slices[i];
+    uint32_t kept = number(SlicePages::kept);
+    if (!slice.pages.compare_exchange_strong(kept, number(SlicePages::leaving),
+                                             std::memory_order_acquire, std::memory_order_relaxed))
+      continue;
+    discard(base_, slice.offset, slice.kept_bytes);
+    given += slice.kept_bytes;
+    slice.pages.store(number(SlicePages::gone), std::memory_order_release);
+    futex_wake(&slice.pages, 1);
+  }
+  return given;
 }
 
 const SliceEntry* LocalSegment::entry(uint32_t index) const {

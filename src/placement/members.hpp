@@ -18,6 +18,7 @@ class Sequence {
     int32_t first;
     int32_t step;
     int32_t count;
+    friend bool operator==(const Run&, const Run&) = default;
   };
   void add(int32_t value);
   // first, first + step, ..., as one run.
@@ -29,6 +30,8 @@ class Sequence {
   // `position`: in [0, size). O(log runs).
   int32_t at(int32_t position) const;
   const std::vector<Run>& runs() const { return runs_; }
+  // Built by the same calls.
+  friend bool operator==(const Sequence&, const Sequence&) = default;
   uint64_t bytes() const { return runs_.capacity() * sizeof(Run); }  // beside this object
 
  private:
@@ -55,6 +58,8 @@ class Members {
   uint64_t bytes() const {                 // beside this object
     return sequence_.bytes() + (ranks_.capacity() + positions_.capacity()) * sizeof(Rank);
   }
+  // The same ranks in the same order, from sequences built alike.
+  friend bool operator==(const Members&, const Members&) = default;
   // A rank that is named twice; no_rank: none is.
   Rank find_double() const;
 

@@ -106,8 +106,12 @@ class Applier {
   lock::Locks& locks_;
   Answers& answers_;
   std::optional<memory::Stripes> stripes_;
-  std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>>
-      registrations_;                 // by packed segment id; fabrics with RMA only
+  struct Registrations {
+    uint32_t life = 0;  // of the segment's memory
+    std::unordered_map<Rank, Registration> of;
+  };
+  // By the packed id of a segment's first life; fabrics with RMA only.
+  std::unordered_map<uint64_t, Registrations> registrations_;
   std::vector<Piece> pieces_;         // of the vector request being applied
   std::vector<std::byte> scratch_;    // packs the reply to a non-contiguous get
   std::vector<fabric::Bytes> parts_;  // of the strided get being answered from where its bytes lie

@@ -461,11 +461,18 @@ Status Applier::read_modify_write(const Incoming& in, Outcome* outcome) {
 }
 
 // The fabric's key to a slice, registered when it is first asked for. Registrations end with their
-// segment (forget).
+// segment's memory (forget), or when the next segment in it asks for one.
 Status Applier::key(const Incoming& in, Outcome* outcome) {
   if (in.region.kind == memory::Kind::given)
     return error(Code::unsupported, "memory that the program gave has no key of the fabric's");
-  Registration& known = registrations_[in.request.segment().packed()][in.request.target()];
+  const SegmentId id = in.request.segment();
+  const uint64_t memory = id.first_life().packed();
+  if (const auto found = registrations_.find(memory);
+      found != registrations_.end() && found->second.life != id.life())
+    forget(id);  // an earlier segment's in the same memory, which was freed
+  Registrations& here = registrations_[memory];
+  here.life = id.life();
+  Registration& known = here.of[in.request.target()];
   if (known.handle == 0)
     SKERRY_TRY(fabric_.register_memory(in.region.base, in.region.bytes, &known.key, &known.handle));
   const wire::Key found{known.key.key, known.key.base, 0};
@@ -474,16 +481,16 @@ Status Applier::key(const Incoming& in, Outcome* outcome) {
 }
 
 void Applier::forget(SegmentId segment) {
-  const auto found = registrations_.extract(segment.packed());
+  const auto found = registrations_.extract(segment.first_life().packed());
   if (found.empty()) return;
-  for (const auto& [rank, registration] : found.mapped())
+  for (const auto& [rank, registration] : found.mapped().of)
     if (registration.handle != 0) fabric_.deregister_memory(registration.handle);
 }
 
 uint64_t Applier::memory_bytes() const {
   uint64_t bytes = table_bytes(registrations_) + vector_bytes(pieces_) + vector_bytes(scratch_) +
                    vector_bytes(parts_);
-  for (const auto& [segment, ranks] : registrations_) bytes += table_bytes(ranks);
+  for (const auto& [segment, here] : registrations_) bytes += table_bytes(here.of);
   return bytes;
 }
 

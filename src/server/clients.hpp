@@ -57,11 +57,12 @@ struct Client {
   void tidy_unsent() {
     if (unsent && unsent->late.empty() && unsent->sending.empty()) unsent.reset();
   }
-  // The fabric writes into the segment, or reads from it, for this client.
+  // The fabric writes into the segment's memory, or reads from it, for this client.
   bool uses(SegmentId segment) const {
-    return (state == State::receiving && receives_into == segment) ||
+    const SegmentId memory = segment.first_life();
+    return (state == State::receiving && receives_into.first_life() == memory) ||
            (unsent && std::ranges::any_of(unsent->sending, [=](const Answer& answer) {
-              return answer.segment == segment;
+              return answer.segment.first_life() == memory;
             }));
   }
 };

@@ -8,7 +8,7 @@
 #include "job/mutexes.hpp"
 #include "window/context.hpp"
 #include "window/machine_locks.hpp"
-#include "window/reserve.hpp"
+#include "window/desks.hpp"
 #include "window/target.hpp"
 
 namespace skerry::window {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "window/reserve.hpp"
+#include "window/desks.hpp"
 
 namespace skerry::window {
 
@@ -46,20 +46,30 @@ Status Memory::move_out() {
   return moved;
 }
 
-void Memory::give(job::Segment& data) const {
-  auto* const given = reinterpret_cast<memory::Given*>(data.own());
+void Memory::give(std::byte* description) const {
+  auto* const given = reinterpret_cast<memory::Given*>(description);
   if (flavor_ == Flavor::created) given->give_one(base_, base_bytes_);
   else given->give_many();
 }
 
-void Memory::give_kept() {
-  if (flavor_ == Flavor::allocated) return;
-  job::Segment* const kept = Reserve::of(*context_.group).find_data(flavor_, {});
-  if (kept != nullptr) give(*kept);
+uint64_t Memory::slice_bytes() const {
+  return flavor_ == Flavor::allocated ? base_bytes_
+         : flavor_ == Flavor::created ? memory::given_one_bytes
+                                      : sizeof(memory::Given);
 }
 
-void Memory::take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units, bool any_moves) {
+uint64_t Memory::make_ready() {
+  if (!keeps_data_) return 0;
+  ready_.emplace(*context_.group, slice_bytes(),
+                 flavor_ == Flavor::allocated ? job::purpose_window : job::purpose_given);
+  if (flavor_ != Flavor::allocated && ready_->id() != 0) give(ready_->own());
+  return ready_->id();
+}
+
+void Memory::take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units, bool any_moves,
+                       bool all_are_ready) {
   any_moves_ = any_moves;
+  if (!all_are_ready || any_moves) ready_.reset();
   bytes_.assign(std::move(bytes));
   unit_.assign(std::move(units));
 }
@@ -67,44 +77,44 @@ void Memory::take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units,
 // Collective.
 Status Memory::make_data() {
   job::Group& group = *context_.group;
-  const uint64_t slice_bytes = flavor_ == Flavor::allocated ? base_bytes_
-                               : flavor_ == Flavor::created ? memory::given_one_bytes
-                                                            : sizeof(memory::Given);
   memory::Pages pages;
   if (any_moves_) pages = memory::movable_pages(base_, base_bytes_);
   const bool is_allocated = flavor_ == Flavor::allocated;
   const uint32_t purpose = is_allocated ? job::purpose_window : job::purpose_given;
-  Status made = job::Segment::alloc(group, pages.bytes > 0 ? moved_at + pages.bytes : slice_bytes,
+  Status made = job::Segment::alloc(group, pages.bytes > 0 ? moved_at + pages.bytes : slice_bytes(),
                                     purpose, &data_);
   if (!made.ok() && any_moves_) {  // no room for it: the memory stays where it is
     pages = {};
-    made = job::Segment::alloc(group, slice_bytes, purpose, &data_);
+    made = job::Segment::alloc(group, slice_bytes(), purpose, &data_);
   }
   SKERRY_TRY(made);
   if (is_allocated) return {};
-  give(*data_);
+  give(data_->own());
   move_in(pages);
   return {};
 }
 
 Status Memory::open(bool* is_known) {
-  if (keeps_data()) data_ = Reserve::of(*context_.group).take_data(flavor_, shape());
-  *is_known = data_ != nullptr || flavor_ == Flavor::allocated;
-  return data_ != nullptr ? Status() : make_data();
+  if (ready_ && ready_->id() != 0) {
+    std::vector<uint64_t> bytes(static_cast<size_t>(context_.group->size()), slice_bytes());
+    if (flavor_ == Flavor::allocated)
+      for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = bytes_.of(static_cast<int32_t>(i));
+    data_ = ready_->begin(bytes, is_known);
+  }
+  ready_.reset();
+  if (data_ != nullptr) return {};
+  *is_known = flavor_ == Flavor::allocated;
+  return make_data();
 }
 
-void Memory::give_up() {
+Status Memory::end_use(bool* any_holds) const {
+  return job::Segment::end_use(*context_.group, data_, any_holds);
+}
+
+void Memory::give_up(bool keeps) {
   (void)move_out();  // before its segment goes; a window that is closed has told of it already
-  job::Segment* const data = std::exchange(data_, nullptr);
-  if (data == nullptr) return;
-  const bool is_allocated = flavor_ == Flavor::allocated;
-  const bool views_stay = is_allocated && data->is_held();
-  const bool keeps = keeps_data() &&
-                     Reserve::of(*context_.group).keep_data(flavor_, shape(), data, !views_stay);
-  if (!keeps) close_segment(data);
-  else if (!is_allocated) reinterpret_cast<memory::Given*>(data->own())->take_back();
-  else if (data->own() != nullptr && !views_stay)
-    std::memset(data->own(), 0, bytes_of(context_.job.rank()));
+  ready_.reset();
+  if (data_ != nullptr) close_segment(std::exchange(data_, nullptr), keeps && keeps_data_);
 }
 
 Status Memory::attach(void* base, uint64_t bytes) {

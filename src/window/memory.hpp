@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "job/segment.hpp"
@@ -23,21 +24,25 @@ class Memory {
   Memory(const Memory&) = delete;
   ~Memory() { forget_moved(); }
 
-  // ---- life; all collective, but for the first two ----
-  // What the group keeps for such a window is made ready, so that the others may look at it after
-  // the next collective.
-  void give_kept();
+  // ---- life; all collective, but for the first two ---- What the group keeps of freed windows is
+  // made ready, so that the others may look at it after the next collective. Returns what all must
+  // have alike (job::Segment::Ready::id).
+  uint64_t make_ready();
   // This process reaches the given memory of this node's members. The others of the group look for
   // themselves, so each pair of this node's members is looked at.
   Status check_reach() const;
-  // All members' sizes and units; does some member want its given memory moved?
-  void take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units, bool any_moves);
+  // All members' sizes and units; does some member want its given memory moved? Have all made the
+  // same ready?
+  void take_note(std::vector<uint64_t> bytes, std::vector<uint64_t> units, bool any_moves,
+                 bool all_are_ready);
   // *is_known: all members know that the others' data are ready.
   Status open(bool* is_known);
   // The program's own pages go back to where they were.
   Status move_out();
-  // Nobody accesses it any more, and all members know that.
-  void give_up();
+  // As of job::Segment.
+  Status end_use(bool* any_holds) const;
+  // Nobody accesses it any more, and all members know that. `keeps`: the group may keep it.
+  void give_up(bool keeps);
 
   // ---- dynamic windows ----
   Status attach(void* base, uint64_t bytes);
@@ -58,10 +63,9 @@ class Memory {
   }
 
  private:
-  PerMember shape() const { return flavor_ == Flavor::allocated ? bytes_ : PerMember(); }
-  bool keeps_data() const { return keeps_data_ && !any_moves_; }
+  uint64_t slice_bytes() const;  // of the own memory, or of its description
   Status make_data();
-  void give(job::Segment& data) const;
+  void give(std::byte* description) const;
   void move_in(const memory::Pages& pages);
   void forget_moved();
   void describe_given(Target& target) const;
@@ -72,6 +76,7 @@ class Memory {
   const bool keeps_data_;
   void* const base_;
   const uint64_t base_bytes_;
+  std::optional<job::Segment::Ready> ready_;  // until it is open
   job::Segment* data_ = nullptr;  // allocated: the memory. Otherwise its description (target.hpp)
   bool any_moves_ = false;        // some member wants its given memory moved
   memory::Moved moved_;           // of created: its own pages that are shared now

@@ -86,8 +86,6 @@ class PerMember {
     if (!values_.empty() && std::ranges::count(values_, values_[0]) == std::ssize(values_))
       values_ = std::vector<uint64_t>(1, values_[0]);  // and gives the rest back
   }
-  uint64_t largest() const { return values_.empty() ? 0 : *std::ranges::max_element(values_); }
-  friend bool operator==(const PerMember&, const PerMember&) = default;
   uint64_t of(int32_t index) const {
     return values_.empty() ? 0 : values_[values_.size() == 1 ? 0 : static_cast<size_t>(index)];
   }

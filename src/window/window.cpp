@@ -14,7 +14,8 @@ struct Window::Told {
   uint8_t protocol;  // Machines::id; the fair queue: most_protocols
   uint8_t migration, check, moves;
   uint8_t is_unsure;  // it did not reach the memory of all; some may not have allowed it yet
-  uint16_t held;      // Reserve::held
+  uint8_t reserved[2];  // 0
+  uint64_t ready;     // Memory::make_ready
 };
 
 // Fails alike on all members if one has failed already, or wants something else. Whatever a member
@@ -47,20 +48,17 @@ Status Window::agree(Told mine, const Status& status, std::vector<Told>* told) {
 // Collective.
 Status Window::open(const lock::Choice& choice, const std::vector<Told>& told, bool has_desk) {
   std::vector<uint64_t> sizes, units;
-  bool any_moves = false;
-  uint16_t held = 0;
+  bool any_moves = false, all_are_ready = true;
   for (const Told& one : told) {
     any_moves = any_moves || one.moves != 0;
-    held |= one.held;
+    all_are_ready = all_are_ready && one.ready == told[0].ready;
     sizes.push_back(one.bytes);
     units.push_back(one.unit);
   }
-  memory_.take_note(std::move(sizes), std::move(units), any_moves);
-  Reserve& reserve = Reserve::of(group());
-  reserve.give_up_held(memory_.flavor(), held);
+  memory_.take_note(std::move(sizes), std::move(units), any_moves, all_are_ready);
   bool is_known = false;
   SKERRY_TRY(memory_.open(&is_known));
-  if (!has_desk) SKERRY_TRY(reserve.make_desk(&desk_));
+  if (!has_desk) SKERRY_TRY(Desks::of(group()).make(&desk_));
   SKERRY_TRY(locks_.open(group(), desk_, choice));
   epochs_.open(desk_);
   return is_known || !has_desk || choice.machines != nullptr ? Status() : group().barrier();
@@ -87,9 +85,8 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   std::unique_ptr<Window> made(new Window(group.job(), &group, flavor, base, bytes));
   Memory& memory = made->memory_;
   // What the group keeps is made ready before the members compare, so that one collective is all.
-  Reserve& reserve = Reserve::of(group);
-  const bool has_desk = reserve.take_desk(&made->desk_);
-  if (status.ok()) memory.give_kept();
+  const bool has_desk = Desks::of(group).take(&made->desk_);
+  const uint64_t ready = status.ok() ? memory.make_ready() : 0;
   const bool is_unsure = status.ok() && flavor != Flavor::allocated && !memory.check_reach().ok();
   const Told mine{bytes,
                   unit,
@@ -99,12 +96,13 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
                   is_unsure,
-                  reserve.held(memory.flavor())};
+                  {},
+                  ready};
   std::vector<Told> told;
   Status opened = made->agree(mine, status, &told);
   if (opened.ok()) opened = made->open(choice, told, has_desk);
   if (!opened.ok()) {
-    made->give_up();  // all members failed alike, and give back the same
+    made->give_up(true);  // all members failed alike, and give back the same
     return opened;
   }
   if (check != Check::Level::off) {
@@ -123,16 +121,17 @@ std::unique_ptr<Window> Window::stand_in(job::Job& job) {
 }
 
 // Nobody accesses it any more, and all members know that.
-void Window::give_up() {
-  memory_.give_up();
-  if (desk_.signals != nullptr) Reserve::of(group()).give_back(std::exchange(desk_, {}));
+void Window::give_up(bool keeps) {
+  memory_.give_up(keeps);
+  if (desk_.signals != nullptr) Desks::of(group()).give_back(std::exchange(desk_, {}));
   locks_.close();
 }
 
 // Collective.
 Status Window::close() {
   Status synced;
-  if (!group().is_freed()) synced = group().sync();
+  bool any_holds = true;
+  if (!group().is_freed()) synced = memory_.end_use(&any_holds);
   else if (group().size() == 1) synced = job().engine().fence_all();
   else synced = error(Code::freed, "the window's group was freed: free its windows first");
   const Status moved = memory_.move_out();
@@ -140,7 +139,7 @@ Status Window::close() {
   // does.
   const Code code = synced.code();
   if (code == Code::peer_dead || code == Code::network || code == Code::freed) return synced;
-  give_up();
+  give_up(!any_holds);
   return synced.ok() ? moved : synced;
 }
 

@@ -4,8 +4,8 @@
 //
 // A window is made of its data, a segment; one lock for each member (src/lock; SKERRY_LOCK chooses
 // between the fair queue, job::Mutexes, and the machines, machine_locks.hpp); and signals, by which
-// post, start, complete and wait tell each other. The group keeps segments for them all
-// (reserve.hpp). What is kept of a member begins with the first access to it.
+// post, start, complete and wait tell each other. Locks and signals of several windows lie on one
+// desk of the group (desks.hpp). What is kept of a member begins with the first access to it.
 //
 // Its parts, each a class in a file of its own:
 //
@@ -29,7 +29,7 @@
 #include "window/epochs.hpp"
 #include "window/locks.hpp"
 #include "window/memory.hpp"
-#include "window/reserve.hpp"
+#include "window/desks.hpp"
 
 namespace skerry::window {
 
@@ -72,7 +72,7 @@ class Window {
                         std::vector<Told>* told);
   Status agree(Told mine, const Status& status, std::vector<Told>* told);
   Status open(const lock::Choice& choice, const std::vector<Told>& told, bool has_desk);
-  void give_up();
+  void give_up(bool keeps);
   Status close();
 
   Context context_;

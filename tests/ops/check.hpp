@@ -58,6 +58,7 @@ void run_window_threads(Context&);
 void run_window_litmus(Context&);
 void run_window_checks(Context&);
 void run_segments(Context&);
+void run_makers(Context&);
 void run_counters(Context&);
 void run_errors(Context&);
 void run_litmus(Context&);

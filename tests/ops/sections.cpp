@@ -5,6 +5,7 @@ namespace skerry::test {
 
 const Section sections[] = {
     {"segments", run_segments, true},
+    {"makers", run_makers, true},
     {"transfer", run_transfer, true},
     {"words", run_words, true},
     {"update", run_update, true},

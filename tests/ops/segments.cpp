@@ -26,6 +26,45 @@ void segments_come_and_go(Context& c) {
   }
 }
 
+// The next segment of about the same size has the memory of the last one, which is refused as
+// before.
+void memory_serves_again(Context& c) {
+  skerry_segment *first = nullptr, *second = nullptr;
+  OK(skerry_segment_alloc(c.world(), 20'000, &first));
+  const uint64_t address = skerry_segment_address(first, 0);
+  std::memset(skerry_segment_local(first), 0xff, 20'000);
+  OK(skerry_segment_free(first));
+  const Counted before(c.job);
+  EXPECT(before["reserve_bytes"] >= 20'000);
+  OK(skerry_segment_alloc(c.world(), 19'000, &second));
+  const Counted after(c.job);
+  EXPECT_IS(after["segments_revived"], before["segments_revived"] + 1);
+  EXPECT_IS(after["segments_made"], before["segments_made"]);
+  EXPECT(after["reserve_bytes"] + 20'000 <= before["reserve_bytes"]);
+  EXPECT_IS(skerry_segment_address(second, 0), address);
+  EXPECT_IS(skerry_segment_bytes(second, 0), 19'000u);
+  for (int i = 0; i < 19'000; ++i)
+    EXPECT(static_cast<unsigned char*>(skerry_segment_local(second))[i] == 0);
+  unsigned char byte = 1;
+  EXPECT_ERROR(skerry_put(first, c.size - 1, 0, &byte, 1), SKERRY_ERR_FREED, "");
+  EXPECT_ERROR(skerry_put(second, c.size - 1, 19'000, &byte, 1), SKERRY_ERR_RANGE, "");
+  OK(skerry_segment_free(second));
+  // A view that lives on keeps what it shows: its memory serves nobody else.
+  OK(skerry_segment_alloc(c.world(), 20'000, &first));
+  auto* const view = static_cast<unsigned char*>(skerry_segment_local(first));
+  *view = 7;
+  if (c.rank == 0) OK(skerry_memory_hold(view));
+  OK(skerry_segment_free(first));
+  OK(skerry_segment_alloc(c.world(), 20'000, &second));
+  std::memset(skerry_segment_local(second), 0xff, 20'000);
+  OK(skerry_sync(c.world()));
+  if (c.rank == 0) {
+    EXPECT_IS(static_cast<int>(*view), 7);
+    skerry_memory_unhold(view);
+  }
+  OK(skerry_segment_free(second));
+}
+
 // Locks, windows' signals and the like lie in segments, too. A put there destroyed them.
 void only_the_programs_own_are_found(Context& c) {
   skerry_segment* mine = nullptr;
@@ -212,6 +251,7 @@ void run_segments(Context& c) {
     EXPECT_ERROR(skerry_segment_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE,
                  "");
   segments_come_and_go(c);
+  memory_serves_again(c);
   only_the_programs_own_are_found(c);
   sizes_with_exceptions(c);
   refuse_too_much_memory(c);

@@ -6,6 +6,7 @@ left behind: no process, no socket, no file. Standard library only.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import select
@@ -521,9 +522,10 @@ def ipv6_alone(build, program):
     return job
 
 
-def too_much_for_the_cgroup(build, program):
-    """A memory cgroup of 300 MiB, by whichever version this machine mounts."""
-    limit = 300 << 20
+@contextlib.contextmanager
+def memory_cgroup(limit):
+    """Gives the words that start a command in a memory cgroup of so many bytes, and its directory,
+    by whichever version this machine mounts."""
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     if (v1 / "memory.limit_in_bytes").exists():
         parent, name = v1, "memory.limit_in_bytes"
@@ -544,19 +546,36 @@ def too_much_for_the_cgroup(build, program):
             group.rmdir()
         raise Skip(f"no memory cgroup can be made here: {why}") from None
     try:
-        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
-        job = Job(build, ["-n", 2, program, "memory", 200 << 20], wrapper=enter)
-        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
-        expect("answer SKERRY_ERR_NO_MEMORY" in job.out and "cgroup" in job.out, job.out)
-        small = Job(build, ["-n", 2, program, "memory", 20 << 20], wrapper=enter)
-        expect(small.end() == 0 and "answer SKERRY_OK" in small.out, small.out + small.err)
-        return job
+        yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"], group
     finally:
         wait_until(
             lambda: not (group / "cgroup.procs").read_text().strip(),
             "the cgroup does not become empty",
         )
         group.rmdir()
+
+
+def too_much_for_the_cgroup(build, program):
+    with memory_cgroup(300 << 20) as (enter, _):
+        job = Job(build, ["-n", 2, program, "memory", 200 << 20], wrapper=enter)
+        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+        expect("answer SKERRY_ERR_NO_MEMORY" in job.out and "cgroup" in job.out, job.out)
+        small = Job(build, ["-n", 2, program, "memory", 20 << 20], wrapper=enter)
+        expect(small.end() == 0 and "answer SKERRY_OK" in small.out, small.out + small.err)
+        return job
+
+
+def no_allocation_fails_for_what_is_kept(build, _):
+    """Random makers and freers where what they free would fill the cgroup, were it all kept."""
+    with memory_cgroup(300 << 20) as (enter, group):
+        ops = build / "bin" / "tests" / "ops"
+        words = ["-n", 8, "--nodes", 3, ops, "makers", "--rounds", 3000]
+        job = Job(build, words, wrapper=enter, environment={"SKERRY_RESERVE": "8G"})
+        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+        statistics = (group / "memory.stat").read_text().splitlines()
+        held = [line for line in statistics if line.split()[0] == "shmem"]
+        expect(held == ["shmem 0"], f"after the end {held} is held")
+        return job
 
 
 TROUBLES = [
@@ -682,6 +701,7 @@ TROUBLES = [
     ("no memory for a while, at a data server", no_memory_for_a_server),
     ("clocks that jump", clocks_that_jump),
     ("a recorded handshake is sent again", recorded_handshake),
+    ("memory that is kept, in a small cgroup", no_allocation_fails_for_what_is_kept),
 ]
 
 

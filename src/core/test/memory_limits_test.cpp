@@ -36,9 +36,13 @@ class FakeMachine : public ::testing::Test {
 };
 
 TEST_F(FakeMachine, WithoutCgroupsAvailableMemoryDecides) {
-  EXPECT_TRUE(check_memory({.own_bytes = 1 * mib, .node_bytes = 3900 * mib}, root_).ok());
+  EXPECT_TRUE(check_memory({.own_bytes = 1 * mib, .node_bytes = 3900 * mib}, nullptr, root_).ok());
+  uint64_t left_bytes = 0;
+  EXPECT_TRUE(
+      check_memory({.own_bytes = 1 * mib, .node_bytes = 1000 * mib}, &left_bytes, root_).ok());
+  EXPECT_EQ(left_bytes, (4096 - 128 - 1000) * mib) << "128 MiB of 8 GiB are kept in reserve";
   const Status status = check_memory({.own_bytes = 1 * mib, .node_bytes = 4090 * mib},
-                                     root_);  // within the reserve of 128 MiB
+                                     nullptr, root_);  // within the reserve of 128 MiB
   ASSERT_EQ(status.code(), Code::no_memory);
   EXPECT_NE(status.message().find("4090.0 MiB"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("MemAvailable"), std::string::npos) << status.message();
@@ -53,8 +57,8 @@ TEST_F(FakeMachine, EveryEnclosingCgroupOfVersion2Counts) {
   write("/sys/fs/cgroup/batch/job/memory.max", "max\n");
   write("/sys/fs/cgroup/batch/job/memory.current", "1\n");
   // 1024 - 512 + 100 + 4 = 616 MiB are left, 16 of them kept.
-  EXPECT_TRUE(check_memory({.own_bytes = 0, .node_bytes = 599 * mib}, root_).ok());
-  const Status status = check_memory({.own_bytes = 0, .node_bytes = 601 * mib}, root_);
+  EXPECT_TRUE(check_memory({.own_bytes = 0, .node_bytes = 599 * mib}, nullptr, root_).ok());
+  const Status status = check_memory({.own_bytes = 0, .node_bytes = 601 * mib}, nullptr, root_);
   ASSERT_EQ(status.code(), Code::no_memory);
   EXPECT_NE(status.message().find("cgroup /batch"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("616.0 MiB"), std::string::npos) << status.message();
@@ -65,14 +69,16 @@ TEST_F(FakeMachine, AnUnsharedLeafIsChargedTheOwnPartOnly) {
   write("/sys/fs/cgroup/step/task0/memory.max", "536870912\n");
   write("/sys/fs/cgroup/step/task0/memory.current", "0\n");
   EXPECT_TRUE(check_memory(
-                  {.own_bytes = 400 * mib, .node_bytes = 800 * mib, .leaf_is_shared = false}, root_)
+                  {.own_bytes = 400 * mib, .node_bytes = 800 * mib, .leaf_is_shared = false},
+                  nullptr, root_)
                   .ok());
   EXPECT_FALSE(
-      check_memory({.own_bytes = 400 * mib, .node_bytes = 800 * mib, .leaf_is_shared = true}, root_)
+      check_memory({.own_bytes = 400 * mib, .node_bytes = 800 * mib, .leaf_is_shared = true},
+                   nullptr, root_)
           .ok());
   EXPECT_FALSE(
       check_memory({.own_bytes = 600 * mib, .node_bytes = 800 * mib, .leaf_is_shared = false},
-                   root_)
+                   nullptr, root_)
           .ok());
 }
 
@@ -86,11 +92,11 @@ TEST_F(FakeMachine, Version1AndHybridHierarchies) {
   write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "67108864\n");
   write("/sys/fs/cgroup/memory/memory.stat", "inactive_file 5\ntotal_inactive_file 1048576\n");
   // 256 - 64 + 1 = 193 MiB left, 16 kept.
-  EXPECT_TRUE(check_memory({.own_bytes = 0, .node_bytes = 176 * mib}, root_).ok());
-  EXPECT_FALSE(check_memory({.own_bytes = 0, .node_bytes = 178 * mib}, root_).ok());
+  EXPECT_TRUE(check_memory({.own_bytes = 0, .node_bytes = 176 * mib}, nullptr, root_).ok());
+  EXPECT_FALSE(check_memory({.own_bytes = 0, .node_bytes = 178 * mib}, nullptr, root_).ok());
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes",
         "9223372036854771712\n");  // what v1 says for "none"
-  EXPECT_TRUE(check_memory({.own_bytes = 0, .node_bytes = 178 * mib}, root_).ok());
+  EXPECT_TRUE(check_memory({.own_bytes = 0, .node_bytes = 178 * mib}, nullptr, root_).ok());
 }
 
 TEST_F(FakeMachine, HashTellsCgroupsApart) {

@@ -131,6 +131,25 @@ TEST_F(Directory, AnIdThatIsUsedAgainNamesTheNewSegment) {
   }
 }
 
+// Memory that serves one segment after the other: a late request for an earlier one was applied to
+// the next.
+TEST_F(Directory, AnEarlierLifeIsRefused) {
+  const SegmentId first{3, 5}, second = first.next_life();
+  allocate(first, 1000);
+  EXPECT_EQ(bytes_of(first), 1000u);
+  const memory::LocalSegment before = broker_->find(first);
+  const uint64_t offset = before.entry(0)->offset;
+  before.withdraw(0);
+  EXPECT_EQ(bytes_of(first), no_bytes) << "between two lives";
+  EXPECT_EQ(bytes_of(second), no_bytes);
+  broker_->find(second).publish(0, 1, rank, offset, 500);
+  EXPECT_EQ(bytes_of(second), 500u);
+  EXPECT_EQ(bytes_of(first), no_bytes);
+  EXPECT_EQ(bytes_of(second), 500u);
+  free(first);  // of the memory
+  EXPECT_EQ(bytes_of(second), no_bytes);
+}
+
 // Not found is not remembered: the segment may come later, and no release tells of that.
 TEST_F(Directory, ASegmentIsFoundThoughItWasAskedForTooEarly) {
   EXPECT_EQ(bytes_of({0, 1}), no_bytes);

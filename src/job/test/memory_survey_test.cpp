@@ -15,11 +15,14 @@ MemorySurvey member(uint64_t bytes, uint64_t taken = 0, uint64_t cgroup = 0) {
           .usual_bytes = bytes,
           .votes = 1,
           .generation = 0,
+          .lowest_ready = 0,
+          .highest_ready = 0,
           .taken_bytes = taken,
           .lowest_machine = 1,
           .highest_machine = 1,
           .cgroup = cgroup,
-          .virtual_nodes = 0};
+          .virtual_nodes = 0,
+          .bytes_of = {}};
 }
 
 MemorySurvey merged(const std::vector<MemorySurvey>& all, size_t from, size_t to) {

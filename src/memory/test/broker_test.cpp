@@ -132,7 +132,8 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(comes_down_to_open_files(files_before))
+  const int connections = 2 * 3;  // of each member, which it keeps, both ends in this process
+  EXPECT_TRUE(comes_down_to_open_files(files_before + connections))
       << "descriptors are closed after mapping: " << count_open_files() << ", before "
       << files_before;
   EXPECT_EQ(bases[0], bases[1]);
@@ -176,7 +177,7 @@ TEST(Broker, PagesThatWereNotReservedAreGivenBackByTheirMember) {
   for (uint32_t i = 0; i < 2; ++i) {
     members[i] = make_node_memory(served.broker->address(), true);
     AttachRequest request = request_of(id, plan, bytes, i);
-    request.reserves = false;
+    request.reserved_bytes = 0;
     const Status status = members[i]->attach(request, patience_ns, &bases[i]);
     ASSERT_TRUE(status.ok()) << status.message();
   }
@@ -195,6 +196,51 @@ TEST(Broker, PagesThatWereNotReservedAreGivenBackByTheirMember) {
   EXPECT_FALSE(is_taken(first));
   EXPECT_EQ(*second, std::byte{1});
   EXPECT_TRUE(members[1]->detach(id).ok());
+}
+
+// Pages between two segments: their owner has them back as they were, unless somebody needed
+// memory.
+TEST(Broker, PagesThatAreKeptGoWhenSomebodyNeedsThem) {
+  ServedBroker served;
+  const SegmentId id{0, 1};
+  const uint64_t bytes[] = {2 * page_bytes, page_bytes};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  std::byte* bases[2] = {};
+  std::unique_ptr<NodeMemory> members[2];
+  std::vector<SegmentId> told;
+  served.broker->on_release([&](SegmentId released) { told.push_back(released); });
+  for (uint32_t i = 0; i < 2; ++i) {
+    members[i] = make_node_memory(served.broker->address(), false);
+    const Status status = members[i]->attach(request_of(id, plan, bytes, i), patience_ns,
+                                             &bases[i]);
+    ASSERT_TRUE(status.ok()) << status.message();
+    LocalSegment(bases[i], id).publish(i, 2, static_cast<Rank>(i), plan.offsets[i], bytes[i]);
+  }
+  const LocalSegment segment(bases[0], id);
+  std::byte* const first = bases[0] + plan.offsets[0];
+  std::byte* const second = bases[0] + plan.offsets[1];
+  *first = *second = std::byte{1};
+  EXPECT_TRUE(segment.is_here());
+  segment.withdraw(0);
+  EXPECT_FALSE(segment.is_here());
+  segment.keep_pages(0, 2 * page_bytes);
+  EXPECT_EQ(segment.kept_bytes(0), 2 * page_bytes);
+  uint64_t there = 0;
+  ASSERT_TRUE(segment.take_pages(0, nullptr, &there).ok());
+  EXPECT_EQ(there, 2 * page_bytes);
+  EXPECT_EQ(*first, std::byte{1});
+  EXPECT_EQ(segment.kept_bytes(0), 0u);
+  segment.keep_pages(0, 2 * page_bytes);
+  ASSERT_TRUE(members[1]->give_back_kept({}).ok());
+  EXPECT_EQ(segment.kept_bytes(0), 0u);
+  ASSERT_TRUE(segment.take_pages(0, nullptr, &there).ok());
+  EXPECT_EQ(there, 0u);
+  EXPECT_EQ(told, std::vector<SegmentId>{id}) << "what was made of the pages must go";
+  EXPECT_EQ(*second, std::byte{1}) << "pages in use stay";
+  ASSERT_TRUE(members[0]->reserve(bases[0], plan.offsets[0], 2 * page_bytes).ok());
+  EXPECT_EQ(*first, std::byte{0});
+  for (auto& member : members) EXPECT_TRUE(member->detach(id).ok());
 }
 
 TEST(Broker, WhatAnotherThreadFoundIsMappedUntilItHasSeenTheRelease) {
@@ -474,6 +520,48 @@ TEST(Processes, ABrokerWithoutDescriptorsSaysSoAndGoesOnLater) {
   for (const int fd : {go[0], go[1], told[0], told[1]}) close(fd);
 }
 
+// A member that keeps its connection does not keep others out.
+TEST(Processes, AConnectionThatIsKeptMakesRoomForANewOne) {
+  ServedBroker served;
+  const uint64_t bytes[] = {4096};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  int go[2], told[2];
+  ASSERT_EQ(pipe(go), 0);
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t first = run_child([&]() -> int {
+    auto memory = make_node_memory(served.broker->address(), false);
+    std::byte* base = nullptr;
+    char byte = 0;
+    for (uint32_t generation = 1; generation <= 2; ++generation) {
+      const SegmentId id{0, generation};
+      if (read(go[0], &byte, 1) != 1) return 1;
+      if (!memory->attach(request_of(id, plan, bytes, 0), patience_ns, &base).ok()) return 2;
+      if (write(told[1], &byte, 1) != 1) return 3;
+    }
+    return 0;
+  });
+  char byte = 0;
+  ASSERT_EQ(write(go[1], "1", 1), 1);
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  std::vector<int> taken;
+  for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.push_back(fd);
+  // Expect: the broker closes the connection that is kept, and has a descriptor for the newcomer's;
+  // none for memory.
+  const pid_t second = run_child([&]() -> int {
+    for (const int fd : taken) close(fd);
+    auto memory = make_node_memory(served.broker->address(), false);
+    std::byte* base = nullptr;
+    const Status status = memory->attach(request_of({0, 7}, plan, bytes, 0), patience_ns, &base);
+    return status.message().find("Too many open files") != std::string::npos ? 0 : 1;
+  });
+  EXPECT_EQ(status_of(second), 0);
+  for (const int fd : taken) close(fd);
+  ASSERT_EQ(write(go[1], "2", 1), 1);
+  EXPECT_EQ(status_of(first), 0) << "it connects anew";
+  for (const int fd : {go[0], go[1], told[0], told[1]}) close(fd);
+}
+
 TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
   const ControlLayout layout = control_layout({.members = 2});
   void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE,
@@ -562,7 +650,7 @@ TEST(Plan, PutsEverySliceOnItsOwnPages) {
   EXPECT_FALSE(plan_segment(too_many, &plan));
   const std::vector<uint64_t> crowd(200, 8);
   ASSERT_TRUE(plan_segment(crowd, &plan));
-  EXPECT_EQ(plan.offsets[0], 8192u) << "the header of 200 members needs two pages";
+  EXPECT_EQ(plan.offsets[0], 12288u) << "the header of 200 members needs three pages";
 }
 
 }  // namespace
