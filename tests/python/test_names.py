@@ -88,6 +88,9 @@ CASES = {
     "einsum path": (lambda x, y, z: np.einsum("ij,kj,kl->il", x, y, z, optimize=True), A, A, A),
     "einsum of small integers": (lambda n: np.einsum("i,i->", n, n), N.astype(np.int8)),
     "average of lists": (lambda x: np.average(x, axis=1, weights=[1, 2, 3, 4, 5, 6]), A),
+    "average along two axes": (
+        lambda x: np.average(x.reshape(10, 4, 6), axis=(2, 0), weights=np.ones((6, 10))), A
+    ),
     "power of lists": (lambda x: np.power(x * x, [1, 2, 3, 0.5, 2, 2]), A),
     "add of a signature": (lambda x: np.add(x, 1.5, signature="ff->f", casting="unsafe"), A),
     "diff with ends": (lambda x: np.diff(x, prepend=0, append=[[1.0]] * 40), A),

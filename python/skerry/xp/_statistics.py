@@ -144,6 +144,8 @@ def average(
             raise ValueError(
                 "Shape of weights must be consistent with shape of a along specified axis."
             )
+        if isinstance(axis, (tuple, list)):
+            raise _whole.NotDistributed("average with weights along several axes: use x.numpy()")
     value = _more.average(a, axis, weights, keepdims=keep)
     if not returned:
         return value
