@@ -122,6 +122,26 @@ def test_a_deadline_counts_interruptions():
     assert decision.first and any("shows it of 90% of all runs" in n for n in decision.notes)
 
 
+def test_a_deadline_counts_interruptions_of_machines_without_a_price():
+    """Bug guarded against: a machine whose shape is not in the catalogue was never interrupted,
+    and its runs of an hour were shown to be done in 4,000 s."""
+    results = made({c(mpi="a"): 3600.0}, spread=0.001, repeats=30)
+    results.machines["m"]["shape"] = "p/unknown@r"
+    terms = Terms(term="spot", interruptions=0.5, interruptions_source="a test")
+    pricing = price_machines(results, rows({"term": "spot"}), [], terms)
+    (group,) = groups(results)
+    assert 0.6 < in_time(group, Deadline(4000.0), pricing).stays < 0.64
+    (decision,) = advise(results, pricing).decisions
+    assert decision.first.hours == pytest.approx(1351.5026, rel=1e-3)
+    assert "taken away 0.5 times an hour (a test)" in " ".join(pricing.remarks())
+
+
+def test_interruptions_of_what_is_not_on_spot_are_refused():
+    results, terms = made({c(): 1.0}), Terms(interruptions=0.5, interruptions_source="a test")
+    with pytest.raises(BadInput, match="nothing is rented on spot"):
+        price_machines(results, rows({}), ["m=p/s"], terms)
+
+
 def test_a_longer_deadline_is_met_on_spot_with_checkpoints():
     results, pricing = priced(3600.0, 0.5, Loss(600.0, 10.0, 20.0), repeats=60)
     (found,) = advise(results, pricing, Deadline(5500.0)).spot

@@ -3,6 +3,7 @@ labelled, otherwise none."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Optional
@@ -11,7 +12,7 @@ from ..errors import BadInput
 from ..model import ResultSet, Sample
 from ..money import RUNS_PER_RENTAL, Cost, Extras, Rate, cost, parse_rate
 from ..prices import TERM_ORDER, PriceRow, Term, age_warning, find_row, mismatch
-from ..spot import Loss
+from ..spot import Loss, Run
 from ..stats import Ratio
 from .groups import Group, Reader, places_of, versus
 
@@ -52,6 +53,9 @@ class Pricing:
     # on-demand rows of places that are priced as spot, to compare with
     on_demand: dict[str, PriceRow] = field(default_factory=dict)
     unpriced: list[str] = field(default_factory=list)  # machines whose shape has no price, and why
+    # The user's, of a node an hour on spot, for machines without a price: time needs none.
+    interruptions: Optional[float] = None
+    interruptions_source: str = ""
 
     def __post_init__(self) -> None:
         self._readers: dict[tuple[str, int], Reader] = {}
@@ -86,6 +90,18 @@ class Pricing:
             return None
         found = cost(wall_s, nodes, row, self.runs, self.cores(machine), self.extras)
         return self.converted(found)
+
+    def run(self, machine: str, wall_s: float, nodes: int) -> Run:
+        """One run there, with its interruptions."""
+        row = self.row(machine)
+        per_hour = row.interruptions_per_hour if row else self.interruptions
+        return Run(wall_s, (per_hour or 0.0) * nodes / 3600.0, self.extras.loss)
+
+    def taken_s(self, group: Group) -> float:
+        """Until a run of a group is done, by the median of its runs, as it is to be expected.
+        Where nothing interrupts it no checkpoint is written either."""
+        run = self.run(group.machine, group.wall or math.nan, group.config.nodes)
+        return run.expected_s() if run.rate else run.seconds
 
     def converted(self, found: Cost) -> Cost:
         """In the currency of the answer."""
@@ -154,6 +170,11 @@ class Pricing:
         texts += [words for r in rows.values() if (words := self._interruptions(r))]
         texts += [f"rate: {r} {self.currency}" for r in self.rates.values()]
         texts += self.unpriced
+        if self.interruptions and not all(map(self.row, self.machines)):
+            texts.append(
+                f"machines without a price: each node is taken away {self.interruptions:g} times"
+                f" an hour ({self.interruptions_source}); {self.extras.loss.words()}"
+            )
         texts += self.extras.words()
         return texts + ([self.rule] if self.used else [])
 
@@ -383,10 +404,18 @@ def price_machines(
         extras=Extras(terms.disk_gib, terms.egress_gib, head, terms.loss),
         places=_places(results, own),
         unpriced=unpriced,
+        interruptions=terms.interruptions if terms.term == Term.SPOT.value else None,
+        interruptions_source=terms.interruptions_source,
     )
     for machine, row in rows.items():
         kind = pricing.rows if machine in own else pricing.estimates
         kind[pricing.places[machine]] = row
+    spot = terms.term == Term.SPOT.value or any(r.term is Term.SPOT for r in rows.values())
+    if terms.interruptions and not spot:
+        raise BadInput(
+            f"--interruptions-per-hour {terms.interruptions:g}, and nothing is rented on spot",
+            "add --term spot",
+        )
     pricing.on_demand = _on_demand({m: wanted[m] for m in rows}, pricing, catalogue)
     _currencies(pricing, terms)
     priced = {r.currency for r in pricing.used}

@@ -7,7 +7,6 @@ import statistics
 from dataclasses import dataclass
 
 from ..errors import BadInput
-from ..money import run_on
 from ..spot import share_within
 from ..stats import runs_needed, share_bound
 from .costs import Pricing
@@ -68,10 +67,9 @@ class InTime:
 
 def in_time(group: Group, deadline: Deadline, pricing: Pricing) -> InTime:
     good = [wall for wall in group.walls if wall <= deadline.seconds]
-    runs, row = len(group.walls), pricing.row(group.machine)
-    stays = 1.0
-    if good and row is not None and row.interruptions_per_hour:
-        run = (run_on(w, group.config.nodes, row, pricing.extras.loss) for w in good)
+    runs, stays = len(group.walls), 1.0
+    run = [pricing.run(group.machine, w, group.config.nodes) for w in good]
+    if any(r.rate for r in run):
         stays = statistics.fmean(share_within(r, deadline.seconds) for r in run)
     # Published values are single numbers, taken at their word.
     bound = share_bound(len(good), runs) if not group.published else len(good) / max(1, runs)

@@ -150,11 +150,10 @@ class Decision:
 
 
 def offer(group: Group, pricing: Pricing, deadline: Optional[Deadline] = None) -> Offer:
-    wall = group.wall or math.nan
     cost, interval = pricing.cost(group), pricing.interval(group)
     return Offer(
         group,
-        (cost.taken_s if cost else wall) * LOT / 3600.0,
+        pricing.taken_s(group) * LOT / 3600.0,
         cost.amount * LOT if cost else None,
         (interval[0] * LOT, interval[1] * LOT) if interval else None,
         cost.currency if cost else None,

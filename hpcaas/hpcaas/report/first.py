@@ -14,7 +14,6 @@ from ..answers.deadline import Deadline
 from ..answers.decide import LOT, MIX, Decision, MixOffer, parse_mix, unknown
 from ..answers.groups import Group, Groups
 from ..answers.spot import Choices, money
-from ..money import run_on
 from ..stats import pareto, quantile
 from . import charts
 from .html import figure, table
@@ -54,11 +53,8 @@ def _answer(rows_of: list[dict[str, Any]]) -> str:
 
 def _late_s(group: Group, pricing: Pricing, share: float) -> float:
     """By when this share of the runs is done, as measured, interruptions counted."""
-    wall, row = quantile(group.walls, share), pricing.row(group.machine)
-    if row is None or not row.interruptions_per_hour:
-        return wall
-    drawn = run_on(wall, group.config.nodes, row, pricing.extras.loss).drawn()
-    return quantile(drawn.tolist(), share)
+    run = pricing.run(group.machine, quantile(group.walls, share), group.config.nodes)
+    return quantile(run.drawn().tolist(), share) if run.rate else run.seconds
 
 
 def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
@@ -72,7 +68,7 @@ def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
         "machine": group.machine,
         "app": group.name,
         "config": group.label,
-        "hours": (spent.taken_s if spent else wall) * LOT / 3600.0,
+        "hours": pricing.taken_s(group) * LOT / 3600.0,
         "late_s": _late_s(group, pricing, share),
         "node_hours": node_hours,
         "fixed": spent.amount * LOT - node_hours * price if spent and price is not None else 0.0,
