@@ -149,6 +149,8 @@ def _reach(mine: list[Group], deadline_s: float) -> str:
 def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
     """Beyond what was measured only labelled estimates from the scaling fit."""
     ran = by_machine(g for g in some if g.wall)
+    if any(g.wall and g.wall <= deadline_s for g in some):
+        return []  # interruptions or slow runs cost the deadline, and more workers are no answer
     return [note for mine in ran.values() if (note := _reach(mine, deadline_s))] or [
         f"{some[0].config.app}: nothing measured is within {deadline_s:g} s"
         + ("" if priced else ", and no price is known")

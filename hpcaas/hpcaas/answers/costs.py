@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Optional
+from typing import Any, Iterable, Optional
 
 from ..errors import BadInput
 from ..model import ResultSet, Sample
@@ -364,6 +364,18 @@ def _on_demand(
     return found
 
 
+def _rate_on_spot(terms: Terms, rows: Iterable[PriceRow]) -> Optional[float]:
+    """Of a machine without a price. A rate is refused where nothing is rented on spot."""
+    if terms.term == Term.SPOT.value:
+        return terms.interruptions
+    if terms.interruptions and all(r.term is not Term.SPOT for r in rows):
+        raise BadInput(
+            f"--interruptions-per-hour {terms.interruptions:g}, and nothing is rented on spot",
+            "add --term spot",
+        )
+    return None
+
+
 def _currencies(pricing: Pricing, terms: Terms) -> None:
     """Amounts of several currencies are no numbers to compare: rates are given, or it is
     refused."""
@@ -404,18 +416,12 @@ def price_machines(
         extras=Extras(terms.disk_gib, terms.egress_gib, head, terms.loss),
         places=_places(results, own),
         unpriced=unpriced,
-        interruptions=terms.interruptions if terms.term == Term.SPOT.value else None,
+        interruptions=_rate_on_spot(terms, rows.values()),
         interruptions_source=terms.interruptions_source,
     )
     for machine, row in rows.items():
         kind = pricing.rows if machine in own else pricing.estimates
         kind[pricing.places[machine]] = row
-    spot = terms.term == Term.SPOT.value or any(r.term is Term.SPOT for r in rows.values())
-    if terms.interruptions and not spot:
-        raise BadInput(
-            f"--interruptions-per-hour {terms.interruptions:g}, and nothing is rented on spot",
-            "add --term spot",
-        )
     pricing.on_demand = _on_demand({m: wanted[m] for m in rows}, pricing, catalogue)
     _currencies(pricing, terms)
     priced = {r.currency for r in pricing.used}

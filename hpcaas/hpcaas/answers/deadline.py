@@ -44,10 +44,15 @@ class InTime:
     runs: int
     stays: float = 1.0  # chance that a run in time is so although its nodes may be taken away
 
+    @property
+    def uninterrupted(self) -> float:
+        """The share that so many runs show where nodes are not taken away."""
+        return share_bound(self.good, self.runs)
+
     def words(self, deadline: Deadline) -> list[str]:
         lines = [
             f"{self.good} of {self.runs} measured runs were done in {deadline.seconds:g} s: that"
-            f" shows it of {share_bound(self.good, self.runs):.0%} of all runs (95 % confidence)"
+            f" shows it of {self.uninterrupted:.0%} of all runs (95 % confidence)"
         ]
         if self.stays < 1.0:
             lines.append(

@@ -276,8 +276,11 @@ def missing(some: list[Group], deadline: Optional[Deadline], pricing: Pricing) -
     if not any(g.wall for g in some):
         return ["no configuration is left that ran well every time"]
     if deadline is not None and not pick(some, pricing, deadline, "time"):
-        found = (in_time(g, deadline, pricing) for g in some if g.walls)
-        return [f"nothing measured is done within {deadline}: {max(found).words(deadline)[0]}"]
+        best = max(in_time(g, deadline, pricing) for g in some if g.walls)
+        lines = [f"nothing measured is done within {deadline}: {'; '.join(best.words(deadline))}"]
+        if best.stays < 1.0 and best.uninterrupted >= deadline.share:
+            lines.append("on demand, without interruptions, it is: --term on-demand")
+        return lines
     return ["no machine that is fast enough has a price: --price MACHINE=PROVIDER/SHAPE"]
 
 
