@@ -3,7 +3,6 @@
 #include "core/futex.hpp"
 #include "core/pure/assert.hpp"
 #include "memory/control.hpp"
-#include "memory/mapping.hpp"
 
 namespace skerry::memory {
 
@@ -72,7 +71,7 @@ Status LocalSegment::take_pages(uint32_t index, const std::atomic<uint32_t>* abo
   return {};
 }
 
-uint64_t LocalSegment::give_back_pages() const {
+uint64_t LocalSegment::give_back_pages(Discard discard) const {
   uint64_t given = 0;
   for (uint32_t i = 0; i < members(); ++i) {
     SliceEntry& slice = header().slices[i];

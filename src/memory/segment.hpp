@@ -92,8 +92,10 @@ class LocalSegment {
                           static_cast<uint32_t>(SlicePages::kept);
     return are_kept ? slice.kept_bytes : 0;
   }
-  // Broker: gives back what any member keeps. Returns the bytes.
-  uint64_t give_back_pages() const;
+  // Broker: gives back what any member keeps, by `discard` of mapping.hpp, which this file cannot
+  // name: a simulated node has no broker, and no such pages. Returns the bytes.
+  using Discard = void (*)(std::byte* base, uint64_t offset, uint64_t bytes);
+  uint64_t give_back_pages(Discard discard) const;
 
   void set_purpose(uint32_t purpose) const {
     header().purpose.store(purpose, std::memory_order_release);
