@@ -259,9 +259,10 @@ void windows(skerry_job* job) {
   const int at_work = shared_mappings();
   for (skerry_window* w : made) OK(skerry_window_free(w));
   // Bug guarded against: the places of all windows that there ever were at once stayed. What may
-  // stay: the data of 16 windows of each of three kinds, and one desk.
+  // stay: what the group keeps of their memory (job::Reserve), and one desk.
+  constexpr int kept_segments = 128;  // job::Reserve::most_kept
   const int left = shared_mappings();
-  if (left > before + 3 * 16 + 2) {
+  if (left > before + kept_segments + 2) {
     std::fprintf(stderr, "%d shared mappings before %d windows, %d with them, %d after\n", before,
                  count, at_work, left);
     std::exit(1);
