@@ -16,6 +16,9 @@
 #define Py_T_OBJECT_EX T_OBJECT_EX
 #define Py_READONLY READONLY
 #endif
+#if PY_VERSION_HEX < 0x030b0000
+#define Py_Version PY_VERSION_HEX
+#endif
 
 namespace skpy {
 namespace whole {
@@ -41,6 +44,7 @@ PyTypeObject* ndarray_type = nullptr;   // numpy.ndarray; null before xp_setup
 PyTypeObject* generic_type = nullptr;   // numpy.generic
 PyTypeObject* array_type = nullptr;     // ours
 PyTypeObject* function_type = nullptr;  // ours
+PyTypeObject* method_type = nullptr;    // ours, of methods and attributes
 
 bool is_ndarray(PyObject* object) { return Py_TYPE(object) == ndarray_type; }
 NdArray* as_ndarray(PyObject* object) { return reinterpret_cast<NdArray*>(object); }
@@ -303,7 +307,10 @@ PyObject* refuse() { return owned(Py_NotImplemented); }
 
 // Whether the statement that computed an operand has the only reference to it. In compiled code a
 // variable may hold it: what is then taken from it raises an error when it is used again.
-PyObject* unnamed(PyObject* operand) { return Py_REFCNT(operand) == 1 ? Py_True : Py_False; }
+// From Python 3.14 on the interpreter lends a variable's own reference: one tells nothing there.
+PyObject* unnamed(PyObject* operand) {
+  return Py_Version < 0x030e0000 && Py_REFCNT(operand) == 1 ? Py_True : Py_False;
+}
 
 using Binary = PyObject* (*)(PyObject*, PyObject*);
 
@@ -370,9 +377,11 @@ PyObject* number_inplace_power(PyObject* a, PyObject* b) {
   return PyNumber_InPlacePower(a, b, Py_None);
 }
 
-PyObject* power(PyObject* a, PyObject* b, PyObject*) { return binary<number_power, kPow>(a, b); }
-PyObject* inplace_power(PyObject* a, PyObject* b, PyObject*) {
-  return inplace<number_inplace_power, kPow>(a, b);
+PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
+  return modulus == Py_None ? binary<number_power, kPow>(a, b) : refuse();
+}
+PyObject* inplace_power(PyObject* a, PyObject* b, PyObject* modulus) {
+  return modulus == Py_None ? inplace<number_inplace_power, kPow>(a, b) : refuse();
 }
 
 PyObject* divide_with_rest(PyObject* a, PyObject* b) {
@@ -495,7 +504,8 @@ int assign(PyObject* object, PyObject* key, PyObject* value) {
     return -1;
   }
   if (at_hand(self)) {
-    PyObject* given = PyUnicode_Check(value) ? value : plain(value, PY_SSIZE_T_MAX);
+    const bool is_text = PyUnicode_Check(value) || PyBytes_Check(value);
+    PyObject* given = is_text ? value : plain(value, PY_SSIZE_T_MAX);
     PyObject* index = given ? plain_key(key) : nullptr;
     if (index) {
       const int done = may_write(self) ? PyObject_SetItem(self->block, index, given) : -1;
@@ -511,6 +521,10 @@ int assign(PyObject* object, PyObject* key, PyObject* value) {
 }
 
 PyObject* shape_of(Array* self) {
+  if (!self->block && !self->layout) {  // of __new__ without __init__
+    PyErr_SetString(PyExc_ValueError, "this array was never made: call skerry.xp.empty");
+    return nullptr;
+  }
   return self->block && self->whole ? PyObject_GetAttrString(self->block, "shape")
                                     : PyObject_GetAttrString(self->layout, "shape");
 }
@@ -582,6 +596,7 @@ int set_shape(PyObject* object, PyObject* shape, void*) {
                     "the shape of a divided array cannot be set: take x.reshape(shape)");
     return -1;
   }
+  if (!settle(self->block)) return -1;  // expressions read the block as it is
   set(&self->layout, nullptr);
   return PyObject_SetAttrString(self->block, "shape", shape);
 }
@@ -615,8 +630,18 @@ PyObject* get_dtype(PyObject* object, void*) {
 }
 
 int set_dtype(PyObject* object, PyObject* value, void*) {
-  set(&as_array(object)->dtype, value);
-  return 0;
+  Array* self = as_array(object);
+  if (!self->block) {  // of an expression
+    set(&self->dtype, value);
+    return 0;
+  }
+  if (!self->whole || !value) {
+    PyErr_SetString(PyExc_AttributeError, "the dtype cannot be set: take x.astype(dtype)");
+    return -1;
+  }
+  if (!may_write(self)) return -1;
+  set(&self->layout, nullptr);
+  return PyObject_SetAttrString(self->block, "dtype", value);
 }
 
 PyObject* get_layout(PyObject* object, void*) {
@@ -723,19 +748,28 @@ struct Function {
   bool fuses;    // those not evaluated yet
   bool floats;   // a ufunc that makes floating results of floating arrays, of their dtype
   bool writes;   // its first argument
+  int operands;  // of a ufunc that floats: 1 or 2
 };
 
 struct Unwrapped {
   static constexpr int kMost = 8;
-  Array* sources[kMost];
+  Array* sources[kMost];  // references: what NumPy calls may empty the lists that hold them
   int count = 0;
   bool spread = false;   // some array is divided
   bool pending = false;  // some array is not evaluated yet
   bool large = false;
+
+  Unwrapped() = default;
+  Unwrapped(const Unwrapped&) = delete;
+  Unwrapped& operator=(const Unwrapped&) = delete;
+  ~Unwrapped() {
+    while (count) Py_DECREF(reinterpret_cast<PyObject*>(sources[--count]));
+  }
 };
 
 void note(Unwrapped& seen, Array* array) {
-  if (seen.count < Unwrapped::kMost) seen.sources[seen.count++] = array;
+  if (seen.count < Unwrapped::kMost)
+    seen.sources[seen.count++] = as_array(owned(reinterpret_cast<PyObject*>(array)));
   if (!array->whole)
     seen.spread = true;
   else if (!array->block)
@@ -805,12 +839,18 @@ PyObject* call_function(PyObject* object, PyObject* const* arguments, std::size_
   if (seen.spread || (seen.pending && (self->fuses || self->is_lazy)) ||
       (seen.large && self->is_lazy && !names))
     return PyObject_Vectorcall(self->spread, arguments, given, names);
+  if (self->is_method && given == 0) {
+    PyErr_Format(PyExc_TypeError, "%U of an array needs the array", self->whole);
+    return nullptr;
+  }
   bool has_out = self->writes || PyDict_Size(python.pending) != 0;
   if (self->writes && total && is_array(arguments[0]) && as_array(arguments[0])->frozen) {
     may_write(as_array(arguments[0]));
     return nullptr;
   }
   if (has_out && !settle_sources(seen)) return nullptr;
+  if (self->writes && total && is_array(arguments[0]))  // resize() changes the shape
+    set(&as_array(arguments[0])->layout, nullptr);
   PyObject* stack[kMost + 1];
   Py_ssize_t made = 0;
   bool fine = true;
@@ -819,7 +859,7 @@ PyObject* call_function(PyObject* object, PyObject* const* arguments, std::size_
     fine = stack[made + 1] != nullptr;
   }
   PyObject* out = nullptr;
-  if (fine && self->floats && !names && (given == 1 || given == 2)) {
+  if (fine && self->floats && !names && given == self->operands) {
     out = into_spare(self->whole, stack[1], given == 2 ? stack[2] : nullptr);
     fine = out || !PyErr_Occurred();
     out = wrap(out, nullptr, 0);
@@ -880,7 +920,7 @@ void free_function(PyObject* object) {
 }
 
 // xp_function(whole, spread, kind): kind holds some of the words method, attribute, lazy, fuses,
-// writes
+// writes, floats, two (operands)
 PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_ssize_t length = 0;
   const char* kind = count == 3 ? PyUnicode_AsUTF8AndSize(arguments[2], &length) : nullptr;
@@ -890,7 +930,8 @@ PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   }
   const std::string words(kind, static_cast<std::size_t>(length));
   const auto is = [&](const char* word) { return words.find(word) != std::string::npos; };
-  Function* self = PyObject_New(Function, function_type);
+  Function* self = PyObject_New(
+      Function, is("method") || is("attribute") ? method_type : function_type);
   if (!self) return nullptr;
   self->call = call_function;
   self->whole = owned(arguments[0]);
@@ -902,6 +943,7 @@ PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   self->fuses = is("fuses");
   self->floats = is("floats");
   self->writes = is("writes");
+  self->operands = is("two") ? 2 : 1;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -1077,17 +1119,33 @@ PyMemberDef function_members[] = {
     {"__wrapped__", Py_T_OBJECT_EX, offsetof(Function, whole), Py_READONLY, nullptr},
     {"_spread", Py_T_OBJECT_EX, offsetof(Function, spread), Py_READONLY, nullptr},
     {}};
+// Pickled, and copied, by name.
+PyObject* name_of_function(PyObject* self, PyObject*) {
+  return PyObject_GetAttrString(self, "__qualname__");
+}
+
+PyMethodDef function_methods[] = {{"__reduce__", name_of_function, METH_NOARGS, nullptr}, {}};
+
+// No descriptors, as NumPy's ufuncs are none: a class may keep one, and an instance another.
 PyType_Slot function_slots[] = {SLOT(Py_tp_call, PyVectorcall_Call),
-                                SLOT(Py_tp_descr_get, bind_function),
-                                SLOT(Py_tp_descr_set, set_attribute),
                                 SLOT(Py_tp_getattro, function_attribute),
                                 SLOT(Py_tp_dealloc, free_function),
                                 SLOT(Py_tp_members, function_members),
+                                SLOT(Py_tp_methods, function_methods),
                                 {0, nullptr}};
 PyType_Spec function_spec = {"skerry.xp.Function", sizeof(Function), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
-                                 Py_TPFLAGS_METHOD_DESCRIPTOR,
-                             function_slots};
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
+PyType_Slot method_slots[] = {SLOT(Py_tp_call, PyVectorcall_Call),
+                              SLOT(Py_tp_descr_get, bind_function),
+                              SLOT(Py_tp_descr_set, set_attribute),
+                              SLOT(Py_tp_getattro, function_attribute),
+                              SLOT(Py_tp_dealloc, free_function),
+                              SLOT(Py_tp_members, function_members),
+                              {0, nullptr}};
+PyType_Spec method_spec = {"skerry.xp.Method", sizeof(Function), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                               Py_TPFLAGS_METHOD_DESCRIPTOR,
+                           method_slots};
 
 // ---- what Python says --------------------------------------------------------------------------
 
@@ -1193,9 +1251,11 @@ void bind_whole(nb::module_& m) {
   using namespace whole;
   PyObject* type = PyType_FromSpec(&array_spec);
   PyObject* function = type ? PyType_FromSpec(&function_spec) : nullptr;
-  if (!function || PyModule_AddFunctions(m.ptr(), functions) < 0) nb::raise_python_error();
+  PyObject* method = function ? PyType_FromSpec(&method_spec) : nullptr;
+  if (!method || PyModule_AddFunctions(m.ptr(), functions) < 0) nb::raise_python_error();
   array_type = reinterpret_cast<PyTypeObject*>(type);
   function_type = reinterpret_cast<PyTypeObject*>(function);
+  method_type = reinterpret_cast<PyTypeObject*>(method);
   m.attr("Whole") = nb::handle(type);
 }
 

@@ -38,6 +38,11 @@ class Memory:
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
 
 
+def _of_pickle(block):
+    # A function of this file, so that a program that reads a pickle has skerry.xp at hand.
+    return _core.xp_whole(block)
+
+
 class _Behaviour:
     """What Array has beside the slots in C++."""
 
@@ -195,7 +200,7 @@ class _Behaviour:
                 "a divided array is not pickled, since each rank has a part: pickle x.numpy(), or "
                 "write it with sk.save"
             )
-        return _core.xp_whole, (self._evaluate().copy(),)
+        return _of_pickle, (self._evaluate().copy(),)
 
     def item(self, *index):
         """The number in an array of one element, or at an index."""
@@ -297,11 +302,17 @@ def not_writable():
 # ---- layouts of arrays ---------------------------------------------------------------------------
 
 
+def _stays(dtype):
+    """Objects are of one process, and fields have no functions for divided arrays."""
+    dtype = np.dtype(dtype)
+    return dtype.hasobject or dtype.names is not None
+
+
 def new_layout(shape, dtype, fixed=()):
     """Where the elements of a new array go; axes in `fixed` stay undivided."""
     ranks = _exchange.ranks()
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if ranks == 1 or nbytes <= _options.values["whole_bytes"]:
+    if ranks == 1 or nbytes <= _options.values["whole_bytes"] or _stays(dtype):
         return _layout.whole(shape, ranks)
     axis = _layout.free_axis(shape, ranks, frozenset(fixed))
     if axis is None:
@@ -313,7 +324,7 @@ def flat_layout(shape, dtype):
     """Runs of whole first-axis entries in C order, however few."""
     ranks = _exchange.ranks()
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if ranks == 1 or not shape or nbytes <= _options.values["whole_bytes"]:
+    if ranks == 1 or not shape or nbytes <= _options.values["whole_bytes"] or _stays(dtype):
         return _layout.whole(shape, ranks)
     return _layout.slabs(shape, 0, ranks)
 

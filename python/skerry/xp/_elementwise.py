@@ -353,9 +353,11 @@ def _comparison(function):
     operation = _operator(function)
 
     def compare(a, b):
-        if function in (np.equal, np.not_equal) and (b is None or isinstance(b, str)):
-            layout = a.layout  # as NumPy: elements are not None
-            return Array(np.full(a._evaluate().shape, function is np.not_equal), layout)
+        if function in (np.equal, np.not_equal) and (
+            b is None or isinstance(b, (str, bytes))
+        ):
+            block = a._evaluate()
+            return Array(np.asarray(block == b if function is np.equal else block != b), a.layout)
         return operation(a, b)
 
     return compare

@@ -163,7 +163,10 @@ def function(name, whole, module="numpy"):
 
     def spread(*arguments, **options):
         if isinstance(whole, np.ufunc):
-            out = options.pop("out", None)
+            out, after = options.pop("out", None), arguments[whole.nin :]
+            if after:  # out by position
+                arguments = arguments[: whole.nin]
+                out = (*after, *(None,) * (whole.nout - len(after)))
             options = {"out": out if isinstance(out, tuple) else (out,), **options} if (
                 out is not None) else options  # fmt: skip
             return _array_ufunc(None, whole, "__call__", *arguments, **options)
@@ -173,10 +176,12 @@ def function(name, whole, module="numpy"):
     kind = "lazy" if isinstance(whole, np.ufunc) else ""
     kind += " fuses" if name in _methods._FUSE and module == "numpy" else ""
     kind += " writes" if name in _WRITERS else ""
-    kind += " floats" if name in _FLOATS else ""
+    kind += f" floats {('one', 'two')[whole.nin - 1]}" if name in _FLOATS else ""
     made = _core.xp_function(whole, spread, kind)
-    made.__name__ = made.__qualname__ = name
-    made.__module__, made.__doc__ = f"skerry.{module}", whole.__doc__
+    made.__name__, made.__doc__ = name, whole.__doc__
+    # What pickle imports, and what it takes from there.
+    made.__module__ = "skerry.numpy"
+    made.__qualname__ = f"{module}.{name}".removeprefix("numpy.")
     return made
 
 

@@ -90,10 +90,8 @@ def polyval(p: Any, x: Any) -> Any:
         return as_array(np.asarray(np.polyval(p, x)))
     # The sum begins with an integer 0: the dtype is that of sums and products from there on.
     value = x * 0
-    for coefficient in p.reshape(-1):
-        value = value * x + coefficient.item() if p.dtype.kind != "f" or p.dtype == float else (
-            value * x + as_array(np.asarray(coefficient))
-        )
+    for coefficient in p:
+        value = value * x + coefficient
     return value
 
 

@@ -97,6 +97,7 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where elements of x2 belong in the ascending x1."""
+    x2 = x2 if isinstance(x2, Array) else np.asarray(x2)
     x1, x2 = as_array(x1), as_array(x2)
     if x1.ndim != 1:
         raise ValueError(f"searchsorted takes a 1-d array first, not {x1.ndim} dimensions")

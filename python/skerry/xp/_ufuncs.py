@@ -79,6 +79,8 @@ def reduce(
             raise ValueError(
                 f"numpy.{ufunc.__name__}.reduce with where= needs initial=: it has no identity"
             )
+        if x.dtype.kind == "u" and start == -1:  # all bits
+            start = int(np.iinfo(x.dtype).max)
         x = choose_where(as_array(where), x, start)
     fixed = {} if dtype is None else {"dtype": np.dtype(dtype)}
     if ufunc.__name__ not in REORDERABLE:
