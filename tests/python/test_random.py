@@ -163,6 +163,24 @@ def test_a_seed_that_nobody_chose_is_the_same_everywhere():
         assert (sk.allgather(x.numpy()) == x.numpy()).all()
 
 
+@pytest.mark.parametrize("make", [np.random.SeedSequence, np.random.PCG64, np.random.default_rng])
+def test_a_generator_of_the_systems_entropy_is_the_same_everywhere(make):
+    # Each rank had its own, and "whole" arrays that differed.
+    rng = random.default_rng(make())
+    for each in (rng, rng.spawn(1)[0]):
+        drawn = np.array([each.random()])
+        assert (sk.allgather(drawn) == drawn).all()
+
+
+def test_a_choice_is_numpys_whatever_the_number_of_places():
+    numpys, ours = np.random.default_rng(3), random.default_rng(3)
+    chances = np.full(100000, 1e-5)
+    assert ours.choice(100000, p=chances) == numpys.choice(100000, p=chances)
+    given = dict(size=5, replace=False, shuffle=False)
+    assert ours.choice(10, **given).tolist() == numpys.choice(10, **given).tolist()
+    assert ours.random(np.array([2, 3])).tolist() == numpys.random(np.array([2, 3])).tolist()
+
+
 def test_a_generator_that_cannot_jump_is_refused():
     with pytest.raises(TypeError, match="PCG64"):
         random.default_rng(np.random.MT19937(3))

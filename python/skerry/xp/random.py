@@ -18,6 +18,7 @@ The functions of this module (`rand`, `normal`, `seed`) are those of numpy.rando
 same in the same way, but `random` and `rand` of more than 65,536 numbers, which come in runs.
 """
 
+import pickle
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -37,7 +38,7 @@ Draw = Callable[[Any, int], np.ndarray]  # draw(generator, count): numbers in on
 def _shape(size: Any) -> tuple[int, ...]:
     if size is None:
         return ()
-    return (int(size),) if hasattr(size, "__index__") else tuple(int(n) for n in size)
+    return tuple(int(n) for n in size) if np.ndim(size) else (int(size),)
 
 
 def values(key: Sequence[int], method: Draw, low: int, high: int) -> np.ndarray:
@@ -74,6 +75,17 @@ def _entropy() -> int:
     fresh = np.random.SeedSequence().generate_state(2, np.uint64)
     told = sk.broadcast(fresh.view(np.int64)).view(np.uint64)
     return int(told[0]) << 64 | int(told[1])
+
+
+def _of_rank_0(source: Any) -> Any:
+    """What every rank made of its own, as rank 0 made it: it may have asked its system for
+    entropy."""
+    if _exchange.ranks() == 1:
+        return source
+    mine = np.frombuffer(pickle.dumps(source), np.uint8).astype(np.int64)
+    told = np.zeros(_exchange.agree([len(mine)])[0, 0], np.int64)
+    told[: len(mine)] = mine[: len(told)]
+    return pickle.loads(sk.broadcast(told).astype(np.uint8).tobytes())
 
 
 class _Drawing:
@@ -179,7 +191,9 @@ class _Drawing:
         count = prod(_shape(size))
         if count <= _RUN and n <= _RUN or size is None and p is None and replace:
             p = _whole.known(p, "choice")
-            places = self._numpy.choice(n, size, replace, p)
+            shuffle = (rest[1:] or [options.get("shuffle", True)])[0]
+            more = {} if shuffle else {"shuffle": False}  # RandomState has none
+            places = self._numpy.choice(n, size, replace, p, **more)
             places = of_numpy(places) if isinstance(places, np.ndarray) else int(places)
         elif replace and p is None:
             places = self._integers_below(n, size)
@@ -190,7 +204,10 @@ class _Drawing:
             edges /= edges[-1]
             from ._sorting import searchsorted
 
-            places = searchsorted(of_numpy(edges), self._draw("random", size), side="right")
+            drawn = self._draw("random", size)
+            drawn = drawn if isinstance(drawn, Array) else of_numpy(np.asarray(drawn))
+            places = searchsorted(of_numpy(edges), drawn, side="right")
+            places = places if size is not None else int(places)
         elif p is None:
             if count > n:
                 raise ValueError(
@@ -251,6 +268,8 @@ class Generator(_Drawing):
 
     def __init__(self, seed: Any = None) -> None:
         """seed: as of numpy.random.default_rng; None: one that rank 0 chooses. Collective."""
+        if isinstance(seed, np.random.SeedSequence):
+            seed = _of_rank_0(seed)
         bits = seed if isinstance(seed, np.random.BitGenerator) else None
         if isinstance(seed, np.random.Generator):
             bits = seed.bit_generator
@@ -261,8 +280,15 @@ class Generator(_Drawing):
         self._numpy = np.random.Generator(
             np.random.PCG64(_entropy() if seed is None else _whole.known(seed, "a seed"))
             if bits is None
-            else bits
+            else _of_rank_0(bits)
         )
+
+    @classmethod
+    def _over(cls, numpy: np.random.Generator) -> "Generator":
+        """A generator that is the same on every rank already, or that one rank alone uses."""
+        self = cls.__new__(cls)
+        self._numpy = numpy
+        return self
 
     @property
     def bit_generator(self) -> Any:
@@ -274,7 +300,7 @@ class Generator(_Drawing):
 
     def spawn(self, n_children: int) -> list["Generator"]:
         """Independent generators."""
-        return [Generator(each) for each in self._numpy.spawn(n_children)]
+        return [self._over(each) for each in self._numpy.spawn(n_children)]
 
     def bytes(self, length: int) -> bytes:
         """Random bytes, NumPy's, on every rank."""
@@ -298,7 +324,7 @@ class Generator(_Drawing):
         self._skip(count, narrow)
 
         def rows(low: int, high: int) -> np.ndarray:
-            mine = type(self)(type(self.bit_generator)(0))
+            mine = self._over(np.random.Generator(type(self.bit_generator)(0)))
             mine.bit_generator.state = before
             mine._skip(low, narrow)
             return mine._numpy.random(high - low, dtype)
