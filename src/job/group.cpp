@@ -243,54 +243,49 @@ class CardsOf {
 
 }  // namespace
 
-// The first that is not 0 of what look(group) says of freed groups, the one kept last first; 0: all
-// are.
-static uint64_t kept_memory(Job& job, const std::function<uint64_t(const Group&)>& look) {
-  uint64_t memory = 0;
-  job.objects().look_at_groups([&](const Group& group) {
-    memory = look(group);
-    return memory != 0;
-  });
-  return memory;
+uint64_t Group::memory_of(const Group* kept) {
+  return kept == nullptr ? 0 : kept->area_->id().packed();
 }
 
-// What is left of the freed group with this memory, if all its members keep it and are these. If
-// not, it goes: on others it has gone, or soon will.
-std::unique_ptr<Group> Group::take_kept(Job& job, uint64_t memory, bool all_keep,
+// What is left of a freed group, if all its members keep it and are these. If not, it goes: on
+// others it has gone, or soon will.
+std::unique_ptr<Group> Group::use_again(std::unique_ptr<Group> kept, bool all_keep,
                                         const placement::Members& members) {
-  if (memory == 0) return nullptr;
-  auto taken = job.objects().take_group(
-      [&](const Group& group) { return group.area_->id().packed() == memory; });
-  if (taken == nullptr) return nullptr;
-  if (!all_keep || taken->members_ != members) {
-    (void)taken->close_area();
+  if (kept == nullptr) return nullptr;
+  if (!all_keep || kept->members_ != members) {
+    (void)kept->close_area();
     return nullptr;
   }
-  taken->freed_ = false;
-  return taken;
+  kept->freed_ = false;
+  return kept;
 }
 
 Status Group::split(Group& parent, int color, int key, Group** group) {
   Job& job = *parent.job_;
   const Origin origin{parent.area_->id().packed(), color, key};
-  uint64_t kept = 0;
+  // Taken before the others hear of it: another thread might take it meanwhile, or push it out.
+  std::unique_ptr<Group> kept;
   if (color >= 0)
-    kept = kept_memory(job, [&](const Group& other) {
-      return other.origin_ == origin ? other.area_->id().packed() : 0;
-    });
-  const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank(), kept};
+    kept = job.objects().take_group([&](const Group& other) { return other.origin_ == origin; });
+  const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank(),
+                  memory_of(kept.get())};
   CardsOf cards(color);
-  SKERRY_TRY(parent.collect(mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
-    for (const Card& card : passing)
-      if (color >= 0) cards.take(card);
-  }));
+  const Status told = parent.collect(
+      mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
+        for (const Card& card : passing)
+          if (color >= 0) cards.take(card);
+      });
+  if (!told.ok()) {
+    if (kept != nullptr) job.objects().keep_group(std::move(kept));
+    return told;
+  }
   Status opened;
   std::unique_ptr<Group> made;
   if (color >= 0) {
     const SegmentId id = cards.id();
     const bool all_keep = cards.all_keep();
     placement::Members members(std::move(cards).members());
-    made = take_kept(job, kept, all_keep, members);
+    made = use_again(std::move(kept), all_keep, members);
     if (made == nullptr) {
       made = std::make_unique<Group>(job, std::move(members));
       opened = made->open_area(id);
@@ -357,13 +352,15 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
   if (status.ok() && made->index_ != exchange.position)
     status = error(Code::invalid, "rank ", job.rank(), " is at position ", exchange.position,
                    " of the exchange, but ranks says position ", made->index_);
-  const uint64_t kept = kept_memory(job, [&](const Group& other) {
-    return other.members_ == made->members_ ? other.area_->id().packed() : 0;
-  });
+  std::unique_ptr<Group> kept = job.objects().take_group(  // as in split
+      [&](const Group& other) { return other.members_ == made->members_; });
   // What the lowest member names the group by.
-  Fare fare{0, made->lowest() == job.rank() ? job.next_generation() : 0, kept};
-  SKERRY_TRY(agree_through(exchange, status, &fare));
-  if (auto taken = take_kept(job, kept, fare.kept != 0, made->members_); taken != nullptr) {
+  Fare fare{0, made->lowest() == job.rank() ? job.next_generation() : 0, memory_of(kept.get())};
+  if (const Status told = agree_through(exchange, status, &fare); !told.ok()) {
+    if (kept != nullptr) job.objects().keep_group(std::move(kept));
+    return told;
+  }
+  if (auto taken = use_again(std::move(kept), fare.kept != 0, made->members_); taken != nullptr) {
     *group = keep(std::move(taken));
     return {};
   }

@@ -228,7 +228,8 @@ class Group {
   Status receive(uint64_t counter, uint64_t at_least);
   Status open_area(SegmentId id);
   static Group* keep(std::unique_ptr<Group> group);
-  static std::unique_ptr<Group> take_kept(Job& job, uint64_t memory, bool all_keep,
+  static uint64_t memory_of(const Group* kept);  // by which members name it; null: 0
+  static std::unique_ptr<Group> use_again(std::unique_ptr<Group> kept, bool all_keep,
                                           const placement::Members& members);
 
   Job* job_;

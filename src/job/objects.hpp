@@ -68,11 +68,6 @@ class Objects {
   void keep_group(std::unique_ptr<Group> group);
   // The one kept last for which fits(group) is true; null: none.
   std::unique_ptr<Group> take_group(const std::function<bool(const Group&)>& fits);
-  // Calls look(group) for each, the one kept last first, until it is true.
-  void look_at_groups(const std::function<bool(const Group&)>& look) {
-    const std::lock_guard guard(mutex_);
-    (void)kept_group(look);
-  }
   void give_up_groups();
 
   // Of the lists of members of groups; of the tables of live segments. Not while another thread
