@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -394,7 +395,11 @@ Status Group::free() {
   Status closed = node_.close();  // what long collectives need comes again with them
   closed.also(ring_.close());
   SKERRY_TRY(closed);
-  auto kept = std::make_unique<Group>(std::move(*this));
+  std::unique_ptr<Group> kept;
+  {
+    const std::lock_guard guard(job_->objects().mutex());  // another thread counts what is kept
+    kept = std::make_unique<Group>(std::move(*this));
+  }
   area_ = nullptr;
   job_->objects().keep_group(std::move(kept));
   return synced;
