@@ -494,6 +494,7 @@ Status Segment::release(bool keeps) {
   hide();
   auto kept = std::make_unique<Segment>(std::move(*this));
   forget_local();  // of what is left here
+  kept->recent_rank_ = no_rank;  // the next segment in this memory has other sizes
   kept->go_back();
   kept->group_->reserve_.keep(std::move(kept));
   return {};

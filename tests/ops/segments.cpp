@@ -33,6 +33,15 @@ void memory_serves_again(Context& c) {
   OK(skerry_segment_alloc(c.world(), 20'000, &first));
   const uint64_t address = skerry_segment_address(first, 0);
   std::memset(skerry_segment_local(first), 0xff, 20'000);
+  unsigned char byte = 1;
+  const auto put_often = [&](skerry_segment* segment) {  // so that the next goes the short way
+    for (int i = 0; i < 3; ++i)
+      OK(skerry_put_nb(segment, c.size - 1, static_cast<uint64_t>(c.rank), &byte, 1,
+                       SKERRY_IMPLICIT));
+  };
+  OK(skerry_sync(c.world()));
+  put_often(first);
+  OK(skerry_sync(c.world()));
   OK(skerry_segment_free(first));
   const Counted before(c.job);
   EXPECT(before["reserve_bytes"] >= 20'000);
@@ -45,7 +54,10 @@ void memory_serves_again(Context& c) {
   EXPECT_IS(skerry_segment_bytes(second, 0), 19'000u);
   for (int i = 0; i < 19'000; ++i)
     EXPECT(static_cast<unsigned char*>(skerry_segment_local(second))[i] == 0);
-  unsigned char byte = 1;
+  OK(skerry_sync(c.world()));
+  put_often(second);
+  EXPECT_ERROR(skerry_put_nb(second, c.size - 1, 19'000, &byte, 1, SKERRY_IMPLICIT),
+               SKERRY_ERR_RANGE, "");
   EXPECT_ERROR(skerry_put(first, c.size - 1, 0, &byte, 1), SKERRY_ERR_FREED, "");
   EXPECT_ERROR(skerry_put(second, c.size - 1, 19'000, &byte, 1), SKERRY_ERR_RANGE, "");
   OK(skerry_segment_free(second));
