@@ -165,7 +165,7 @@ Status Segment::close() {
 
 Status Segment::give_up() {
   SKERRY_INVARIANT(freed_, "its memory goes after the segment");
-  job_->kept_pages().remove(counted_bytes_);
+  job_->kept_pages().remove(local_.kept_bytes(own_index_));
   forget_local();
   return job_->node_memory().detach(id_.first_life());
 }
@@ -363,7 +363,8 @@ Status Segment::wake_up(uint64_t bytes, uint32_t purpose) {
   SKERRY_INVARIANT(freed_ && need <= room_, "only what is kept, and fits");
   uint64_t there = 0;
   SKERRY_TRY(local_.take_pages(own_index_, job_->control().abort_flag(), &there));
-  job_->kept_pages().remove(std::exchange(counted_bytes_, 0));
+  // What the broker gave back stays counted until the next count, which may have been already.
+  job_->kept_pages().remove(there);
   if (const uint64_t missing = need - std::min(need, there); missing > 0) {
     const MemoryAsk ask{missing, missing * local_count_, job_->node_is_one_cgroup()};
     Status status = job_->memory_room().check(*job_, ask);
@@ -391,8 +392,7 @@ void Segment::go_back() {
 void Segment::keep_pages(uint64_t bytes) {
   const bool keeps = bytes > 0 && job_->kept_pages().add(bytes);
   if (!keeps) job_->node_memory().give_back(local_.base(), own_offset_, bytes);
-  counted_bytes_ = keeps ? bytes : 0;
-  local_.keep_pages(own_index_, counted_bytes_);
+  local_.keep_pages(own_index_, keeps ? bytes : 0);
 }
 
 // All members have woken it up. Null: its table of sizes is too small, on all alike.

@@ -234,7 +234,6 @@ class Segment {
   uint64_t room_ = 0;          // bytes from one slice of a node to the next; 0: as long as each is
   uint64_t own_offset_ = 0;    // of the own slice in the node's part
   uint64_t pages_bytes_ = 0;   // whole pages of it that exist, from its start
-  uint64_t counted_bytes_ = 0;  // of them, what the job's KeptPages counts now
   uint64_t sizes_offset_ = 0;  // of the table of sizes_ in the node's part ...
   uint64_t sizes_room_ = 0;    // ... and the bytes that are there for it
   uint32_t own_index_ = 0;     // among the members of the node
