@@ -291,7 +291,7 @@ void Broker::give_back_kept() {
   for (const auto& [id, segment] : segments_) {
     const SegmentId first = SegmentId::unpacked(id);
     if (first.generation == 0) continue;  // a control segment has no slices
-    if (LocalSegment(segment.base, first).give_back_pages(discard) == 0) continue;
+    if (LocalSegment(segment.base, first).give_back_pages(discard_or_clear) == 0) continue;
     if (on_release_) on_release_(first);
   }
 }

@@ -254,4 +254,9 @@ void discard(std::byte* base, uint64_t offset, uint64_t bytes) {
   if (bytes != 0 && !is_held(base)) madvise(base + offset, bytes, MADV_REMOVE);
 }
 
+void discard_or_clear(std::byte* base, uint64_t offset, uint64_t bytes) {
+  if (bytes == 0 || is_held(base)) return;
+  if (madvise(base + offset, bytes, MADV_REMOVE) != 0) std::memset(base + offset, 0, bytes);
+}
+
 }  // namespace skerry::memory

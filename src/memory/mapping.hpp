@@ -25,7 +25,10 @@ void unmap(std::byte* base, uint64_t bytes);
 Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages,
                const std::atomic<uint32_t>* abort);
 
-// Gives the pages back to the system though the mapping stays. Not those that are held.
+// Gives the pages back to the system though the mapping stays. Not those that are held. The system
+// keeps locked ones (mlockall).
 void discard(std::byte* base, uint64_t offset, uint64_t bytes);
+// The same of pages that exist: those that stay are zero afterwards, except what is held.
+void discard_or_clear(std::byte* base, uint64_t offset, uint64_t bytes);
 
 }  // namespace skerry::memory

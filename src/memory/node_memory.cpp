@@ -59,7 +59,7 @@ class BrokerClient final : public NodeMemory {
   Status detach(SegmentId id) override;
   Status reserve(std::byte* base, uint64_t offset, uint64_t bytes) override;
   void give_back(std::byte* base, uint64_t offset, uint64_t bytes) override {
-    discard(base, offset, bytes);
+    discard_or_clear(base, offset, bytes);
   }
   Status give_back_kept(std::span<const BrokerAddress> others) override;
   void watch_abort(const std::atomic<uint32_t>* abort) override {

@@ -92,8 +92,8 @@ class LocalSegment {
                           static_cast<uint32_t>(SlicePages::kept);
     return are_kept ? slice.kept_bytes : 0;
   }
-  // Broker: gives back what any member keeps, by `discard` of mapping.hpp, which this file cannot
-  // name: a simulated node has no broker, and no such pages. Returns the bytes.
+  // Broker: gives back what any member keeps, by discard_or_clear of mapping.hpp, which this file
+  // cannot name: a simulated node has no broker, and no such pages. Returns the bytes.
   using Discard = void (*)(std::byte* base, uint64_t offset, uint64_t bytes);
   uint64_t give_back_pages(Discard discard) const;
 

@@ -243,6 +243,31 @@ TEST(Broker, PagesThatAreKeptGoWhenSomebodyNeedsThem) {
   for (auto& member : members) EXPECT_TRUE(member->detach(id).ok());
 }
 
+// The system refuses to take pages that the program locked (mlock, mlockall).
+TEST(Broker, LockedPagesThatAreGivenBackAreZero) {
+  ServedBroker served;
+  const SegmentId id{0, 1};
+  const uint64_t bytes[] = {page_bytes};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  auto member = make_node_memory(served.broker->address(), false);
+  std::byte* base = nullptr;
+  ASSERT_TRUE(member->attach(request_of(id, plan, bytes, 0), patience_ns, &base).ok());
+  const LocalSegment segment(base, id);
+  segment.publish(0, 1, 0, plan.offsets[0], bytes[0]);
+  std::byte* const slice = base + plan.offsets[0];
+  if (mlock(slice, page_bytes) != 0) GTEST_SKIP() << "no memory may be locked here";
+  *slice = std::byte{1};
+  member->give_back(base, plan.offsets[0], page_bytes);
+  EXPECT_EQ(*slice, std::byte{0}) << "by its owner";
+  *slice = std::byte{1};
+  segment.withdraw(0);
+  segment.keep_pages(0, page_bytes);
+  ASSERT_TRUE(member->give_back_kept({}).ok());
+  EXPECT_EQ(*slice, std::byte{0}) << "by the broker";
+  EXPECT_TRUE(member->detach(id).ok());
+}
+
 TEST(Broker, WhatAnotherThreadFoundIsMappedUntilItHasSeenTheRelease) {
   ServedBroker served;
   const SegmentId id{0, 1};
