@@ -302,16 +302,23 @@ Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** 
   SKERRY_TRY(made->learn_sizes(group, all, bytes, &layout, &sizes));
   layout.room = reserves ? Reserve::room_for(all.most_bytes, group.size()) : 0;
   uint32_t generation = static_cast<uint32_t>(all.generation);
+  // Equal on all members, as are their reserves.
+  const bool any_is_kept = layout.room != 0 && group.reserve_.find(layout.room) != nullptr;
   *segment = nullptr;
   bool is_known = true;
-  if (all.all_are_ready()) *segment = ready->begin(layout, sizes, &is_known);
-  else if (layout.room != 0) {
+  if (all.all_are_ready()) {
+    *segment = ready->begin(layout, sizes, &is_known);
+  } else {
     if (ready) ready->put_back();
-    SKERRY_TRY(revive(group, bytes, purpose, layout, sizes, segment, &is_known));
+    if (any_is_kept)
+      SKERRY_TRY(revive(group, bytes, purpose, layout, sizes, segment, &is_known));
   }
   if (*segment != nullptr) return is_known ? Status() : group.barrier();
-  if (generation == 0) {  // the lowest member was ready
-    if (group.lowest() == group.job().rank()) generation = group.job().next_generation();
+  // Either the lowest member was ready, and named nothing. Or some took pages in vain, and have to
+  // put them back before any member looks for room: the broker gives back only what is kept.
+  if (generation == 0 || all.highest_ready != 0 || any_is_kept) {
+    if (generation == 0 && group.lowest() == group.job().rank())
+      generation = group.job().next_generation();
     SKERRY_TRY(group.combine(
         &generation, [](uint32_t* into, const uint32_t& from) { *into = std::max(*into, from); }));
   }
