@@ -36,6 +36,9 @@ Status Group::exchange(const Parts& in, const std::byte* from, const Parts& out,
     return std::min(n, parts.bytes(i) - std::min(parts.bytes(i), at));
   };
   const auto place = [&](int32_t i) { return static_cast<uint64_t>(i) * room; };
+  // A request of the program's that was refused earlier may be reported here. The others go on, so
+  // this member does.
+  Status first;
   for (uint64_t at = 0; at < most; at += room) {
     for (int32_t i = 0; i < size(); ++i)
       std::memcpy(boards->own() + place(i), from + in.offset(i) + at, part(in, i, at, room));
@@ -48,14 +51,14 @@ Status Group::exchange(const Parts& in, const std::byte* from, const Parts& out,
       here.base = to + out.offset(i) + at;
       there.bytes = here.bytes = part(out, i, at, room);
       if (here.bytes == 0) continue;
-      SKERRY_TRY(boards->issue(
+      first.also(boards->issue(
           origin::Access::get(boards->target(rank_of(i)), there, here, origin::Mode::implicit)));
     }
-    const Status got = job_->engine().wait_implicit();
+    first.also(job_->engine().wait_implicit());
+    if (first.code() == Code::peer_dead || first.code() == Code::network) return first;
     SKERRY_TRY(barrier());  // all have read this member's board
-    SKERRY_TRY(got);
   }
-  return {};
+  return first;
 }
 
 Status Group::reduce_scatter(ElementType type, Operation reduction, const std::byte* in,
