@@ -23,7 +23,8 @@ Status Group::exchange(const Parts& in, const std::byte* from, const Parts& out,
   // Also the barrier in which a member that leaves the job is found.
   SKERRY_TRY(reduce(ElementType::uint64, Operation::max, &most, 1, no_rank));
   if (most == 0) return {};
-  SKERRY_TRY(node_.prepare());
+  constexpr bool again = true;
+  SKERRY_TRY(node_.prepare(again));
   Segment* const boards = node_.boards();
   if (boards == nullptr)
     return error(Code::no_memory, "an alltoall needs a board of ", NodeCollectives::board_bytes,

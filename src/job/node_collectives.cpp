@@ -44,8 +44,8 @@ Status NodeCollectives::close() {
   return status;
 }
 
-Status NodeCollectives::prepare() {
-  if (board_ != nullptr || board_refused_) return {};
+Status NodeCollectives::prepare(bool again) {
+  if (board_ != nullptr || (board_refused_ && !again)) return {};
   const Status made = Segment::alloc(*group_, board_bytes, purpose_group, &board_);
   if (made.code() == Code::no_memory) board_refused_ = true;
   else SKERRY_TRY(made);

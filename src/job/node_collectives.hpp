@@ -40,7 +40,8 @@ class NodeCollectives {
   uint32_t count() const { return flags_.count(); }
   Rank rank_of(uint32_t member) const { return flags_.rank_of(member); }
   // Makes the boards when first called. Collective over the whole group, before anything long.
-  Status prepare();
+  // `again`: also if there was no memory for them before.
+  Status prepare(bool again = false);
   static constexpr uint64_t board_bytes = 384 << 10;
   Segment* boards() { return board_; }  // null: none
 
