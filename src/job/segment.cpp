@@ -349,8 +349,18 @@ Status Segment::make(std::unique_ptr<Segment> made, const MemorySurvey& all, uin
                                     static_cast<uint32_t>(layout->local_ranks.size())));
   }
   SKERRY_TRY(group.agree(status));
-  SKERRY_TRY(made->attach_together(
-      group, *layout, times_capped(members, std::max(all.most_bytes, layout->room)), purpose));
+  const auto attach_all = [&] {
+    return made->attach_together(
+        group, *layout, times_capped(members, std::max(all.most_bytes, layout->room)), purpose);
+  };
+  Status attached = attach_all();
+  if (attached.code() == Code::no_memory) {  // on all alike: what is kept takes addresses, too
+    group.job().objects().give_up_groups();
+    group.reserve_.clear();
+    SKERRY_TRY(group.barrier());  // all members have let go of it
+    attached = attach_all();
+  }
+  SKERRY_TRY(attached);
   const bool waits = made->set_sizes(sizes, made->writes_table(*layout));
   // Without a table that another member of the node writes, everybody's word that it has mapped the
   // segment was barrier enough.
