@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/copy_bytes.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 
@@ -41,14 +42,14 @@ bool are_apart(uint64_t head) { return (head & some_stay) != 0 && leaver_of(head
 
 auto copy_from(const void* buffer) {
   return [buffer](std::byte* chunk, uint64_t from, uint64_t bytes) {
-    std::memcpy(chunk, static_cast<const std::byte*>(buffer) + from, bytes);
+    copy_bytes(chunk, static_cast<const std::byte*>(buffer) + from, bytes);
     return true;
   };
 }
 
 auto copy_to(void* buffer) {
   return [buffer](const std::byte* chunk, uint64_t from, uint64_t bytes) {
-    std::memcpy(static_cast<std::byte*>(buffer) + from, chunk, bytes);
+    copy_bytes(static_cast<std::byte*>(buffer) + from, chunk, bytes);
   };
 }
 
@@ -231,14 +232,14 @@ Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* o
       const uint64_t n = std::min(piece, bytes - from);
       const auto pack = [&](int32_t place, std::byte* to) {
         for (const int32_t i : places[static_cast<size_t>(place)]) {
-          std::memcpy(to, part(i) + from, n);
+          copy_bytes(to, part(i) + from, n);
           to += n;
         }
         return n * places[static_cast<size_t>(place)].size();
       };
       const auto unpack = [&](int32_t place, const std::byte* data) {
         for (const int32_t i : places[static_cast<size_t>(place)]) {
-          std::memcpy(part(i) + from, data, n);
+          copy_bytes(part(i) + from, data, n);
           data += n;
         }
       };

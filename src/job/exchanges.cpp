@@ -7,10 +7,10 @@
 // An alltoall goes through the boards of all nodes. Every member writes what it has for each other
 // one. All meet. Every member gets what the others have for it, and all meet again.
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/copy_bytes.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 
@@ -42,7 +42,7 @@ Status Group::exchange(const Parts& in, const std::byte* from, const Parts& out,
   Status first;
   for (uint64_t at = 0; at < most; at += room) {
     for (int32_t i = 0; i < size(); ++i)
-      std::memcpy(boards->own() + place(i), from + in.offset(i) + at, part(in, i, at, room));
+      copy_bytes(boards->own() + place(i), from + in.offset(i) + at, part(in, i, at, room));
     SKERRY_TRY(barrier());
     // By turns, so that not all ask the same member at once.
     for (int32_t turn = 0; turn < size(); ++turn) {
@@ -70,14 +70,14 @@ Status Group::reduce_scatter(ElementType type, Operation reduction, const std::b
   if (!is_on_one_node()) {
     std::vector<std::byte> sum(in, in + all);
     SKERRY_TRY(reduce(how, sum.data(), all, no_rank));
-    std::memcpy(out, sum.data() + low, bytes);
+    copy_bytes(out, sum.data() + low, bytes);
     return {};
   }
   return in_node(all, [&] {
     const auto take = [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
       const uint64_t first = std::max(from, low), end = std::min(from + n, high);
       if (first >= end) return;
-      if (member == 0) std::memcpy(out + (first - low), data + (first - from), end - first);
+      if (member == 0) copy_bytes(out + (first - low), data + (first - from), end - first);
       else how.combine(out + (first - low), data + (first - from), end - first);
     };
     SKERRY_TRY(node_.gather(in, all, take));
@@ -98,7 +98,7 @@ Status Group::scan(ElementType type, Operation reduction, std::byte* buffer, uin
     // What this member gave to the piece is read by itself no more.
     if (member == std::max(index_, last) && last >= 0) {
       if (last == 0) how.normalise(before.data(), n);
-      std::memcpy(buffer + from, before.data(), n);
+      copy_bytes(buffer + from, before.data(), n);
     }
   };
   if (is_on_one_node())

@@ -1,10 +1,10 @@
 #include "job/node_collectives.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/copy_bytes.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/segment.hpp"
@@ -161,13 +161,13 @@ Status NodeCollectives::broadcast(std::byte* buffer, uint64_t bytes, uint32_t ro
   if (bytes > short_bytes) return broadcast_long(buffer, bytes, root);
   SKERRY_TRY(next());
   if (own() == root) {
-    std::memcpy(flags_.data(own(), bytes), buffer, bytes);
+    copy_bytes(flags_.data(own(), bytes), buffer, bytes);
     flags_.post();
     return {};
   }
   flags_.post();
   SKERRY_TRY(await(root));
-  std::memcpy(buffer, flags_.data(root, bytes), bytes);
+  copy_bytes(buffer, flags_.data(root, bytes), bytes);
   return {};
 }
 
@@ -182,11 +182,11 @@ Status NodeCollectives::broadcast_long(std::byte* buffer, uint64_t bytes, uint32
     const uint64_t n = std::min(piece, bytes - from);
     SKERRY_TRY(next());
     std::byte* const there = board(root) + flags_.step() % Flags::places * room;
-    if (own() == root) std::memcpy(there, buffer + from, n);
+    if (own() == root) copy_bytes(there, buffer + from, n);
     flags_.post();
     if (own() == root) continue;
     SKERRY_TRY(await(root));
-    std::memcpy(buffer + from, there, n);
+    copy_bytes(buffer + from, there, n);
   }
   // The root's board is free for its next collective when all have read the last piece.
   SKERRY_TRY(next());
@@ -212,7 +212,7 @@ Status NodeCollectives::reduce(const Reduction& how, std::byte* buffer, uint64_t
 void NodeCollectives::combine_places(const Reduction& how, const std::byte* mine, std::byte* out,
                                      uint64_t bytes) const {
   const auto of = [&](uint32_t m) { return m == own() ? mine : flags_.data(m, bytes); };
-  std::memcpy(out, of(0), bytes);
+  copy_bytes(out, of(0), bytes);
   for (uint32_t m = 1; m < flags_.count(); ++m) how.combine(out, of(m), bytes);
 }
 
@@ -222,7 +222,7 @@ Status NodeCollectives::reduce_short(const Reduction& how, std::byte* buffer, ui
   SKERRY_TRY(next());
   const auto take_sum = [&] {
     combine_places(how, buffer, sum, bytes);
-    std::memcpy(buffer, sum, bytes);
+    copy_bytes(buffer, sum, bytes);
   };
   if (root != nullptr && own() == *root) {
     flags_.post();
@@ -233,17 +233,17 @@ Status NodeCollectives::reduce_short(const Reduction& how, std::byte* buffer, ui
   if (root == nullptr && !is_direct() && own() == 0) {
     SKERRY_TRY(await_all());
     take_sum();
-    std::memcpy(flags_.data(0, bytes), buffer, bytes);
+    copy_bytes(flags_.data(0, bytes), buffer, bytes);
     flags_.post();
     return {};
   }
-  std::memcpy(flags_.data(own(), bytes), buffer, bytes);
+  copy_bytes(flags_.data(own(), bytes), buffer, bytes);
   flags_.post();
   if (root != nullptr) return {};
   if (!is_direct()) {
     SKERRY_TRY(await(0));
     flags_.note_met();
-    std::memcpy(buffer, flags_.data(0, bytes), bytes);
+    copy_bytes(buffer, flags_.data(0, bytes), bytes);
     return {};
   }
   SKERRY_TRY(await_all());
@@ -268,8 +268,8 @@ Status NodeCollectives::reduce_long(const Reduction& how, std::byte* buffer, uin
     SKERRY_TRY(next());
     if (t < pieces) {
       const Slice mine = slice(t, own());
-      std::memcpy(given(own(), t), here, mine.from);
-      std::memcpy(given(own(), t) + mine.end, here + mine.end, bytes_of(t) - mine.end);
+      copy_bytes(given(own(), t), here, mine.from);
+      copy_bytes(given(own(), t) + mine.end, here + mine.end, bytes_of(t) - mine.end);
     }
     SKERRY_TRY(meet());
     if (t < pieces) {
@@ -280,13 +280,13 @@ Status NodeCollectives::reduce_long(const Reduction& how, std::byte* buffer, uin
       std::byte* const sum = result(own(), t);
       how.combine(sum, of(0), of(1), mine.bytes());
       for (uint32_t m = 2; m < members; ++m) how.combine(sum, of(m), mine.bytes());
-      if (wanted) std::memcpy(here + mine.from, sum, mine.bytes());
+      if (wanted) copy_bytes(here + mine.from, sum, mine.bytes());
     }
     if (t > 0 && wanted)
       for (uint32_t i = 1; i < members; ++i) {
         const uint32_t m = (own() + i) % members;
         const Slice theirs = slice(t - 1, m);
-        std::memcpy(here - most + theirs.from, result(m, t - 1), theirs.bytes());
+        copy_bytes(here - most + theirs.from, result(m, t - 1), theirs.bytes());
       }
   }
   return end_long();
@@ -301,7 +301,7 @@ Status NodeCollectives::gather(const std::byte* mine, uint64_t bytes, const Take
   };
   if (bytes <= short_bytes) {
     SKERRY_TRY(next());
-    std::memcpy(flags_.data(own(), bytes), mine, bytes);
+    copy_bytes(flags_.data(own(), bytes), mine, bytes);
     SKERRY_TRY(meet());
     take_all([&](uint32_t m) { return flags_.data(m, bytes); }, 0, bytes);
     return {};
@@ -311,7 +311,7 @@ Status NodeCollectives::gather(const std::byte* mine, uint64_t bytes, const Take
   for (uint64_t from = 0; from < bytes; from += half(), ++t) {
     const uint64_t n = std::min(half(), bytes - from);
     SKERRY_TRY(next());
-    std::memcpy(given(own(), t), mine + from, n);
+    copy_bytes(given(own(), t), mine + from, n);
     SKERRY_TRY(meet());
     take_all([&](uint32_t m) { return given(m, t); }, from, n);
   }
