@@ -244,10 +244,6 @@ class CardsOf {
 
 }  // namespace
 
-uint64_t Group::memory_of(const Group* kept) {
-  return kept == nullptr ? 0 : kept->area_->id().packed();
-}
-
 // What is left of a freed group, if all its members keep it and are these. If not, it goes: on
 // others it has gone, or soon will.
 std::unique_ptr<Group> Group::use_again(std::unique_ptr<Group> kept, bool all_keep,
@@ -269,7 +265,7 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
   if (color >= 0)
     kept = job.objects().take_group([&](const Group& other) { return other.origin_ == origin; });
   const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank(),
-                  memory_of(kept.get())};
+                  kept == nullptr ? 0 : kept->area_->id().packed()};
   CardsOf cards(color);
   const Status told = parent.collect(
       mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
@@ -356,7 +352,8 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
   std::unique_ptr<Group> kept = job.objects().take_group(  // as in split
       [&](const Group& other) { return other.members_ == made->members_; });
   // What the lowest member names the group by.
-  Fare fare{0, made->lowest() == job.rank() ? job.next_generation() : 0, memory_of(kept.get())};
+  Fare fare{0, made->lowest() == job.rank() ? job.next_generation() : 0,
+            kept == nullptr ? 0 : kept->area_->id().packed()};
   if (const Status told = agree_through(exchange, status, &fare); !told.ok()) {
     if (kept != nullptr) job.objects().keep_group(std::move(kept));
     return told;

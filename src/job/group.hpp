@@ -228,7 +228,6 @@ class Group {
   Status receive(uint64_t counter, uint64_t at_least);
   Status open_area(SegmentId id);
   static Group* keep(std::unique_ptr<Group> group);
-  static uint64_t memory_of(const Group* kept);  // by which members name it; null: 0
   static std::unique_ptr<Group> use_again(std::unique_ptr<Group> kept, bool all_keep,
                                           const placement::Members& members);
 
