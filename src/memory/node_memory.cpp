@@ -127,7 +127,11 @@ Status BrokerClient::wait_for(int fd, short events, int64_t deadline_ns) {
       slice_ns = left_ns < slice_ns ? left_ns : slice_ns;
     }
     pollfd watched{fd, events, 0};
-    if (poll(&watched, 1, static_cast<int>((slice_ns + 999'999) / 1'000'000)) > 0) return {};
+    const int ready = poll(&watched, 1, static_cast<int>((slice_ns + 999'999) / 1'000'000));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR && errno != EAGAIN)
+      return error(Code::network, "cannot wait for this node's leader: poll failed with errno ",
+                   errno, "; see ulimit -n");
   }
 }
 

@@ -180,9 +180,10 @@ void split(skerry_job* job) {
   for (int round = 0; round < 20; ++round) {
     rlimit usual{};
     CHECK(getrlimit(RLIMIT_NOFILE, &usual) == 0);
-    const rlimit none{0, usual.rlim_max};
+    const rlimit none{1, usual.rlim_max};  // poll takes no 0
     if (skerry_rank(job) == 1) CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
-    CHECK(skerry_group_split(skerry_world(job), 0, 0, &group) == SKERRY_ERR_NETWORK);
+    // Of another color: a kept group would be used again, without a descriptor.
+    CHECK(skerry_group_split(skerry_world(job), 1 + round, 0, &group) == SKERRY_ERR_NETWORK);
     CHECK(std::strstr(skerry_last_error(), "ulimit -n") != nullptr);
     if (skerry_rank(job) == 1) CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
   }
@@ -207,7 +208,7 @@ void window(skerry_job* job) {
   CHECK(skerry_size(job) == 2 && skerry_node_count(job) == 1);
   constexpr uint64_t bytes = 256 << 10, step = 4096;
   skerry_window* made = nullptr;
-  OK(skerry_window_allocate(skerry_world(job), bytes, 8, &made));
+  OK(skerry_window_allocate(skerry_world(job), 8, 8, &made));  // not to serve again
   OK(skerry_window_free(made));
   const int before = shared_mappings();
   rlimit usual{};
@@ -226,8 +227,9 @@ void window(skerry_job* job) {
   CHECK(failed > 3);
   OK(skerry_window_free(made));
   const int64_t end_ns = skerry::deadline_after(10'000'000'000);
-  while (shared_mappings() > before && skerry::monotonic_ns() < end_ns) std::this_thread::yield();
-  CHECK(shared_mappings() <= before);
+  const int most = before + 3;  // the group keeps the segments of the one that was made
+  while (shared_mappings() > most && skerry::monotonic_ns() < end_ns) std::this_thread::yield();
+  CHECK(shared_mappings() <= most);
 }
 
 // Thousands of windows of every kind at once; each is locked and used.
@@ -259,10 +261,10 @@ void windows(skerry_job* job) {
   const int at_work = shared_mappings();
   for (skerry_window* w : made) OK(skerry_window_free(w));
   // Bug guarded against: the places of all windows that there ever were at once stayed. What may
-  // stay: what the group keeps of their memory (job::Reserve), and one desk.
+  // stay: what the group keeps of their memory (job::Reserve), a desk, and boards of long calls.
   constexpr int kept_segments = 128;  // job::Reserve::most_kept
   const int left = shared_mappings();
-  if (left > before + kept_segments + 2) {
+  if (left > before + kept_segments + 4) {
     std::fprintf(stderr, "%d shared mappings before %d windows, %d with them, %d after\n", before,
                  count, at_work, left);
     std::exit(1);
