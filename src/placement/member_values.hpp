@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
+
+#include "core/pure/copy_bytes.hpp"
 
 namespace skerry::placement {
 
@@ -45,7 +46,7 @@ class MemberValues {
     uint64_t table_bytes() const { return run_count_ <= 1 ? 0 : run_count_ * sizeof(Run); }
     // Into `table`, of table_bytes(), by the one that keeps.
     void store(std::byte* table) const {
-      if (table_bytes() > 0) std::memcpy(table, runs_.data(), table_bytes());
+      copy_bytes(table, runs_.data(), table_bytes());
     }
     // On what store wrote, which outlives the view, by anybody who added the same.
     MemberValues view(const std::byte* table) const {

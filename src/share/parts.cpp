@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/copy_bytes.hpp"
 #include "share/channels.hpp"
 
 namespace skerry::share {
@@ -101,7 +102,7 @@ Bytes Channels::next_part(const Outgoing& outgoing, uint64_t bytes) {
   for (size_t i = outgoing.place; have < bytes; ++i) {
     const Bytes from = i == outgoing.place ? first : outgoing.places[i];
     const uint64_t step = std::min(from.size(), bytes - have);
-    if (step > 0) std::memcpy(part_.data() + have, from.data(), step);
+    copy_bytes(part_.data() + have, from.data(), step);
     have += step;
   }
   return Bytes(part_).first(bytes);

@@ -264,7 +264,7 @@ void windows(skerry_job* job) {
   // stay: what the group keeps of their memory (job::Reserve), a desk, and boards of long calls.
   constexpr int kept_segments = 128;  // job::Reserve::most_kept
   const int left = shared_mappings();
-  if (left > before + kept_segments + 4) {
+  if (left > before + kept_segments + 3) {
     std::fprintf(stderr, "%d shared mappings before %d windows, %d with them, %d after\n", before,
                  count, at_work, left);
     std::exit(1);
