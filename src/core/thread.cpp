@@ -44,6 +44,11 @@ Thread& Thread::operator=(Thread&&) noexcept = default;
 bool Thread::joinable() const { return thread_.joinable(); }
 void Thread::join() { thread_.join(); }
 
+void warn(std::string_view line) {
+  if (!line.empty())
+    std::fprintf(stderr, "skerry: %.*s\n", static_cast<int>(line.size()), line.data());
+}
+
 void run_anywhere() {
   cpu_set_t everywhere;
   CPU_ZERO(&everywhere);

@@ -1,6 +1,6 @@
-// Mutex, condition variable, thread and randomness of the code that the simulator runs unchanged:
-// the engine, the data server and shared connections. They take these from nowhere else, and the
-// time from monotonic_ns().
+// Mutex, condition variable, thread, randomness and warnings of the code that the simulator runs
+// unchanged: the engine, the data server and shared connections. They take these from nowhere else,
+// and the time from monotonic_ns().
 //
 // Compiled with SKERRY_SIMULATED the same interface is the simulator's: its threads are fibers of
 // one thread, which run one at a time until they wait, in an order that the seed decides. Those
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string_view>
 
 #ifndef SKERRY_SIMULATED
 #include <atomic>
@@ -155,6 +156,11 @@ class Thread {
 void run_anywhere();
 
 int64_t monotonic_ns();
+
+// Tells people by a line on standard error, behind "skerry: "; an empty one says nothing. For what
+// may happen without a defect of ours. In the simulator it goes nowhere: a storm provokes it by the
+// thousand.
+void warn(std::string_view line);
 
 template <class Predicate>
 bool Condition::wait_for(Lock& lock, int64_t timeout_ns, Predicate&& reached) {

@@ -86,17 +86,30 @@ constexpr uint64_t tcp_connection_bytes = 6 * 1024;
 constexpr uint64_t ofi_connection_bytes = 28 * 1024;
 constexpr uint64_t ofi_own_buffers_connection_bytes = 200 * 1024;
 
-enum class CloseReason {
+enum class CloseReason : uint8_t {
   by_us,
   by_peer,
-  refused,
+  refused,  // by the peer, which gave no reason, or whose reason was lost
   unreachable,
   timed_out,
   unanswered,  // connecting: the peer's host took the connection, the peer did not answer in time.
                // It lives, for a listener goes with its process; but it does not run
   reset,
   protocol_error,
+  // Refused by the peer, which said why (reject). Nothing proves that it was the peer who said so.
+  unproven,
+  replayed,
+  crowded_out,
 };
+constexpr CloseReason last_close_reason = CloseReason::crowded_out;
+constexpr bool is_refusal(CloseReason reason) {
+  return reason == CloseReason::refused || reason >= CloseReason::unproven;
+}
+// The reason that a peer sent with its refusal; refused: none that we know.
+constexpr CloseReason refusal_of(std::byte sent) {
+  const auto reason = static_cast<CloseReason>(sent);
+  return is_refusal(reason) && reason <= last_close_reason ? reason : CloseReason::refused;
+}
 inline std::string_view to_string(CloseReason reason) {
   switch (reason) {
     case CloseReason::by_us: return "closed by us";
@@ -107,6 +120,13 @@ inline std::string_view to_string(CloseReason reason) {
     case CloseReason::unanswered: return "unanswered";
     case CloseReason::reset: return "reset";
     case CloseReason::protocol_error: return "protocol error";
+    case CloseReason::unproven:
+      return "refused: it serves another job, runs another version of Skerry or has other settings "
+             "(SKERRY_SHARE, SKERRY_CLUSTER_SIZE)";
+    case CloseReason::replayed:
+      return "refused: it knows this attempt to connect already, or a later one";
+    case CloseReason::crowded_out:
+      return "refused: its process has no descriptor left (ulimit -n), or too many others connect";
   }
   return "unknown reason";
 }
@@ -191,7 +211,9 @@ class Fabric {
   virtual Status connect(Bytes address, Bytes hello, EndpointId* endpoint) = 0;
   // reply at most max_hello_bytes. Status peer_dead: the peer went away meanwhile.
   virtual Status accept(RequestId request, Bytes reply, EndpointId* endpoint) = 0;
-  virtual void reject(RequestId request) = 0;
+  // why: a refusal. The peer is told (its on_closed), as far as the network lets a last word
+  // through.
+  virtual void reject(RequestId request, CloseReason why) = 0;
   // The caller knows the peer and will answer, but cannot say when. The peer is told (on_held), and
   // from now on neither the deadline for an answer nor unauthenticated peers close the request. A
   // fabric that can tell only by refusing does so after a while, and the peer asks again. If it

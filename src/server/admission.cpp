@@ -1,7 +1,5 @@
 #include "server/admission.hpp"
 
-#include <cstdio>
-
 #include "core/pure/container_bytes.hpp"
 #include "core/thread.hpp"
 
@@ -40,11 +38,11 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
         fabric_.close(old);
       });
   if (verdict != Doorkeeper::Verdict::welcome) {
-    count(verdict == Doorkeeper::Verdict::replayed ? counters_.refused_replayed
-                                                   : counters_.refused_unproven);
-    if (uint64_t untold = 0; refusals_.tells(monotonic_ns(), &untold))
-      std::fprintf(stderr, "skerry: %s\n", door_.refusal(bytes, verdict, untold).c_str());
-    return fabric_.reject(request);
+    const bool was_used = verdict == Doorkeeper::Verdict::replayed;
+    count(was_used ? counters_.refused_replayed : counters_.refused_unproven);
+    warn(refusals_.line(door_, bytes, verdict, monotonic_ns()));
+    return fabric_.reject(request,
+                          was_used ? fabric::CloseReason::replayed : fabric::CloseReason::unproven);
   }
   if (server != nullptr) (void)fabric_.accept(request, door_.answer(hello), &server->endpoint);
   else if (quota_.is_limited()) wait_for_slot(request, hello);
@@ -55,7 +53,8 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
 void Admission::wait_for_slot(fabric::RequestId request, const connection::Hello& hello) {
   const Rank rank = static_cast<Rank>(hello.rank);
   if (const auto held = held_.find(rank); held != held_.end()) {
-    fabric_.reject(held->second.request);  // it gave that attempt up: its turn is still its own
+    // It gave that attempt up: its turn is still its own.
+    fabric_.reject(held->second.request, fabric::CloseReason::replayed);
     held_.erase(held);
   }
   switch (quota_.arrive(hello.rank, monotonic_ns(), &clients_.recall(rank).quota)) {
@@ -63,7 +62,7 @@ void Admission::wait_for_slot(fabric::RequestId request, const connection::Hello
     case Quota::Arrival::come_back:  // it is told to wait, and that it must ask again
       count(counters_.clients_waited);
       fabric_.hold(request);
-      fabric_.reject(request);
+      fabric_.reject(request, fabric::CloseReason::crowded_out);
       return;
   }
   held_.insert_or_assign(rank, Held{request, hello});

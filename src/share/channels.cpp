@@ -69,10 +69,11 @@ Status Channels::accept(RequestId request, Bytes reply) {
   return {};
 }
 
-void Channels::reject(RequestId request) {
+void Channels::reject(RequestId request, CloseReason why) {
   End* const end = asking_end(request);
   if (end == nullptr) return;
-  hang_up(*end, CloseReason::refused, "the data server refused the connection");
+  SKERRY_ASSERT(fabric::is_refusal(why), "a peer is rejected for a reason that refuses");
+  hang_up(*end, why);
   release(*end);
 }
 
@@ -172,10 +173,9 @@ void Channels::take(End& end, const Prefix& prefix, Bytes rest, Bytes payload) {
     case Kind::closed: {
       Trunk& trunk = *end.trunk;
       leave_trunk(end);
-      const CloseReason reason = rest.empty() || rest[0] > static_cast<std::byte>(
-                                                               CloseReason::protocol_error)
-                                     ? CloseReason::by_peer
-                                     : static_cast<CloseReason>(rest[0]);
+      constexpr std::byte last{static_cast<uint8_t>(fabric::last_close_reason)};
+      const CloseReason reason = rest.empty() || rest[0] > last ? CloseReason::by_peer
+                                                                : static_cast<CloseReason>(rest[0]);
       const std::string detail = rest.empty() ? std::string() : text_of(rest.subspan(1));
       trunks_.rest(trunk);
       return this->end(id, reason, detail);

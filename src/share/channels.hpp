@@ -76,7 +76,7 @@ class Channels {
   // ---- the caller's: as in fabric.h ------------------------------------------------------------
   EndpointId connect(Trunk& trunk, Bytes address, Bytes hello);
   Status accept(RequestId request, Bytes reply);
-  void reject(RequestId request);
+  void reject(RequestId request, CloseReason why);
   void hold(RequestId request);
   SendResult send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie);
   SendResult send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts,

@@ -19,8 +19,8 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   Status listen(std::vector<std::byte>* address) override;
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override;
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
-  void reject(RequestId request) override {
-    is_channel(request) ? channels_.reject(request) : inner_->reject(request);
+  void reject(RequestId request, CloseReason why) override {
+    is_channel(request) ? channels_.reject(request, why) : inner_->reject(request, why);
   }
   void hold(RequestId request) override {
     is_channel(request) ? channels_.hold(request) : inner_->hold(request);

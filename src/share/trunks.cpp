@@ -1,12 +1,12 @@
 #include "share/trunks.hpp"
 
-#include <cstdio>
 #include <sodium.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/pure/container_bytes.hpp"
+#include "core/thread.hpp"
 
 namespace skerry::share {
 
@@ -123,10 +123,8 @@ bool Trunks::admit(RequestId request, Bytes bytes) {
       })) {
     case Doorkeeper::Verdict::stranger: return false;
     case Doorkeeper::Verdict::replayed:
-      if (uint64_t untold = 0; refusals_.tells(monotonic_ns(), &untold))
-        std::fprintf(stderr, "skerry: %s\n",
-                     door.refusal(bytes, Doorkeeper::Verdict::replayed, untold).c_str());
-      context_.inner.reject(request);
+      warn(refusals_.line(door, bytes, Doorkeeper::Verdict::replayed, monotonic_ns()));
+      context_.inner.reject(request, CloseReason::replayed);
       return true;
     case Doorkeeper::Verdict::welcome: break;
   }

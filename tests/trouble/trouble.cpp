@@ -273,12 +273,32 @@ void be_recorded(skerry_job* job, skerry_segment* s) {
   }
 }
 
+// The victim, which hosts its node's data server, has no descriptor left when rank 1 opens its
+// first connection to it. Rank 1's call must say that; then it ends, and the job with it.
+void be_refused(skerry_job* job, skerry_segment* s, int victim) {
+  const int rank = skerry_rank(job);
+  if (rank == victim) {
+    const rlimit few{512, 512};
+    EXPECT_IS(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (dup(STDERR_FILENO) >= 0) {
+    }
+  }
+  OK(skerry_barrier(skerry_world(job)));
+  if (rank != 1) return;
+  const int64_t value = 1;
+  int told = skerry_put(s, victim, 0, &value, sizeof value);
+  if (told == SKERRY_OK) told = skerry_fence(job, victim);
+  say("refused: " + std::string(skerry_status_name(told)) + ": " + skerry_last_error());
+  std::_Exit(6);
+}
+
 // Kinds of trouble that a job lives through. False: it is none.
 bool live_through(const std::string& kind, skerry_job* job, skerry_segment* s, int victim) {
   if (kind == "reach") reach_all(job);
   else if (kind == "no-thread") do_without_thread(job, s);
   else if (kind == "starved") starve(job, s, victim);
   else if (kind == "recorded") be_recorded(job, s);
+  else if (kind == "refused") be_refused(job, s, victim);
   else return false;
   return true;
 }

@@ -227,6 +227,22 @@ def stopped_for_long(build, program):
     return job
 
 
+def refused_for_want_of_descriptors(build, program):
+    """The rank whose connection is refused says why. Bug guarded against: it said that the server
+    was dead or the network broken, after a minute."""
+    environment = {"SKERRY_RECONNECT_TIMEOUT": "1"}
+    job = Job(build, ["-n", 4, "--nodes", 2, program, "refused", 2], environment)
+    expect(job.end() != 0, "status 0 although a rank gave up")
+    said = re.search(r"^refused: (.*)$", job.out, re.M)
+    expect(said, job.out + job.err)
+    expect(
+        said[1].startswith("SKERRY_ERR_NETWORK: rank 1 cannot reach the data server of node 1"),
+        said[1],
+    )
+    expect("refused: its process has no descriptor left (ulimit -n)" in said[1], said[1])
+    return job
+
+
 def pending_connections(pid, port):
     """Connections that the process has not accepted from its listener; 0: or it is gone."""
     for table in ("tcp", "tcp6"):
@@ -290,7 +306,8 @@ def unauthenticated(build, program):
 
 def recorded_handshake(build, program):
     """What the ranks of one node said first to the other node's data server, sent again while their
-    connections live: it is turned away without a word, counted, and takes nothing from them."""
+    connections live: it is turned away with the reason alone, counted, and takes nothing from
+    them."""
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "handshakes"
         environment = {
@@ -307,11 +324,13 @@ def recorded_handshake(build, program):
         for address, port, said in lines * 5:
             with socket.create_connection((address, int(port)), timeout=20) as peer:
                 peer.sendall(bytes.fromhex(said))
-                try:
-                    answer = peer.recv(1)
-                except ConnectionResetError:
-                    answer = b""
-                expect(answer == b"", f"it was answered: {answer}")
+                answer = b""
+                with contextlib.suppress(ConnectionResetError):
+                    while part := peer.recv(100):
+                        answer += part
+                expect(
+                    answer[:8] == b"SKRN\x01\0\x01\0" and len(answer) == 9, f"answered: {answer}"
+                )
         job.tell()
         expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
     told = re.search(r"refused_replayed +(\d+)", job.out + job.err)
@@ -625,6 +644,10 @@ TROUBLES = [
     ("a rank is stopped: its memory is at work all the same", stopped(3, False)),
     ("the rank that hosts the data server is stopped: others wait, and go on", stopped(2, True)),
     ("a data server is stopped for longer than all time-outs: one waits", stopped_for_long),
+    (
+        "a data server without descriptors refuses a rank, which is told so",
+        refused_for_want_of_descriptors,
+    ),
     ("1000 unauthenticated peers, idle and babbling, while a peer connects", unauthenticated),
     ("two jobs at once", two_jobs),
     (

@@ -209,11 +209,12 @@ Status SimulatedFabric::accept(RequestId request, Bytes reply, EndpointId* endpo
   return {};
 }
 
-void SimulatedFabric::reject(RequestId request) {
+void SimulatedFabric::reject(RequestId request, CloseReason why) {
+  SKERRY_ASSERT(is_refusal(why), "a peer is rejected for a reason that refuses");
   const Reference* const reference = find(request);
   if (reference == nullptr || reference->ours().state != End::State::asking) return;
   ++traffic_.unauthenticated.rejected;
-  disconnect(request, CloseReason::refused);
+  disconnect(request, why);
 }
 
 void SimulatedFabric::hold(RequestId request) {

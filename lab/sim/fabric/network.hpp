@@ -185,7 +185,7 @@ class SimulatedFabric final : public fabric::Fabric {
   Status connect(fabric::Bytes address, fabric::Bytes hello, fabric::EndpointId* endpoint) override;
   Status accept(fabric::RequestId request, fabric::Bytes reply,
                 fabric::EndpointId* endpoint) override;
-  void reject(fabric::RequestId request) override;
+  void reject(fabric::RequestId request, fabric::CloseReason why) override;
   void hold(fabric::RequestId request) override;
   fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
                           bool more, uint64_t cookie) override;

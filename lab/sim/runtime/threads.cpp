@@ -1,5 +1,5 @@
-// The product's mutexes, condition variables, threads, futexes, clock and randomness, by fibers:
-// the other half of core/thread.hpp and core/futex.hpp with SKERRY_SIMULATED.
+// The product's mutexes, condition variables, threads, futexes, clock, randomness and warnings, by
+// fibers: the other half of core/thread.hpp and core/futex.hpp with SKERRY_SIMULATED.
 #include <cstring>
 
 #include "core/futex.hpp"
@@ -85,6 +85,7 @@ void Thread::join() {
 }
 
 void run_anywhere() {}
+void warn(std::string_view) {}
 
 // ---- futexes ----------------------------------------------------------------------------------
 

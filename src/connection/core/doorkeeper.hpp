@@ -22,27 +22,6 @@ struct Visitor {
   uint64_t endpoint = 0;    // of the fabric; 0: it is not connected
 };
 
-// Which refusals are told to people: one in pause_ns at most, for strangers may knock as often as
-// they like.
-class RefusalLog {
- public:
-  static constexpr int64_t pause_ns = 10'000'000'000;
-  // Returns whether this one is told. *untold: how many were not since the last one that was.
-  bool tells(int64_t now_ns, uint64_t* untold) {
-    if (now_ns < next_ns_) {
-      ++untold_;
-      return false;
-    }
-    next_ns_ = now_ns + pause_ns;
-    *untold = std::exchange(untold_, 0);
-    return true;
-  }
-
- private:
-  int64_t next_ns_ = INT64_MIN;
-  uint64_t untold_ = 0;
-};
-
 class Doorkeeper {
  public:
   enum class Verdict : uint8_t { stranger, replayed, welcome };
@@ -95,6 +74,28 @@ class Doorkeeper {
  private:
   const JobKey& key_;
   const Peer self_;
+};
+
+// Which refusals are told to people: one in pause_ns at most, for strangers may knock as often as
+// they like.
+class RefusalLog {
+ public:
+  static constexpr int64_t pause_ns = 10'000'000'000;
+  // The line about a hello that `door` refuses at now_ns (monotonic). Empty: the last line is too
+  // young; the next one counts this refusal.
+  std::string line(const Doorkeeper& door, std::span<const std::byte> bytes,
+                   Doorkeeper::Verdict why, int64_t now_ns) {
+    if (now_ns < next_ns_) {
+      ++untold_;
+      return {};
+    }
+    next_ns_ = now_ns + pause_ns;
+    return door.refusal(bytes, why, std::exchange(untold_, 0));
+  }
+
+ private:
+  int64_t next_ns_ = INT64_MIN;
+  uint64_t untold_ = 0;  // since the last line
 };
 
 }  // namespace skerry::connection

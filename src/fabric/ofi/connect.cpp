@@ -34,8 +34,9 @@ bool read_connect_data(Bytes data, Bytes* text, uint64_t* number) {
   return true;
 }
 
-// A provider answers a request once: a peer that is to wait is refused with this word when it has
-// waited for a while, and asks again (Fabric::hold).
+// A refusal carries its reason, one byte (CloseReason). But a provider answers a request once: a
+// peer that is to wait is refused with this word when it has waited for a while, and asks again
+// (Fabric::hold).
 constexpr std::string_view come_back = "wait";
 constexpr int64_t longest_held_ns = 5'000'000'000;
 
@@ -124,7 +125,7 @@ Status Connector::accept(RequestId request, Bytes reply, EndpointId* out) {
                      domain_.library->strerror(-result));
     }
   } else {
-    refuse(info->handle);
+    refuse(info->handle, CloseReason::crowded_out);
   }
   if (!status.ok()) {
     endpoints_.release(*endpoint);
@@ -135,14 +136,21 @@ Status Connector::accept(RequestId request, Bytes reply, EndpointId* out) {
   return {};
 }
 
-void Connector::reject(RequestId request) {
+void Connector::refuse(fid_t handle, CloseReason why) {
+  SKERRY_ASSERT(is_refusal(why), "a peer is rejected for a reason that refuses");
+  const std::byte reason{static_cast<uint8_t>(why)};
+  const ConnectData data({&reason, 1}, 0);
+  fi_reject(listener_.get(), handle, data.bytes, data.size);
+}
+
+void Connector::reject(RequestId request, CloseReason why) {
   Endpoint* const endpoint = find_asking(request);
   if (endpoint == nullptr) return;
   if (endpoint->held) {
     const ConnectData data(std::as_bytes(std::span(come_back)), 0);
     fi_reject(listener_.get(), endpoint->info->handle, data.bytes, data.size);
   } else {
-    refuse(endpoint->info->handle);
+    refuse(endpoint->info->handle, why);
     ++endpoints_.traffic.unauthenticated.rejected;
   }
   endpoints_.release(*endpoint);
@@ -195,9 +203,10 @@ void Connector::handle_request(fi_info* info, Bytes data, Sink& sink) {
         return endpoint != nullptr && endpoint->state == State::asking && !endpoint->held;
       }));
   if (!read_connect_data(data, &hello, &number) || asking >= options_.max_unauthenticated) {
-    refuse(info->handle);
+    const bool is_crowd = asking >= options_.max_unauthenticated;
+    refuse(info->handle, is_crowd ? CloseReason::crowded_out : CloseReason::refused);
     Fabric::Unauthenticated& refused = endpoints_.traffic.unauthenticated;
-    ++(asking >= options_.max_unauthenticated ? refused.crowded_out : refused.garbage);
+    ++(is_crowd ? refused.crowded_out : refused.garbage);
     return;
   }
   std::string peer_name = "unknown";
@@ -251,11 +260,13 @@ bool Connector::handle_event_error(Sink& sink) {
     if (entry.err_data != nullptr &&
         read_connect_data({static_cast<const std::byte*>(entry.err_data),
                            std::min(entry.err_data_size, sizeof refusal)},
-                          &word, &none) &&
-        std::ranges::equal(word, std::as_bytes(std::span(come_back)))) {
-      const EndpointId id = endpoint->own_id();
-      sink.on_held(id);
-      if (endpoint->own_id() != id) return true;
+                          &word, &none)) {
+      if (word.size() == 1) reason = refusal_of(word[0]);
+      if (std::ranges::equal(word, std::as_bytes(std::span(come_back)))) {
+        const EndpointId id = endpoint->own_id();
+        sink.on_held(id);
+        if (endpoint->own_id() != id) return true;
+      }
     }
   }
   endpoints_.end_soon(*endpoint, reason, domain_.library->strerror(entry.err));
@@ -274,7 +285,7 @@ void Connector::run_deadlines(Sink& sink) {
     if (endpoint->deadline_ns > now_ns) {
       opening_.push_back(id);
     } else if (endpoint->state == State::asking) {
-      reject(id);
+      reject(id, CloseReason::refused);
     } else {
       endpoints_.release(*endpoint);
       sink.on_closed(id, CloseReason::timed_out, "no answer to connect");

@@ -14,7 +14,7 @@ class Connector {
   void stop_listening() { listener_.reset(); }
   Status connect(Bytes address, Bytes hello, EndpointId* id);
   Status accept(RequestId request, Bytes reply, EndpointId* id);
-  void reject(RequestId request);
+  void reject(RequestId request, CloseReason why);
   void hold(RequestId request);
 
   void read_events(Sink& sink);
@@ -24,7 +24,7 @@ class Connector {
  private:
   Status open(Endpoint& endpoint, fi_info* info);
   Endpoint* find_asking(RequestId request) const;
-  void refuse(fid_t handle) { fi_reject(listener_.get(), handle, nullptr, 0); }
+  void refuse(fid_t handle, CloseReason why);
   void handle_request(fi_info* info, Bytes data, Sink& sink);
   void handle_connected(Endpoint& endpoint, Bytes data, Sink& sink);
   bool handle_event_error(Sink& sink);

@@ -32,7 +32,7 @@ class OfiFabric : public Fabric {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
     return connector_.accept(request, reply, endpoint);
   }
-  void reject(RequestId request) override { connector_.reject(request); }
+  void reject(RequestId request, CloseReason why) override { connector_.reject(request, why); }
   void hold(RequestId request) override { connector_.hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t) override {
     return messages_.send(endpoint, header, payload, more);

@@ -5,7 +5,8 @@
 //
 //   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..46 |
 //             once from the connecting side, once back when accepted. If the acceptance has to
-//             wait, an empty one with the magic "SKRH" comes back before it.
+//             wait, an empty one with the magic "SKRH" comes back before it. A refusal is one with
+//             the magic "SKRN" and one byte, the reason.
 //
 // All little endian. A peer of another byte order does not find its magic and is refused.
 #pragma once
@@ -57,6 +58,7 @@ constexpr uint32_t connect_magic = 0x59524b53;  // "SKRY"
 constexpr uint32_t accept_magic = 0x41524b53;   // "SKRA"
 constexpr uint32_t held_magic = 0x48524b53;     // "SKRH": wait your turn; its hello is empty, and
                                                 // the accepting greeting follows it in time
+constexpr uint32_t refused_magic = 0x4e524b53;  // "SKRN": no; its hello is a CloseReason
 constexpr uint16_t greeting_version = 1;
 constexpr uint32_t max_greeting_bytes = sizeof(Greeting) + max_hello_bytes;
 

@@ -39,6 +39,16 @@ std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
   return out;
 }
 
+// The last word to a peer that spoke our protocol. It fits in the socket's buffer, or is lost. If
+// what the peer sent is not all read, the close resets the connection behind it; Linux lets the
+// peer read what came before a reset.
+void say_refused(int fd, CloseReason why) {
+  const std::byte reason{static_cast<uint8_t>(why)};
+  const std::vector<std::byte> word = make_greeting(refused_magic, {&reason, 1});
+  [[maybe_unused]] const ssize_t n = send(fd, word.data(), word.size(),
+                                          MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void set_option(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof value);
 }
@@ -243,6 +253,7 @@ void Opener::take(Sink& sink) {
     if (reserve_fd_ >= 0) ::close(reserve_fd_);
     const int refused = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (refused >= 0) {
+      say_refused(refused, CloseReason::crowded_out);
       ::close(refused);
       count_refusal(&Unauthenticated::crowded_out);
     }
@@ -282,8 +293,10 @@ void Opener::read(Endpoint& endpoint, Sink& sink) {
   uint32_t hello_bytes = 0;
   switch (inspect_greeting(data, have, connect_magic, &hello_bytes)) {
     case GreetingState::incomplete: return Receiver::keep_partial(endpoint, data, have, true);
-    case GreetingState::garbage:
-    case GreetingState::other_version: return refuse(endpoint, &Unauthenticated::garbage);
+    case GreetingState::other_version:  // it finds ours in the answer
+      say_refused(endpoint.fd, CloseReason::refused);
+      [[fallthrough]];
+    case GreetingState::garbage: return refuse(endpoint, &Unauthenticated::garbage);
     case GreetingState::complete: break;
   }
   // Messages may follow the hello: nobody looks at them before we accepted, but for the few bytes
@@ -331,6 +344,7 @@ bool Opener::make_room() {
     oldest = endpoints.find(id);
     break;
   }
+  say_refused(oldest->fd, CloseReason::crowded_out);
   refuse(*oldest, &Unauthenticated::crowded_out);
   return true;
 }
@@ -385,10 +399,14 @@ Status Opener::accept(RequestId request, Bytes reply, EndpointId* id) {
   return {};
 }
 
-void Opener::reject(RequestId request) {
+void Opener::reject(RequestId request, CloseReason why) {
+  SKERRY_ASSERT(is_refusal(why), "a peer is rejected for a reason that refuses");
   Endpoint* const endpoint = find_asking(request);
   if (endpoint == nullptr) return;
-  if (!endpoint->opening->held) return refuse(*endpoint, &Unauthenticated::rejected);
+  if (!endpoint->opening->held) {
+    say_refused(endpoint->fd, why);
+    return refuse(*endpoint, &Unauthenticated::rejected);
+  }
   // It is told to come back. What it has sent early is read: a socket that is closed with unread
   // bytes resets the connection, and the word might be lost.
   std::byte unread[4096];

@@ -31,7 +31,7 @@ class Opener {
   // Reads at most a greeting, byte for byte checked: garbage is closed at once.
   void read(Endpoint& endpoint, Sink& sink);
   Status accept(RequestId request, Bytes reply, EndpointId* id);
-  void reject(RequestId request);
+  void reject(RequestId request, CloseReason why);
   void hold(RequestId request);
   const Fabric::Unauthenticated& refused() const { return refused_; }
 

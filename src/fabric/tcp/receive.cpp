@@ -304,8 +304,17 @@ Parsed Receiver::take_reply(Endpoint& endpoint, Bytes data, uint64_t* consumed, 
     data = data.subspan(bytes);
     if (data.empty()) return Parsed::all;
   }
+  const GreetingState refused = inspect_greeting(data.data(), data.size(), refused_magic,
+                                                 &hello_bytes);
+  if (refused == GreetingState::complete) {
+    endpoints_.fail(endpoint,
+                    hello_bytes == 0 ? CloseReason::refused : refusal_of(data[sizeof(Greeting)]),
+                    {}, sink);
+    return Parsed::gone;
+  }
   GreetingState seen = inspect_greeting(data.data(), data.size(), accept_magic, &hello_bytes);
-  if (seen == GreetingState::garbage && held == GreetingState::incomplete) seen = held;
+  if (seen == GreetingState::garbage && held != GreetingState::garbage) seen = held;
+  if (seen == GreetingState::garbage) seen = refused;
   const char* wrong = "what answers there is not a Skerry server";
   switch (seen) {
     case GreetingState::incomplete:

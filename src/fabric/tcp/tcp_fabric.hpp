@@ -38,7 +38,7 @@ class TcpFabric final : public Fabric {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
     return opener_.accept(request, reply, endpoint);
   }
-  void reject(RequestId request) override { opener_.reject(request); }
+  void reject(RequestId request, CloseReason why) override { opener_.reject(request, why); }
   void hold(RequestId request) override { opener_.hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
                   uint64_t cookie) override {

@@ -81,14 +81,34 @@ TEST_P(Conformance, RejectIsRefused) {
   target->accept_requests = false;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
   ASSERT_TRUE(until([&] { return !target->requests.empty(); }));
-  target->fabric->reject(target->requests[0]);
+  target->fabric->reject(target->requests[0], CloseReason::refused);
   ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->reasons[0], CloseReason::refused) << client->details[0];
   EXPECT_TRUE(client->connected.empty());
   // A rejected request is gone: a late accept finds nobody.
   EndpointId none;
   EXPECT_EQ(target->fabric->accept(target->requests[0], {}, &none).code(), Code::peer_dead);
-  target->fabric->reject(target->requests[0]);
+  target->fabric->reject(target->requests[0], CloseReason::refused);
+}
+
+// Guards against: a peer learned that it was refused, and not why. Also if messages are on their
+// way.
+TEST_P(Conformance, ARefusalSaysWhy) {
+  begin();
+  target->accept_requests = false;
+  for (const CloseReason why : {CloseReason::unproven, CloseReason::replayed,
+                                CloseReason::crowded_out, CloseReason::refused}) {
+    const size_t before = client->closed.size();
+    ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+    if (client->fabric->capabilities().early_messages) {
+      EXPECT_EQ(send(*client, near, "early", payload_of(*client, 4000, 1)), SendResult::accepted);
+    }
+    ASSERT_TRUE(until([&] { return target->requests.size() > before; }));
+    target->fabric->reject(target->requests[before], why);
+    ASSERT_TRUE(until([&] { return client->closed.size() > before; }));
+    EXPECT_EQ(client->reasons[before], why)
+        << to_string(client->reasons[before]) << ", " << client->details[before];
+  }
 }
 
 TEST_P(Conformance, AcceptMayComeLater) {
@@ -143,7 +163,7 @@ TEST_P(Conformance, AHeldRequestThatIsRejectedWasToldBefore) {
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
   ASSERT_TRUE(until([&] { return target->requests.size() == 1; }));
   target->fabric->hold(target->requests[0]);
-  target->fabric->reject(target->requests[0]);
+  target->fabric->reject(target->requests[0], CloseReason::crowded_out);
   ASSERT_TRUE(until([&] { return client->closed.size() == 1; }));
   EXPECT_EQ(client->held.size(), 1u);
 }

@@ -18,7 +18,7 @@ class Forward : public Fabric, protected Sink {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
     return inner_->accept(request, reply, endpoint);
   }
-  void reject(RequestId request) override { inner_->reject(request); }
+  void reject(RequestId request, CloseReason why) override { inner_->reject(request, why); }
   void hold(RequestId request) override { inner_->hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
                   uint64_t cookie) override {

@@ -465,6 +465,52 @@ TEST_F(Tcp, OutOfDescriptorsWithoutUnauthenticatedPeersRefuses) {
   ASSERT_TRUE(target_until([&] { return target->accepted.size() == 1; }));
 }
 
+// Guards against: the peer was told nothing but that it was refused.
+TEST_F(Tcp, OutOfDescriptorsAPeerIsToldSo) {
+  serve();
+  client = side();
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  rlimit none = old;
+  const int probe = dup(0);
+  ::close(probe);
+  none.rlim_cur = static_cast<rlim_t>(probe);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool closed = until([&] { return !client->closed.empty(); });
+  setrlimit(RLIMIT_NOFILE, &old);
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(client->reasons[0], CloseReason::crowded_out) << client->details[0];
+  EXPECT_NE(to_string(client->reasons[0]).find("ulimit -n"), std::string_view::npos);
+}
+
+// Of another version, it finds ours in the answer, and says so to its user. Bug guarded against: it
+// took the server for another program, or for one that knows it and does not want it.
+TEST_F(Tcp, PeersOfAnotherVersionLearnOurs) {
+  serve();
+  std::vector<std::byte> hello = greeting("hello");
+  hello[offsetof(tcp::Greeting, version)] = std::byte{tcp::greeting_version + 1};
+  write_all(unauthenticated_peer(), hello);
+  std::byte word[sizeof(tcp::Greeting) + 2];
+  ssize_t n = -1;
+  ASSERT_TRUE(
+      target_until([&] { return (n = recv(fds[0], word, sizeof word, MSG_DONTWAIT)) > 0; }));
+  ASSERT_EQ(n, static_cast<ssize_t>(sizeof(tcp::Greeting) + 1));
+  uint32_t hello_bytes = 0;
+  EXPECT_EQ(tcp::inspect_greeting(word, sizeof word, tcp::refused_magic, &hello_bytes),
+            tcp::GreetingState::complete);
+  EXPECT_EQ(hello_bytes, 1u);
+  EXPECT_EQ(refusal_of(word[sizeof(tcp::Greeting)]), CloseReason::refused);
+}
+
+// What nothing proves is not believed: a reason that is none, or a word that is none.
+TEST(TcpFrame, AReasonThatIsNoneIsNotBelieved) {
+  EXPECT_EQ(refusal_of(std::byte{static_cast<uint8_t>(CloseReason::by_us)}), CloseReason::refused);
+  EXPECT_EQ(refusal_of(std::byte{255}), CloseReason::refused);
+  EXPECT_EQ(refusal_of(std::byte{static_cast<uint8_t>(CloseReason::unproven)}),
+            CloseReason::unproven);
+}
+
 TEST_F(Tcp, FramesMayComeByteByByte) {
   serve();
   const int fd = peer();

@@ -167,7 +167,8 @@ class Links : public LinkTable {
   void send_bye(Link& link, bool more);
   void close_behind_bye(Link& link);
   void disconnect(Link& link, bool drained);
-  void attempt_failed(Link& link, std::string_view what, connection::Dialer::Failure failure);
+  void attempt_failed(Link& link, connection::Dialer::Failure failure, fabric::CloseReason reason,
+                      std::string_view what);
   void wait_for_stopped(Link& link);
   void opened(Link& link, bool must_resume);
   connection::Caller caller() const {

@@ -1,6 +1,5 @@
 #include "origin/link/links.hpp"
 
-#include <cstdio>
 #include <utility>
 
 #include "wire/message.hpp"
@@ -12,6 +11,7 @@ using connection::Cap;
 using connection::Dialer;
 using connection::Event;
 using connection::State;
+using fabric::CloseReason;
 using Room = Connection::Room;
 using Trust = Connection::Trust;
 
@@ -36,7 +36,7 @@ void Links::drive(Link& link, Event event) {
       return;
     case Action::broken:
       ++context_.counters.connections_broken;
-      attempt_failed(link, "the connection was lost", Dialer::Failure::broken);
+      attempt_failed(link, Dialer::Failure::broken, CloseReason::reset, "the connection was lost");
       return;
   }
 }
@@ -64,7 +64,8 @@ void Links::connect(Link& link) {
     // For example no descriptor is free. Like any failed attempt it may succeed in a moment.
     c.endpoint_ = fabric::no_endpoint;
     (void)step(link, Event::closed);
-    return attempt_failed(link, status.message(), Dialer::Failure::attempt);
+    return attempt_failed(link, Dialer::Failure::attempt, CloseReason::unreachable,
+                          status.message());
   }
   attach(c.endpoint_, link);
   // What is queued goes right behind the hello, unless the server must first say how far it came.
@@ -136,19 +137,24 @@ bool Links::close_idle() {
 
 // An attempt failed that may succeed later. Outstanding requests wait for the next one. A link that
 // was given up is opened when it is wanted next.
-void Links::attempt_failed(Link& link, std::string_view what, Dialer::Failure failure) {
+void Links::attempt_failed(Link& link, Dialer::Failure failure, CloseReason reason,
+                           std::string_view what) {
   Connection& c = link.connection;
   context_.assert_held();
   SKERRY_INVARIANT(c.endpoint_ == fabric::no_endpoint, "what failed is closed");
   const int64_t now_ns = monotonic_ns();
   uint32_t random = 0;
   random_bytes(&random, sizeof random);
-  if (!c.dialer_.failed(now_ns, context_.config.reconnect_limit_ns, random, failure))
-    return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
-                            " cannot reach the data server of node ", link.server.node, " for ",
-                            c.dialer_.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
-                            ". A rank there has ended or was stopped, or the network between the "
-                            "nodes failed for longer than SKERRY_RECONNECT_TIMEOUT"));
+  if (!c.dialer_.failed(now_ns, context_.config.reconnect_limit_ns, random, failure)) {
+    const bool refused = is_refusal(reason);  // then somebody lives there
+    return fail(
+        link, error(refused ? Code::network : Code::peer_dead, "rank ", context_.config.rank,
+                    " cannot reach the data server of node ", link.server.node, " for ",
+                    c.dialer_.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
+                    refused ? ""
+                            : ". A rank there has ended or was stopped, or the network between the "
+                              "nodes failed for longer than SKERRY_RECONNECT_TIMEOUT"));
+  }
   if (!unacknowledged(link) && link.answers.locks() == 0 && c.waiters_ == 0)
     return c.dialer_.restart_clock();
   open(link);
@@ -160,11 +166,10 @@ void Links::wait_for_stopped(Link& link) {
   context_.assert_held();
   link.connection.dialer_.restart_clock();
   if (std::exchange(link.connection.told_of_stop_, true)) return;
-  std::fprintf(stderr,
-               "skerry: rank %d waits for the data server of node %d: its host takes connections, "
-               "but it has not answered for SKERRY_CONNECT_TIMEOUT. Its process seems to be "
-               "stopped, as under a debugger\n",
-               context_.config.rank, link.server.node);
+  warn(concat(
+      "rank ", context_.config.rank, " waits for the data server of node ", link.server.node,
+      ": its host takes connections, but it has not answered for SKERRY_CONNECT_TIMEOUT. Its "
+      "process seems to be stopped, as under a debugger"));
 }
 
 void Links::fail(Link& link, Status why) {
@@ -288,8 +293,7 @@ void Links::on_writable(fabric::EndpointId endpoint) {
   maybe_drained(*link);
 }
 
-void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
-                      std::string_view detail) {
+void Links::on_closed(fabric::EndpointId endpoint, CloseReason reason, std::string_view detail) {
   Link* link = of(endpoint);
   if (link == nullptr) return;
   Connection& c = link->connection;
@@ -300,12 +304,10 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   if (before == State::opening) {
     end_resume(*link);
     (void)step(*link, Event::closed);
-    const bool is_refused = reason == fabric::CloseReason::refused;
-    const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail,
-                                    is_refused ? "; its server's stderr says why" : "");
-    if (reason == fabric::CloseReason::unanswered) wait_for_stopped(*link);
-    if (reason != fabric::CloseReason::protocol_error)
-      return attempt_failed(*link, what, Dialer::Failure::attempt);
+    const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
+    if (reason == CloseReason::unanswered) wait_for_stopped(*link);
+    if (reason != CloseReason::protocol_error)
+      return attempt_failed(*link, Dialer::Failure::attempt, reason, what);
     // Another attempt would fail likewise.
     return fail(
         *link, error(Code::network, "rank ", context_.config.rank,
@@ -327,7 +329,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   // (A close in order is the server's answer to the bye, unless we asked for a lock again: then it
   // answers in words.)
   if (before == State::closing && link->answers.locks() > 0 &&
-      (reason != fabric::CloseReason::by_peer || c.asked_again_ != 0))
+      (reason != CloseReason::by_peer || c.asked_again_ != 0))
     open(*link);
   if (link->has_queued() && before != State::closing)
     open(*link);  // it broke with the queue half sent

@@ -558,9 +558,9 @@ TEST_F(ClustersOverTcp, EarlyMessagesOfARefusedChannelGoNowhere) {
   const EndpointId far = connect(4);
   ASSERT_EQ(send(*rank_, far, "early"), SendResult::accepted);
   ASSERT_TRUE(run([&] { return servers_[4]->requests.size() == 1; }));
-  servers_[4]->fabric->reject(servers_[4]->requests[0]);
+  servers_[4]->fabric->reject(servers_[4]->requests[0], CloseReason::replayed);
   ASSERT_TRUE(run([&] { return rank_->closed.size() == 1; }));
-  EXPECT_EQ(rank_->reasons[0], CloseReason::refused);
+  EXPECT_EQ(rank_->reasons[0], CloseReason::replayed);
   EXPECT_EQ(servers_[4]->message_count, 0u);
   servers_[4]->accept_requests = true;
   EndpointId again = no_endpoint;
@@ -878,6 +878,28 @@ TEST_F(Clusters, NothingGoesRoundInCircles) {
   EXPECT_EQ(rank_->reasons[0], CloseReason::unreachable);
   EXPECT_NE(rank_->details[0].find("SKERRY_CLUSTER_SIZE"), std::string::npos) << rank_->details[0];
   EXPECT_TRUE(servers_[5]->requests.empty());
+}
+
+// Guards against: a rank of another job learned only that it was refused.
+TEST_F(Clusters, ARankWithAnotherKeyIsToldSo) {
+  share::Options options;
+  options.rank = 9;
+  options.node = 0;
+  options.key = {std::byte{1}};
+  options.guide = {placement::Routes(nodes, 6, true),
+                   [this](NodeId) { return Bytes(addresses_[1]); }};
+  std::unique_ptr<Fabric> made;
+  ASSERT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
+  rank_ = std::make_unique<Side>(std::move(made));
+  servers_[1]->accept_requests = false;
+  (void)connect(1);
+  // The proxy does not know it as one of its own, so its data server is asked.
+  ASSERT_TRUE(run([&] { return !servers_[1]->requests.empty(); }));
+  servers_[1]->fabric->reject(servers_[1]->requests[0], CloseReason::unproven);
+  ASSERT_TRUE(run([&] { return !rank_->closed.empty(); }));
+  EXPECT_EQ(rank_->reasons[0], CloseReason::unproven);
+  EXPECT_NE(rank_->details[0].find("to the data server of node 1"), std::string::npos)
+      << rank_->details[0];
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class Lazy final : public Fabric {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
     return now_->accept(request, reply, endpoint);
   }
-  void reject(RequestId request) override { now_->reject(request); }
+  void reject(RequestId request, CloseReason why) override { now_->reject(request, why); }
   void hold(RequestId request) override { now_->hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
                   uint64_t cookie) override {

@@ -89,14 +89,16 @@ TEST_F(Door, ANewConnectionEndsTheEarlierOneBeforeItIsLetIn) {
 }
 
 TEST(RefusalLog, StrangersFillNoLog) {
+  const JobKey key{};
+  const Doorkeeper door(key, server);
   RefusalLog log;
-  uint64_t untold = 9;
-  EXPECT_TRUE(log.tells(100, &untold));
-  EXPECT_EQ(untold, 0u);
-  EXPECT_FALSE(log.tells(101, &untold));
-  EXPECT_FALSE(log.tells(100 + RefusalLog::pause_ns - 1, &untold));
-  EXPECT_TRUE(log.tells(100 + RefusalLog::pause_ns, &untold));
-  EXPECT_EQ(untold, 2u);
+  const auto line = [&](int64_t now_ns) {
+    return log.line(door, {}, Doorkeeper::Verdict::stranger, now_ns);
+  };
+  EXPECT_EQ(line(100), door.refusal({}, Doorkeeper::Verdict::stranger, 0));
+  EXPECT_EQ(line(101), "");
+  EXPECT_EQ(line(100 + RefusalLog::pause_ns - 1), "");
+  EXPECT_EQ(line(100 + RefusalLog::pause_ns), door.refusal({}, Doorkeeper::Verdict::stranger, 2));
 }
 
 TEST(Doorkeeper, ARefusalNamesBothSidesAndTheReason) {

@@ -111,7 +111,7 @@ void LoopFabric::release_held(const Reference& from) {
 
 // Our end goes at once; the peer finds the end behind what was delivered to it. Unanswered RMA dies
 // with us, or strays.
-void LoopFabric::disconnect(EndpointId endpoint) {
+void LoopFabric::disconnect(EndpointId endpoint, CloseReason why) {
   const auto found = endpoints_.find(endpoint);
   if (found == endpoints_.end()) return;
   const Reference reference = found->second;
@@ -132,7 +132,7 @@ void LoopFabric::disconnect(EndpointId endpoint) {
   End& theirs = reference.theirs();
   if (theirs.fabric == nullptr) return;
   if (state == End::State::asking) {
-    theirs.fabric->post({Event::Kind::closed, theirs.id, 0, false, CloseReason::refused, {}});
+    theirs.fabric->post({Event::Kind::closed, theirs.id, 0, false, why, {}});
     ++traffic_.unauthenticated.rejected;
     return;
   }
@@ -212,10 +212,12 @@ Status LoopFabric::accept(RequestId request, Bytes reply, EndpointId* endpoint) 
   return {};
 }
 
-void LoopFabric::reject(RequestId request) {
+void LoopFabric::reject(RequestId request, CloseReason why) {
+  SKERRY_ASSERT(is_refusal(why), "a peer is rejected for a reason that refuses");
   std::lock_guard lock(network_->mutex);
   const Reference* reference = find(request);
-  if (reference != nullptr && reference->ours().state == End::State::asking) disconnect(request);
+  if (reference != nullptr && reference->ours().state == End::State::asking)
+    disconnect(request, why);
 }
 
 void LoopFabric::hold(RequestId request) {

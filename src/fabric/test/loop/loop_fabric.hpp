@@ -133,7 +133,7 @@ class LoopFabric final : public Fabric, public test::HasAtomics {
   Status listen(std::vector<std::byte>* address) override;
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override;
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
-  void reject(RequestId request) override;
+  void reject(RequestId request, CloseReason why) override;
   void hold(RequestId request) override;
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
                   uint64_t cookie) override;
@@ -172,7 +172,8 @@ class LoopFabric final : public Fabric, public test::HasAtomics {
   static void mark_ready(loop::End& end);
   static void push(const loop::Reference& from, loop::Entry entry);
   void release_held(const loop::Reference& from);
-  void disconnect(EndpointId endpoint);  // our end goes; the peer will see the end
+  // Our end goes; the peer will see the end, and of a request that was not accepted, why.
+  void disconnect(EndpointId endpoint, CloseReason why = CloseReason::refused);
   void run_delayed(bool before_sleep);
   void perform(const loop::Reference& from, loop::Rma rma);  // and tells, now or later
   int64_t next_deadline_ns() const;
