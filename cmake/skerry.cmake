@@ -64,6 +64,17 @@ endfunction()
 # out.
 if(SKERRY_TESTS)
   find_package(GTest REQUIRED)
+  if(SKERRY_UNITY)  # what nearly every test includes, compiled once
+    file(WRITE ${PROJECT_BINARY_DIR}/test_headers.cpp "")
+    add_library(skerry_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
+    set_target_properties(skerry_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(skerry_test_headers PRIVATE -fPIE)  # as of programs
+    skerry_unoptimized(skerry_test_headers)
+    target_link_libraries(skerry_test_headers PRIVATE skerry_flags GTest::gtest)
+    target_precompile_headers(skerry_test_headers PRIVATE <gtest/gtest.h> <algorithm> <array>
+      <atomic> <chrono> <cstring> <deque> <functional> <map> <optional> <random> <set> <span>
+      <sstream> <string> <thread> <vector>)
+  endif()
 endif()
 function(skerry_test NAME)
   if(NOT SKERRY_TESTS)
@@ -76,6 +87,11 @@ function(skerry_test NAME)
   add_executable(${NAME} ${T_SOURCES})
   skerry_unity(${NAME})
   skerry_unoptimized(${NAME})
+  if(SKERRY_UNITY)
+    target_precompile_headers(${NAME} REUSE_FROM skerry_test_headers)
+    # those with options of their own read the headers themselves
+    set_target_properties(${NAME} PROPERTIES PCH_WARN_INVALID OFF)
+  endif()
   target_link_libraries(${NAME} PRIVATE skerry_flags GTest::gtest_main GTest::gtest ${T_LIBS})
   foreach(used ${T_USES})
     target_link_libraries(${NAME} PRIVATE skerry_${used})
