@@ -404,9 +404,7 @@ def _arrays_of(data):
     if isinstance(data, Array):
         return {"": data}
     if hasattr(data, "__array_namespace__") and type(data).__module__.startswith("skerry.xp"):
-        from . import xp
-
-        return {"": (xp.asarray(data, copy=True) if data._is_view else data).array}
+        return {"": (data.copy() if data._is_view else data).array}
     raise InvalidError(
         f"cannot save a {type(data).__name__}: give an Array, a whole array, or a dict of them "
         "(sk.asarray makes one of what every member has)"

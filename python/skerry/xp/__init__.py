@@ -20,7 +20,7 @@ if int(_np.__version__.split(".")[0]) < 2:  # its names (acos) and rules of prom
         "and everything else of skerry work with it"
     )
 
-from . import _methods, fft, linalg, random
+from . import _dispatch, _methods, _storage, fft, linalg, random
 from ._array import Array
 from ._creation import (
     arange,
@@ -102,3 +102,8 @@ globals().update(functions)
 def to_numpy(x, /):
     """A copy of all of x as a NumPy array on every rank; collective."""
     return x.numpy()
+
+
+_dispatch.STANDARD.update(
+    {name: value for name, value in globals().items() if callable(value) and name[0] != "_"}
+)

@@ -16,6 +16,7 @@ spelling, and arrays in the functions of xp itself.
 """
 
 import operator
+import sys
 import weakref
 
 import numpy as np
@@ -58,16 +59,6 @@ class _Behaviour:
             self._is_view, self._memory = True, memory
             self._recipe = recipe  # of a view: (function, array, argument) that make it
             memory.views.add(self)
-
-    def _take(self, shape, dtype, buffer, options):
-        """A new array as numpy.ndarray(shape, dtype, buffer=None) makes one."""
-        from ._creation import empty
-
-        dtype, buffer = options.pop("dtype", dtype), options.pop("buffer", buffer)
-        if buffer is not None or options.keys() - {"order"}:
-            raise sk.GatherError("ndarray() of a buffer: use numpy.ndarray and np.asarray")
-        made = empty(shape, dtype="float64" if dtype is None else dtype)
-        self.layout, self._block = made.layout, made._block
 
     @classmethod
     def _of(cls, expression, layout):
@@ -126,36 +117,6 @@ class _Behaviour:
     def bounds(self):
         """(low, high) per dimension of the own block."""
         return self.layout.boxes[_exchange.job().rank]
-
-    @property
-    def array(self):
-        """The sk.Array with the same memory; of a computed array, one that takes its memory over.
-        Collective."""
-        if self._is_view:
-            raise sk.InvalidError("a view is no sk.Array: take xp.asarray(x, copy=True).array")
-        if self._memory.source is None:
-            self._move_to(new_storage(self.shape, self.dtype, self.layout))
-        return self._memory.source
-
-    def _move_to(self, storage):
-        """Takes the memory of `storage`. Views follow, where they can without communication."""
-        layout, views, old = layout_of(storage), list(self._memory.views), self._evaluate()
-        followers = _following(self, old)
-        storage.local[...] = in_layout(self, layout)
-        storage.sync()
-        _lazy.settle(old)
-        self._memory = Memory(storage)
-        self.layout, self._block = layout, storage.local
-        _follow(self, followers)
-        for view in views:  # an array's views come after it
-            function, parent, argument = view._recipe or (None, None, None)
-            if parent is not None and parent._memory is self._memory:
-                followers = _following(view, view._block) if view.layout.whole else []
-                again = function(parent, argument)
-                view._memory = self._memory
-                view.layout, view._block = again.layout, again._block
-                self._memory.views.add(view)
-                _follow(view, followers)
 
     def numpy(self):
         """A copy of all of it as a NumPy array on every rank. Collective."""
@@ -225,70 +186,12 @@ class _Behaviour:
     def __array_namespace__(self, /, *, api_version=None):
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
             raise ValueError(f"array API version {api_version!r}: the newest here is 2024.12")
-        from skerry import xp
-
-        return xp
+        return sys.modules[__package__]
 
 
 for _name, _value in vars(_Behaviour).items():
     if _name not in ("__module__", "__dict__", "__weakref__", "__doc__"):
         setattr(Array, _name, _value)
-
-
-# ---- views that NumPy made of whole arrays -------------------------------------------------------
-
-
-def _following(x, block):
-    """Views of x as (view, key, order of axes): what makes each of them of x."""
-    found = []
-    for view in x._whole_views:
-        key = _key_of(view._evaluate(), block)
-        if key is None:
-            raise sk.InvalidError(
-                f"an array of which there is a view of shape {view.shape} that is no slice cannot "
-                "become an sk.Array: drop the view, or take x.copy().array"
-            )
-        found.append((view, *key))
-    return found
-
-
-def _follow(x, followers):
-    from ._indexing import view as slice_of
-    from ._manipulation import permute_dims
-
-    for view, key, axes in followers:
-        again = permute_dims(slice_of(x, key), axes)
-        view.layout, view._block = again.layout, again._block
-
-
-def _key_of(part, block):
-    """The basic key and order of axes that make `part`, a view of `block`; None if there is none.
-    Works on distinct strides, which every C-contiguous block has but for axes of length 1."""
-    if not part.size:
-        return None
-    offset = part.__array_interface__["data"][0] - block.__array_interface__["data"][0]
-    start, order = [0] * block.ndim, sorted(range(block.ndim), key=lambda d: -block.strides[d])
-    for d in order:
-        if block.shape[d] > 1:
-            start[d], offset = divmod(offset, block.strides[d])
-    if offset or any(not 0 <= at < n for at, n in zip(start, block.shape, strict=True)):
-        return None
-    key, source = list(start), {}
-    for axis, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
-        if n == 1:
-            continue
-        fits = [d for d in order if block.shape[d] > 1 and stride % block.strides[d] == 0]
-        if not fits or not isinstance(key[fits[0]], int):
-            return None
-        d = fits[0]
-        step = stride // block.strides[d]
-        if not step or not 0 <= start[d] + (n - 1) * step < block.shape[d]:
-            return None
-        key[d], source[d] = (start[d], n, step), axis
-    made = [source[d] for d in range(block.ndim) if d in source]
-    ones = [axis for axis, n in enumerate(part.shape) if n == 1]
-    places = made + ones  # new axes come last, then all take their places
-    return (*key, *(None for _ in ones)), [places.index(axis) for axis in range(part.ndim)]
 
 
 def not_writable():
@@ -338,13 +241,21 @@ def layout_of(storage):
     return _layout.Layout(shape, boxes)
 
 
-def new_storage(shape, dtype, layout):
-    """An sk.Array, divided as the layout is if it is one of slabs."""
-    ranks, grid = _exchange.ranks(), None
-    for axis, n in enumerate(shape):
-        if n and not layout.whole and layout == _layout.slabs(shape, axis, ranks):
-            grid = [min(n, ranks) if d == axis else 1 for d in range(len(shape))]
-    return sk.empty(shape, dtype, grid=grid)
+def of_storage(storage):
+    """The array with the memory of an sk.Array. Collective."""
+    if storage.mirrored:
+        raise sk.InvalidError(
+            "skerry.xp takes distributed arrays: copy_to() one from this mirrored one"
+        )
+    if len(storage.group) != _exchange.ranks():
+        raise sk.InvalidError(
+            f"skerry.xp takes arrays of all {_exchange.ranks()} ranks: this one's group has "
+            f"{len(storage.group)}; copy_to() one of all"
+        )
+    storage.sync()
+    x = Array(storage.local, layout_of(storage))
+    x._memory = Memory(storage)
+    return x
 
 
 def empty_block(layout, dtype):
@@ -433,10 +344,14 @@ def as_array(x, name="an operand"):
         array._memory.open = True  # the program may change its ndarray: computed at once
         return array
     if isinstance(x, sk.Array):
-        from ._creation import asarray
-
-        return asarray(x)
+        return of_storage(x)
     raise TypeError(f"{name} is a {type(x).__name__}: give an array (xp.asarray makes one)")
+
+
+def some(x):
+    """Whether some element is true; the same answer on every rank. Collective if x is divided."""
+    here = bool(x._evaluate().any())
+    return here if x.layout.whole else _exchange.on_any_rank(here)
 
 
 def axis_of(axis, ndim):

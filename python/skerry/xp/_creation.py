@@ -4,7 +4,7 @@ import numpy as np
 
 import skerry as sk
 from . import _exchange, _layout
-from ._array import Array, as_array, layout_of, made, Memory, new_layout, of_numpy
+from ._array import Array, as_array, made, Memory, new_layout, of_numpy, of_storage
 from ._elementwise import astype
 from ._info import check_device, check_dtype
 
@@ -87,7 +87,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     check_device(device)
     dtype = None if dtype is None else check_dtype(dtype)
     if isinstance(obj, sk.Array):
-        x = _of_storage(obj)
+        x = of_storage(obj)
     elif isinstance(obj, sk.GhostArray):
         x = _of_ghosts(obj)
     elif isinstance(obj, Array):
@@ -120,22 +120,6 @@ def _with_numbers(obj):
     if isinstance(obj, (list, tuple)):
         return [_with_numbers(item) for item in obj]
     return obj.numpy() if isinstance(obj, Array) else obj
-
-
-def _of_storage(storage):
-    if storage.mirrored:
-        raise sk.InvalidError(
-            "skerry.xp takes distributed arrays: copy_to() one from this mirrored one"
-        )
-    if len(storage.group) != _exchange.ranks():
-        raise sk.InvalidError(
-            f"skerry.xp takes arrays of all {_exchange.ranks()} ranks: this one's group has "
-            f"{len(storage.group)}; copy_to() one of all"
-        )
-    storage.sync()
-    x = Array(storage.local, layout_of(storage))
-    x._memory = Memory(storage)
-    return x
 
 
 def _of_ghosts(ghosts):
@@ -267,3 +251,15 @@ def meshgrid(*arrays, indexing="xy"):
         lines = [x.size if d == axis else 1 for d in range(len(arrays))]
         out.append(broadcast_to(reshape(x, tuple(lines)), tuple(shape)))
     return out
+
+
+def _take(self, shape, dtype, buffer, options):
+    """A new array as numpy.ndarray(shape, dtype, buffer=None) makes one."""
+    dtype, buffer = options.pop("dtype", dtype), options.pop("buffer", buffer)
+    if buffer is not None or options.keys() - {"order"}:
+        raise sk.GatherError("ndarray() of a buffer: use numpy.ndarray and np.asarray")
+    made = empty(shape, dtype="float64" if dtype is None else dtype)
+    self.layout, self._block = made.layout, made._block
+
+
+Array._take = _take

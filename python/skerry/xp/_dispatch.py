@@ -1,15 +1,17 @@
 """Finds what computes a call of NumPy's on arrays: NumPy itself if all are whole, a function here
 (_names.py), or NumPy again after the operands were collected."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import skerry as sk
-from . import _more, _names, _ufuncs, _whole
+from . import _more, _names, _ufuncs, _whole, fft, linalg
 from ._array import Array
 
+STANDARD: dict[str, Callable[..., Any]] = {}  # functions of skerry.xp, which enters them here
 _OTHER_NAMES = {
     "concatenate": "concat", "amax": "max", "amin": "min", "around": "round",
     "cumsum": "cumulative_sum", "cumprod": "cumulative_prod",
@@ -29,8 +31,8 @@ def by_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, out: Any, options: dic
         return value
     values = value if isinstance(value, tuple) else (value,)
     stored = tuple(
-        each if into is None else _stored(ufunc, into, each)
-        for into, each in zip(out, values, strict=True)
+        each if target is None else into(target, each, ufunc.__name__, broadcasts)
+        for target, each in zip(out, values, strict=True)
     )
     return stored[0] if len(stored) == 1 else stored
 
@@ -39,10 +41,33 @@ def _bound(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
     return ufunc if method == "__call__" else getattr(ufunc, method)
 
 
-def _stored(ufunc: np.ufunc, out: Any, value: Any) -> Any:
-    from ._numpy import _broadcasts, _into
+def number(value):
+    """In NumPy's spelling a result without axes is a number."""
+    return value._evaluate()[()] if isinstance(value, Array) and not value.shape else value
 
-    return _into(out, value, ufunc.__name__, _broadcasts)
+
+def numbers(value):
+    """The same of several results."""
+    return tuple(map(number, value)) if type(value) is tuple else number(value)
+
+
+def broadcasts(shape, to):
+    """Whether values of a shape fill another one, repeated: into `out` of a ufunc."""
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False
+
+
+def into(out, value, name, fits=operator.eq):
+    if not isinstance(out, Array):
+        raise sk.GatherError("out=: give a skerry.xp array, or take x.numpy()")
+    if not fits(value.shape, out.shape) or not np.can_cast(value.dtype, out.dtype, "same_kind"):
+        raise ValueError(
+            f"{name}: out has {out.shape} {out.dtype}, the result {value.shape} {value.dtype}"
+        )
+    out[...] = value
+    return out
 
 
 def by_function(
@@ -96,11 +121,9 @@ def _by_numpy(
 
 def standard(name: str, module: str) -> Callable[..., Any] | None:
     """The function whose arguments are the array API's; None if there is none."""
-    from skerry import xp
-
-    home = xp.linalg if "linalg" in module else xp.fft if "fft" in module else _more
+    home = linalg if "linalg" in module else fft if "fft" in module else _more
     home = _more if name == "norm" else home
     found = getattr(home, name, None)
     if found is None and home is _more:
-        found = getattr(xp, _OTHER_NAMES.get(name, name), None)
+        found = STANDARD.get(_OTHER_NAMES.get(name, name))
     return found if callable(found) else None

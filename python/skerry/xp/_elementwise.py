@@ -9,7 +9,8 @@ import numpy as np
 import skerry as sk
 from skerry import _core
 from . import _exchange, _layout, _lazy
-from ._array import Array, as_array, empty_block, new_layout
+from ._array import Array, as_array, empty_block, new_layout, some
+from ._info import check_device, check_dtype
 
 _SCALARS = (bool, int, float, complex)
 
@@ -163,12 +164,10 @@ def _round(x, out=None):
 
 def _integer_power(x1, x2):
     """Negative powers of integers are an error, on every rank if on one."""
-    from ._reductions import any as any_of
-
     if _is_scalar(x2):
         bad = x2 < 0
     else:
-        bad = as_array(x2).dtype.kind == "i" and bool(any_of(apply(np.less, x2, 0)))
+        bad = as_array(x2).dtype.kind == "i" and some(apply(np.less, x2, 0))
     if bad:
         raise ValueError("integers to negative integer powers: convert to a floating dtype first")
 
@@ -275,8 +274,6 @@ def _convert(x, out):
 
 def astype(x, dtype, /, *, copy=True, device=None):
     """x with another dtype; x itself if it has it and copy is False."""
-    from ._info import check_device, check_dtype
-
     check_device(device)
     x, dtype = as_array(x), check_dtype(dtype)
     if x.dtype == dtype and not copy:

@@ -229,6 +229,11 @@ def agree(values):
     return sk.allgather(values)
 
 
+def on_any_rank(flag):
+    """Is it so on any rank? Collective."""
+    return bool(agree([flag]).any())
+
+
 def agree_no_error(error):
     """Raises on all ranks if some rank has an error: its own, or a word about the others'."""
     kind = 2 if isinstance(error, FloatingPointError) else int(error is not None)

@@ -15,6 +15,7 @@ from ._array import (
     new_layout,
     of_numpy,
     redistributed,
+    some,
     undivided,
 )
 
@@ -402,14 +403,12 @@ def take_along_axis(x, indices, /, *, axis=-1):
         raise ValueError(f"take_along_axis: {indices.ndim} and {x.ndim} dimensions differ")
     if indices.dtype.kind not in "iu":
         raise TypeError(f"take_along_axis: indices are {indices.dtype}, not integers")
-    from ._reductions import any as any_of
-
     n = x.shape[axis]
     pairs = list(zip(x.shape, indices.shape, strict=True))
     shape = tuple(
         b if d == axis else np.broadcast_shapes((a,), (b,))[0] for d, (a, b) in enumerate(pairs)
     )
-    if indices.size and bool(any_of((indices >= n) | (indices < -n))):
+    if indices.size and some((indices >= n) | (indices < -n)):
         raise IndexError(
             f"take_along_axis: an index is outside axis {axis} of shape {tuple(x.shape)}"
         )

@@ -58,7 +58,8 @@ class Parts:
 class Expression:
     """function(*arguments, out=...) over a block. Arguments: Expression, Parts, array, scalar."""
 
-    __slots__ = ("function", "arguments", "shape", "dtype", "nodes", "value", "owner", "errors")
+    __slots__ = ("function", "arguments", "shape", "dtype", "nodes", "value", "owner", "errors",
+                 "reduced")  # fmt: skip
 
     def __init__(self, function, arguments, shape, dtype):
         self.errors = np.geterr()  # of the line that wrote it
@@ -73,6 +74,7 @@ class Expression:
         self.nodes = 1 + sum(a.nodes for a in arguments if isinstance(a, Expression))
         self.value = None  # the block, once evaluated
         self.owner = None  # weak reference to the Array with this value; None: nobody needs it
+        self.reduced = False  # without keeping the block
 
     def evaluate(self, out=None):
         """The block. Inner expressions whose arrays are still in use get their values too."""
@@ -82,11 +84,13 @@ class Expression:
             self.arguments = ()
         return self.value
 
-    def reduce(self, ufunc, axes, keep, **options):
-        """ufunc.reduce(block, axes, keepdims=True), piece by piece. `keep`: the block is wanted
-        too; otherwise it is computed again, should it be."""
+    def reduce(self, ufunc, axes, keep=False, **options):
+        """ufunc.reduce(block, axes, keepdims=True), piece by piece. The block is kept if `keep`, or
+        when it is reduced a second time: what is reduced once, as in xp.sum(x * y), mostly has no
+        name, and is not needed again. Should it be, it is computed again."""
         if self.value is not None:
             return ufunc.reduce(self.value, axis=axes, keepdims=True, **options)
+        keep, self.reduced = keep or self.reduced, True
         with np.errstate(**self.errors):
             return _Program(self, None, keep).run(_Reduction(ufunc, axes, self, options))
 
@@ -139,7 +143,7 @@ class _Moved:
 
     nodes, value, dtype, shape, owner = 1, None, None, None, None
 
-    def evaluate(self, out=None):
+    def evaluate(self, *arguments, **options):
         raise RuntimeError(
             "an array was used after it had been assigned to another without a name: compiled code "
             "must hold a second reference to it, or take x.copy()"

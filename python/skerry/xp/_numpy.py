@@ -2,7 +2,6 @@
 those of NumPy; what is not distributed raises GatherError."""
 
 import inspect
-import operator
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +13,7 @@ from . import (
     _sorting,
 )  # fmt: skip
 from ._array import Array, Memory, new_layout, not_writable
+from ._dispatch import broadcasts, into, number, numbers
 from ._elementwise import apply, functions
 from ._manipulation import reshape
 from ._whole import NotDistributed, array_of
@@ -59,42 +59,13 @@ def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
     if any(isinstance(x, list) for x in inputs) and method != "at":
         inputs = tuple(array_of(x) if isinstance(x, list) else x for x in inputs)
     if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
-        return _numbers(_dispatch.by_ufunc(ufunc, method, inputs, out, options))
+        return numbers(_dispatch.by_ufunc(ufunc, method, inputs, out, options))
     value = _BY_UFUNC.get(ufunc, lambda *x: apply(ufunc, *x))(*inputs)
-    return _number(value) if out is None else _into(out[0], value, ufunc.__name__, _broadcasts)
-
-
-def _number(value):
-    """In NumPy's spelling a result without axes is a number."""
-    return value._evaluate()[()] if isinstance(value, Array) and not value.shape else value
-
-
-def _numbers(value):
-    """The same of several results."""
-    return tuple(map(_number, value)) if type(value) is tuple else _number(value)
-
-
-def _broadcasts(shape, to):
-    """Whether values of a shape fill another one, repeated: into `out` of a ufunc."""
-    try:
-        return np.broadcast_shapes(shape, to) == to
-    except ValueError:
-        return False
-
-
-def _into(out, value, name, fits=operator.eq):
-    if not isinstance(out, Array):
-        raise sk.GatherError("out=: give a skerry.xp array, or take x.numpy()")
-    if not fits(value.shape, out.shape) or not np.can_cast(value.dtype, out.dtype, "same_kind"):
-        raise ValueError(
-            f"{name}: out has {out.shape} {out.dtype}, the result {value.shape} {value.dtype}"
-        )
-    out[...] = value
-    return out
+    return number(value) if out is None else into(out[0], value, ufunc.__name__, broadcasts)
 
 
 def _array_function(self, function, types, arguments, options):
-    return _numbers(_dispatch.by_function(function, arguments, options, _call))
+    return numbers(_dispatch.by_function(function, arguments, options, _call))
 
 
 @lru_cache
@@ -146,7 +117,7 @@ def _call(name, function, ours, arguments, options):
                 raise NotDistributed(f"{name} with {key} is not distributed: use x.numpy()")
             del named[key]
     value = ours(*placed, **named)
-    return _number(value) if out is None else _into(out, value, name)
+    return number(value) if out is None else into(out, value, name)
 
 
 def _default(bound, key):
@@ -275,7 +246,7 @@ def _matmul_operator(a, b, inplace=False, unnamed=False):
     if not all(isinstance(x, (Array, np.ndarray)) for x in (a, b)):
         return NotImplemented
     if not inplace:
-        return _number(matmul(a, b))
+        return number(matmul(a, b))
     a[...] = matmul(a, b)
     return a
 

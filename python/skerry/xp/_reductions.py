@@ -1,8 +1,6 @@
 """Sums and their like: each rank reduces its block, then partial results are combined in the order
 of the ranks, so that all ranks get the same bits."""
 
-import sys
-
 import numpy as np
 
 from . import _exchange, _layout
@@ -35,24 +33,10 @@ def _finish(x, axes, keepdims):
     return Array(out._evaluate(), out.layout)
 
 
-def _references_in_call(x):
-    return sys.getrefcount(x)
-
-
-def _references(x):
-    return _references_in_call(x)
-
-
-# Of an operand that the caller of a function here has no name for, as seen by _reduce.
-_UNNAMED = _references(object())
-
-
-def _reduce(x, axis, keepdims, ufunc, **options):
-    """Along axes. An expression is reduced while it is computed; if the program has no name for it,
-    as in xp.sum(x * y), its block is not kept."""
+def _reduce(x, axis, keepdims, ufunc, keep=False, **options):
+    """Along axes. An expression is reduced while it is computed; its block is kept if `keep`."""
     axes = axes_of(axis, x.ndim)
     if x._block is None:
-        keep = sys.getrefcount(x) > _UNNAMED
         partial = x._expression.reduce(ufunc, axes, keep, **options)
     else:
         block = x._block if x._block.size or x.layout.whole else np.zeros((1,) * x.ndim, x.dtype)
@@ -138,15 +122,18 @@ def _count(x, axis):
 
 def mean(x, /, *, axis=None, keepdims=False):
     """The mean along axes (None: all)."""
-    x = inexact(as_array(x))
-    total = _reduce(x, axis, keepdims, np.add)
+    return _mean(inexact(as_array(x)), axis, keepdims)
+
+
+def _mean(x, axis, keepdims, keep=False):
+    total = _reduce(x, axis, keepdims, np.add, keep)
     return apply(np.divide, total, float(_count(x, axis)))
 
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance along axes (None: all)."""
     x = inexact(as_array(x))
-    center, real = mean(x, axis=axis, keepdims=True), np.empty(0, x.dtype).real.dtype
+    center, real = _mean(x, axis, True, keep=True), np.empty(0, x.dtype).real.dtype
     total = _reduce(apply(_square_size, x - center, dtype=real), axis, keepdims, np.add)
     count = _count(x, axis) - correction
     return apply(np.divide, total, float(count if count > 0 else 0))
