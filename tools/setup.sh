@@ -45,9 +45,10 @@ else
 fi
 
 want='numpy nanobind scikit-build-core pytest matplotlib pyscf lizard zarr h5py mypy'
+want+=' pyright[nodejs]'
 stamp=.venv/.complete
 if [ ! -x .venv/bin/python ] || [ "$(cat "$stamp" 2> /dev/null)" != "$want" ]; then
-  echo "setup: Python packages into .venv, 0.6 GB, a minute or more: $want"
+  echo "setup: Python packages into .venv, 0.9 GB, a minute or more: $want"
   "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "setup: Python 3.10 or newer is needed; $PYTHON is $("$PYTHON" -V)" >&2; exit 1; }
   [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
   # shellcheck disable=SC2086

@@ -190,25 +190,73 @@ def header(path, language):
     return "".join(out)
 
 
-def stub(path):
-    """The Python stub: every class and function, and the words under it."""
-    source = (ROOT / path).read_text()
-    tree = ast.parse(source)
-    lines = source.splitlines()
+def signature(node, lines):
+    """The lines of a function or class of Python that readers use: no bodies, nothing private."""
+    start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+    described = ast.get_docstring(node, clean=False) is not None
+    head = node.body[0].end_lineno if described else node.body[0].lineno - 1
+    if isinstance(node, ast.ClassDef):
+        return [*lines[start:head], *members(node, lines)]
+    return lines[start:head] + ([] if described else [" " * (node.col_offset + 4) + "..."])
+
+
+def members(node, lines):
+    """What a class has that readers use."""
+    out = []
+    for member in node.body:
+        name = getattr(member, "name", "_")
+        if isinstance(member, ast.AnnAssign) and not ast.unparse(member.target).startswith("_"):
+            out += lines[member.lineno - 1 : member.end_lineno]
+        elif not name.startswith("_") or name.startswith("__"):
+            out += ["", *signature(member, lines)]
+    return out
+
+
+PACKAGE = ROOT / "python/skerry"
+
+
+def imported(tree):
+    """name -> module of the package that a file takes it from."""
+    return {
+        each.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+        for each in node.names
+    }
+
+
+def definition(name, module, shown=signature):
+    """The lines of what a module of the package defines: of _core, its stub does. A class comes
+    with what it has of classes of other modules."""
+    lines = (PACKAGE / f"{module}{'.pyi' if module == '_core' else '.py'}").read_text().splitlines()
+    tree = ast.parse("\n".join(lines))
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            out = shown(node, lines)
+            for base in map(ast.unparse, getattr(node, "bases", ())):
+                there = imported(tree).get(base)
+                if there not in (None, "_core"):
+                    out += definition(base, there, members)[1]
+            return ast.get_docstring(node) or "", out
+    return "", []
+
+
+def python_package():
+    """Every public name of the package, and the words under it."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    home = imported(tree)
+    public = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
     first = ast.get_docstring(tree).replace("``", "`")
     out = [re.sub(r"(?m)^\n(?=    )", "\n", first) + "\n\n"]
-    done = {}
-    for node in tree.body:
-        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            continue
-        start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
-        code = "\n".join(lines[start : node.end_lineno])
-        if node.name in done:  # overloads stand together
-            done[node.name][1] += "\n" + code
-        else:
-            done[node.name] = [ast.get_docstring(node) or "", code]
-    for name, (words, code) in done.items():
-        out.append(entry([name], words.replace("``", "`"), code, "python"))
+    order = list(dict.fromkeys(["__init__", "_core", *home.values()]))
+    for name in sorted(public, key=lambda name: order.index(home.get(name, "__init__"))):
+        words, lines = definition(name, home.get(name, "__init__"))
+        if lines:
+            out.append(entry([name], words.replace("``", "`"), "\n".join(lines), "python"))
     return "".join(out)
 
 
@@ -255,7 +303,7 @@ def reference():
             sys.exit(f"{page}: a backslash that readers would see: {found[0]}")
         write(page, f"# {name}\n\n{text}")
     write("api/fortran.md", "# Fortran\n\n" + module())
-    write("api/python.md", "# Python\n\n" + stub("python/skerry/__init__.pyi"))
+    write("api/python.md", "# Python\n\n" + python_package())
 
 
 def navigation(pages):

@@ -1,9 +1,29 @@
-"""One-sided communication and distributed or mirrored arrays. The interface is described in
-__init__.pyi."""
+"""One-sided communication and distributed or mirrored arrays for the processes of a parallel job.
 
-from typing import NamedTuple
+    import skerry as sk
+    sk.init()
+    a = sk.zeros((1000, 1000))              # collective: blocks spread over all ranks
+    if sk.rank() == 0:
+        a[0:10, 20:30] = 1.0                # any rank writes anywhere; the owner takes no part
+    sk.sync()
+    print(a[5, 20:30])
+    sk.finalize()
+
+Start it with ``skerry run -n 4 --nodes 2 python program.py``, mpirun or srun; started alone it is a
+job of one rank.
+
+*Collective* functions are called by all members of the group, in the same order, and wait for one
+another. Calls that wait release the interpreter lock. Every failure is an ``Error`` whose ``code``
+is the number in ``skerry.h``; its text names the value and the remedy. Sizes and offsets of memory
+are bytes, times are seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _core
 from ._advice import Advice, advise
@@ -77,19 +97,43 @@ from .errors import (
     TimeoutError,
     UnsupportedError,
 )
+from ._types import Block, Op
 
 
-def init(*, threads="multiple", on_failure="end"):
-    """Joins the job; collective over all ranks. A second call does nothing."""
+__all__ = [
+    "Advice", "Array", "Attached", "AttachedArray", "Cluster", "Condition", "ConfigError",
+    "ConflictError", "Counter", "CounterInfo", "CyclicArray", "DtypeError", "Epoch", "Error",
+    "FileError", "ForkedError", "FreedError", "GatherError", "GhostArray", "Group",
+    "InternalError", "InvalidError", "Irregular", "Mirror", "Mutexes", "NetworkError",
+    "NoMemoryError", "PeerDeadError", "Periodic", "RangeError", "Request", "Segment", "Semaphore",
+    "Tasks", "ThreadError", "TimeoutError", "UnsupportedError", "Window", "__version__", "abort",
+    "advise", "allgather", "allreduce", "alltoall", "asarray", "attach", "barrier", "broadcast",
+    "counter_info", "counters", "cyclic", "empty", "empty_like", "exscan", "fabric", "fence",
+    "finalize", "full", "full_like", "ghosts", "init", "initialized", "limit_connections", "load",
+    "matmul", "memory", "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic",
+    "rank", "reduce", "reduce_scatter", "same_node", "save", "scan", "select", "size",
+    "symmetrize", "sync", "tasks", "transpose", "window", "window_dynamic", "window_over",
+    "world", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def init(
+    *,
+    threads: Literal["single", "serialized", "multiple"] = "multiple",
+    on_failure: Literal["end", "raise"] = "end",
+) -> None:
+    """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError,
+    NetworkError."""
     _core.init(threads=threads, on_failure=on_failure)
 
 
-def finalize():
-    """Leaves the job and frees what is left; collective."""
+def finalize() -> None:
+    """Leaves the job and frees what is left; collective. Called at the program's end if you did
+    not, except if its exit status is not 0: then the job ends."""
     _core.finalize()
 
 
-def _result_buffer(values, out):
+def _result_buffer(values: ArrayLike, out: Block | None) -> Block:
     if out is None:
         return np.array(values, order="C")
     values = np.asarray(values)
@@ -106,16 +150,29 @@ def _result_buffer(values, out):
     return out
 
 
-def allreduce(values, op="sum", *, out=None, group=None):
-    """Element-wise over the members; every member gets the same bits."""
-    in_place = out is values and type(out) is np.ndarray
-    buffer = out if in_place else _result_buffer(values, out)
+def allreduce(
+    values: ArrayLike, op: Op = "sum", *, out: Block | None = None, group: Group | None = None
+) -> Any:
+    """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar
+    for a scalar), or `out`, which may be `values` itself. Integers, float32, float64, longdouble,
+    complex64, complex128; of bool all but sum and prod."""
+    if out is not None and out is values and type(out) is np.ndarray:
+        buffer = out
+    else:
+        buffer = _result_buffer(values, out)
     _core._reduce(buffer, op, -1, group)
     return buffer if out is not None or buffer.ndim else buffer[()]
 
 
-def reduce(values, op="sum", root=0, *, out=None, group=None):
-    """Like allreduce, but only `root` gets the result."""
+def reduce(
+    values: ArrayLike,
+    op: Op = "sum",
+    root: int = 0,
+    *,
+    out: Block | None = None,
+    group: Group | None = None,
+) -> Any:
+    """Like allreduce, but only `root` (a rank) gets the result; others get None."""
     buffer = _result_buffer(values, out)
     if root < 0:
         raise InvalidError(f"root is {root}: give the rank that gets the result")
@@ -125,21 +182,23 @@ def reduce(values, op="sum", root=0, *, out=None, group=None):
     return buffer if out is not None or buffer.ndim else buffer[()]
 
 
-def broadcast(values, root=0, *, group=None):
-    """Overwrites `values` with the root's, in place, and returns it."""
+def broadcast(values: Block, root: int = 0, *, group: Group | None = None) -> Block:
+    """Overwrites `values` (C-contiguous; the same shape and dtype on every member) with those of
+    rank `root`, and returns it."""
     _core._broadcast(values, root, group)
     return values
 
 
-def allgather(values, *, group=None):
-    """Stacks every member's array along a new first axis."""
+def allgather(values: ArrayLike, *, group: Group | None = None) -> Block:
+    """Every member's `values` (the same shape and dtype), stacked along a new first axis in the
+    order of the group: the result has shape ``(len(group), *values.shape)``."""
     values = np.asarray(values, order="C")
     out = np.empty((len(group if group is not None else world()), *values.shape), values.dtype)
     _core._allgather(values, out, group)
     return out
 
 
-def _one_for_each(values, group, call):
+def _one_for_each(values: ArrayLike, group: Group | None, call: str) -> Block:
     """`values` as an array whose first axis is the members, and the group."""
     values = np.asarray(values, order="C")
     members = len(group if group is not None else world())
@@ -150,31 +209,38 @@ def _one_for_each(values, group, call):
     return values
 
 
-def alltoall(values, *, group=None):
-    """Member i's values[j] becomes member j's result[i]."""
+def alltoall(values: ArrayLike, *, group: Group | None = None) -> Block:
+    """Swaps parts: what member i has in ``values[j]`` is ``result[i]`` of member j. ``values``
+    (the same shape and dtype on every member) has the members as its first axis."""
     values = _one_for_each(values, group, "alltoall")
     out = np.empty_like(values)
     _core._alltoall(values, out, group)
     return out
 
 
-def reduce_scatter(values, op="sum", *, group=None):
-    """This member's part, values[its position], combined over all members."""
+def reduce_scatter(values: ArrayLike, op: Op = "sum", *, group: Group | None = None) -> Any:
+    """Element-wise over the members, of which this one gets ``values[its position]`` alone: shape
+    ``values.shape[1:]``. ``values`` has the members as its first axis; dtypes as of allreduce."""
     values = _one_for_each(values, group, "reduce_scatter")
     out = np.empty(values.shape[1:], values.dtype)
     _core._reduce_scatter(values, out, op, group)
     return out if out.ndim else out[()]
 
 
-def scan(values, op="sum", *, out=None, group=None):
-    """Combines what the members up to this one gave, in their order."""
+def scan(
+    values: ArrayLike, op: Op = "sum", *, out: Block | None = None, group: Group | None = None
+) -> Any:
+    """Element-wise over the members up to this one, in the order of the group. Otherwise like
+    allreduce."""
     buffer = _result_buffer(values, out)
     _core._scan(buffer, op, True, group)
     return buffer if out is not None or buffer.ndim else buffer[()]
 
 
-def exscan(values, op="sum", *, out=None, group=None):
-    """Like scan, without what this member gave; the first member gets its own values back."""
+def exscan(
+    values: ArrayLike, op: Op = "sum", *, out: Block | None = None, group: Group | None = None
+) -> Any:
+    """Like scan over the members before this one; the first member gets its own values back."""
     buffer = _result_buffer(values, out)
     _core._scan(buffer, op, False, group)
     return buffer if out is not None or buffer.ndim else buffer[()]
@@ -188,12 +254,12 @@ class CounterInfo(NamedTuple):
     description: str
 
 
-def counter_info():
-    """What the numbers of counters() mean, by name."""
+def counter_info() -> dict[str, CounterInfo]:
+    """Kind, unit and description of every counter, by name."""
     return {name: CounterInfo(*info) for name, info in _core._counter_info().items()}
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "array":
         raise AttributeError(
             "skerry has no array(): zeros(shape), empty(shape) and full(shape, value) make a new "

@@ -2,8 +2,11 @@
 that comes with the package. `--cflags`, `--libs`, `--prefix` tell compilers where the package's
 headers and libraries are."""
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 USAGE = """usage: python -m skerry [--cflags] [--libs] [array]   flags for C, with `array` for C++20
@@ -12,7 +15,7 @@ USAGE = """usage: python -m skerry [--cflags] [--libs] [array]   flags for C, wi
        python -m skerry COMMAND ...                   the command skerry (see skerry --help)"""
 
 
-def flags(words):
+def flags(words: Sequence[str]) -> str:
     """What is to be printed for `--cflags` and its like."""
     prefix = Path(__file__).parent
     unknown = set(words) - {"--cflags", "--libs", "--prefix", "array"}
@@ -32,7 +35,7 @@ def flags(words):
     return " ".join(out)
 
 
-def main():
+def main() -> None:
     words = sys.argv[1:]
     if {"--cflags", "--libs", "--prefix"} & set(words[:1]):
         print(flags(words))

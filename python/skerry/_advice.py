@@ -1,21 +1,29 @@
 """Would mirroring an array pay? What its traffic between nodes took, and what it would take with a
-mirror. The interface is described in __init__.pyi."""
+mirror."""
+
+from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from . import _core
 from ._together import gathered
 from .errors import InvalidError
+from ._core import Array, Group
 
+_Waits: TypeAlias = tuple[np.ndarray, np.ndarray]  # seconds of gets and of writes, by member
 _LOCAL_SECONDS = 1e-6  # of a get from shared memory
 _MEMORY_RATE = 4e9  # bytes per second that one rank copies or compares
 _PROBES, _PROBE_BYTES = 5, 1 << 20
 
 
 class Advice(NamedTuple):
+    """What to do with an array, and why. Seconds are of the rank that waits longest, bytes and
+    transfers (gets, puts and accumulates, one for each holder) those between all nodes, memory what
+    the job takes beyond now."""
     use: str
     seconds: float
     seconds_now: float
@@ -27,10 +35,11 @@ class Advice(NamedTuple):
     why: str
 
     @property
-    def pays(self):
+    def pays(self) -> bool:
+        """Whether something else than the distributed array is quicker, by a tenth."""
         return self.use != "distributed"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.use}: {self.why}"
 
 
@@ -54,8 +63,13 @@ class _Traffic(NamedTuple):
     mirror_blocks: np.ndarray
 
 
-def advise(a, *, refreshes=1, clear=False):
-    """See __init__.pyi."""
+def advise(a: Array, *, refreshes: int = 1, clear: bool = False) -> Advice:
+    """Would a mirror (`sk.mirror(a)`) or a mirrored array with `merge` pay? Collective over the
+    array's group. It rests on what patches and elements of the array have moved between nodes until
+    now and how long that took, on the tiles that were read, and on a short measurement of the link.
+    `refreshes`: how often the mirror would be filled, or the array merged, meanwhile; bytes and
+    transfers are those if everything changes each time. `clear` begins counting anew. InvalidError
+    for a mirrored array."""
     if a.mirrored:
         raise InvalidError("this array is mirrored already: advise takes a distributed one")
     if refreshes < 1:
@@ -76,14 +90,14 @@ def advise(a, *, refreshes=1, clear=False):
     return _chosen(options)
 
 
-def _waited(now, rate):
+def _waited(now: _Traffic, rate: float) -> _Waits:
     """Seconds of gets and of writes. Non-blocking ones are taken to fill the link."""
     gets = now.get_ns / 1e9 + now.get_nb_bytes / rate
     writes = (now.put_ns + now.acc_ns) / 1e9 + (now.put_nb_bytes + now.acc_nb_bytes) / rate
     return gets, writes
 
 
-def _measure_link(group):
+def _measure_link(group: Group) -> tuple[float, float]:
     """(seconds of a short get, bytes per second of a long one) between nodes; collective. Each rank
     tries one of another node; the slowest rank counts. Through the array it would be counted."""
     found = [0.0, 0.0]
@@ -100,7 +114,7 @@ def _measure_link(group):
     return max(short, 1e-9), 1 / max(per_byte, 1e-12)
 
 
-def _seconds(call):
+def _seconds(call: Callable[[], object]) -> float:
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
@@ -115,15 +129,18 @@ class _Option(NamedTuple):
     why: str
 
 
-def _distributed(now, waited):
+def _distributed(now: _Traffic, waited: _Waits) -> _Option:
     """As it is: the rank that waited longest, and all that travelled."""
     moved = now.get_bytes + now.put_bytes + now.acc_bytes
     count = now.gets + now.puts + now.accs
-    return _Option("distributed", float(sum(waited).max()), int(moved.sum()), int(count.sum()),
+    seconds = float((waited[0] + waited[1]).max())
+    return _Option("distributed", seconds, int(moved.sum()), int(count.sum()),
                    0, "")  # fmt: skip
 
 
-def _with_mirror(a, now, waited, latency, rate, refreshes):
+def _with_mirror(
+    a: Array, now: _Traffic, waited: _Waits, latency: float, rate: float, refreshes: int
+) -> _Option:
     """Each node fetches a tile once after every refresh, if it changed; then gets are local.
     Writes stay. A refresh asks the owners of tiles which changed."""
     own = a.nbytes / len(a.group)
@@ -144,7 +161,9 @@ def _with_mirror(a, now, waited, latency, rate, refreshes):
                    int((fetches + now.puts + now.accs).sum()), tiles + a.nbytes, why)  # fmt: skip
 
 
-def _merged(a, now, nodes, latency, rate, refreshes):
+def _merged(
+    a: Array, now: _Traffic, nodes: int, latency: float, rate: float, refreshes: int
+) -> _Option:
     """A mirrored array: patches are local, and merge sums the copies. Of a full array each node
     gets flags, parts to sum, and sums: each of its members from each other node."""
     moved = 2 * (nodes - 1) * a.nbytes * refreshes
@@ -159,7 +178,7 @@ def _merged(a, now, nodes, latency, rate, refreshes):
     return _Option("mirrored", seconds, moved, transfers, a.nbytes * nodes, why)
 
 
-def _chosen(options):
+def _chosen(options: list[_Option]) -> Advice:
     """The quickest; another than now only if it saves a tenth."""
     now, best = options[0], min(options, key=lambda option: option.seconds)
     if best.seconds > 0.9 * now.seconds:

@@ -1,59 +1,110 @@
-"""Making arrays as NumPy does, and what an Array refuses. The interface is described in
-__init__.pyi."""
+"""Making arrays as NumPy does, and what an Array refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core, _picture
-from ._core import Array
+from ._core import Array, Group
 from .errors import DtypeError, GatherError, InvalidError
+from ._types import ShapeLike
 
 
 class Irregular(_core._Irregular):
-    """Blocks may start only at these indices of each dimension."""
+    """Blocks may start only at these indices of each dimension (each list begins with 0 and
+    ascends). With more blocks than members, neighbouring blocks are joined until each member has at
+    most one: so the list of all atoms' first basis functions suits any number of ranks, and each
+    node's share of a mirrored array."""
 
-    def __init__(self, *starts):
+    def __init__(self, *starts: Sequence[SupportsIndex]) -> None:
         super().__init__([[int(start) for start in dimension] for dimension in starts])
 
     @property
-    def starts(self):
+    def starts(self) -> tuple[list[int], ...]:
         return tuple(self._starts)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Irregular({', '.join(map(repr, self._starts))})"
 
 
-def empty(shape, dtype="float64", *, distribution=None, grid=None, mirrored=False, group=None):
-    """A new array of undefined contents; collective."""
-    shape = [int(shape)] if hasattr(shape, "__index__") else [int(n) for n in shape]
+def empty(
+    shape: ShapeLike,
+    dtype: DTypeLike = "float64",
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array whose contents are undefined."""
+    lengths = [int(shape)] if isinstance(shape, SupportsIndex) else [int(n) for n in shape]
     grid = None if grid is None else [int(n) for n in grid]
-    return _core._array(shape, dtype, distribution, grid, bool(mirrored), group)
+    return _core._array(lengths, dtype, distribution, grid, bool(mirrored), group)
 
 
-def zeros(shape, dtype="float64", *, distribution=None, grid=None, mirrored=False, group=None):
-    """A new array of zeros; collective."""
+def zeros(
+    shape: ShapeLike,
+    dtype: DTypeLike = "float64",
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array of zeros."""
     # New memory is zero already.
     return empty(shape, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group)
 
 
 def full(
-    shape, fill_value, dtype=None, *, distribution=None, grid=None, mirrored=False, group=None
-):
-    """A new array whose elements are all `fill_value`; collective."""
+    shape: ShapeLike,
+    fill_value: complex,
+    dtype: DTypeLike | None = None,
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array whose elements are all `fill_value`; its dtype by default, so ``full(3, 2)`` is
+    int64."""
     dtype = np.asarray(fill_value).dtype if dtype is None else dtype
     return empty(
         shape, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group
     ).fill(fill_value)
 
 
-def ones(shape, dtype="float64", *, distribution=None, grid=None, mirrored=False, group=None):
-    """A new array of ones; collective."""
+def ones(
+    shape: ShapeLike,
+    dtype: DTypeLike = "float64",
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array of ones."""
     return full(
         shape, 1, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group
     )
 
 
-def asarray(data, dtype=None, *, distribution=None, grid=None, mirrored=False, group=None):
-    """`data`, the same on every member, as an array; collective. An Array is returned as it is."""
+def asarray(
+    data: ArrayLike | Array,
+    dtype: DTypeLike | None = None,
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """`data` (1 to 7 dimensions, the same on every member) as an Array. Each member copies its own
+    block from its own `data`; nothing is sent. An Array is returned as it is; with another dtype,
+    or with options, that is an error."""
     if isinstance(data, Array):
         if distribution is not None or grid is not None or mirrored or group is not None:
             raise InvalidError(
@@ -80,8 +131,10 @@ def asarray(data, dtype=None, *, distribution=None, grid=None, mirrored=False, g
     return array
 
 
-def empty_like(prototype, dtype=None, *, mirrored=None):
-    """A new array of undefined contents, like the prototype; collective."""
+def empty_like(
+    prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
+) -> Array:
+    """A new array whose contents are undefined."""
     if not isinstance(prototype, Array):
         values = np.asarray(prototype)
         return empty(values.shape, dtype or values.dtype, mirrored=bool(mirrored))
@@ -96,65 +149,93 @@ def empty_like(prototype, dtype=None, *, mirrored=None):
     )
 
 
-def zeros_like(prototype, dtype=None, *, mirrored=None):
-    """A new array of zeros, like the prototype; collective."""
+def zeros_like(
+    prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
+) -> Array:
+    """A new array of zeros."""
     return empty_like(prototype, dtype, mirrored=mirrored)
 
 
-def full_like(prototype, fill_value, dtype=None, *, mirrored=None):
-    """A new array of `fill_value`, like the prototype; collective."""
+def full_like(
+    prototype: Array | ArrayLike,
+    fill_value: complex,
+    dtype: DTypeLike | None = None,
+    *,
+    mirrored: bool | None = None,
+) -> Array:
+    """A new array whose elements are all `fill_value`."""
     return empty_like(prototype, dtype, mirrored=mirrored).fill(fill_value)
 
 
-def ones_like(prototype, dtype=None, *, mirrored=None):
-    """A new array of ones, like the prototype; collective."""
+def ones_like(
+    prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
+) -> Array:
+    """A new array of ones."""
     return full_like(prototype, 1, dtype, mirrored=mirrored)
 
 
-def matmul(a, b, out, *, alpha=1.0, beta=0.0, trans_a=False, trans_b=False):
-    """out = alpha op(a) op(b) + beta out; collective."""
+def matmul(
+    a: Array,
+    b: Array,
+    out: Array,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    trans_a: bool = False,
+    trans_b: bool = False,
+) -> Array:
+    """out = alpha op(a) op(b) + beta out for 2-d float32 or float64 arrays, mirrored or not; op
+    transposes if trans_a or trans_b is True. Collective. Returns `out`. A mirrored `out` has equal
+    copies afterwards (with beta, they must agree before). Errors: InvalidError (shapes),
+    DtypeError."""
     return _core._matmul(a, b, out, alpha, beta, trans_a, trans_b)
 
 
 # ---- what would move a whole array without saying so ---------------------------------------------
 
 
-def _refuse(what, instead="a.get() for a copy of all of it, or a.local for the own block"):
+def _refuse(
+    what: str, instead: str = "a.get() for a copy of all of it, or a.local for the own block"
+) -> NoReturn:
     raise GatherError(
         f"{what} would fetch the whole distributed array without saying so: use {instead}"
     )
 
 
-def _refusing(what, **instead):
-    def refuse(self, *arguments, **options):
+def _refusing(what: str, **instead: str) -> Callable[..., NoReturn]:
+    def refuse(self: Array, *arguments: Any, **options: Any) -> NoReturn:
         _refuse(what, **instead)
 
     return refuse
 
 
-def _array_ufunc(self, ufunc, method, *inputs, **options):
+def _array_ufunc(
+    self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
+) -> NoReturn:
     _refuse(f"numpy.{ufunc.__name__}")
 
 
-def _array_function(self, function, types, arguments, options):
+def _array_function(
+    self: Array, function: Callable[..., Any], types: Any, arguments: Any, options: Any
+) -> NoReturn:
     _refuse(f"numpy.{function.__name__}")
 
 
-def _repr(self):
+def _repr(self: Array) -> str:
     if self.freed:
         return "<skerry.Array, freed>"
     kind = "mirrored" if self.mirrored else "distributed"
     return f"<skerry.Array {self.shape} {self.dtype}, {kind} on a grid of {self.grid}>"
 
 
-def _svg(self):
+def _svg(self: Array) -> str:
     """Who holds what; of a mirrored array, on the own node."""
     here = [r for r in self.group.ranks if not self.mirrored or _core.node(r) == _core.node()]
     boxes = [(rank, _core.node(rank), self.distribution(rank)) for rank in here]
     return _picture.picture(self.shape, boxes)
 
 
-def _html(self):
+def _html(self: Array) -> str:
     if self.freed:
         return repr(self)
     nodes = "the node" if _core.nodes() == 1 else f"each of {_core.nodes()} nodes"
@@ -165,18 +246,18 @@ def _html(self):
     )
 
 
-Array.__repr__ = _repr
-Array._repr_svg_ = _svg
-Array._repr_html_ = _html
-Array.__array__ = _refusing("numpy.asarray(a)")
-Array.__array_ufunc__ = _array_ufunc
-Array.__array_function__ = _array_function
-Array.__iter__ = _refusing("iterating over a", instead="for row in a.get(): ..., or a.local")
-Array.__contains__ = _refusing("x in a")
-for _name, _what in {
-    "__bool__": "bool(a)",
-    "__int__": "int(a)",
-    "__float__": "float(a)",
-    "__complex__": "complex(a)",
+for _name, _function in {
+    "__repr__": _repr,
+    "_repr_svg_": _svg,
+    "_repr_html_": _html,
+    "__array__": _refusing("numpy.asarray(a)"),
+    "__array_ufunc__": _array_ufunc,
+    "__array_function__": _array_function,
+    "__iter__": _refusing("iterating over a", instead="for row in a.get(): ..., or a.local"),
+    "__contains__": _refusing("x in a"),
+    **{
+        f"__{_kind}__": _refusing(f"{_kind}(a)", instead="a[index] for one element")
+        for _kind in ("bool", "int", "float", "complex")
+    },
 }.items():
-    setattr(Array, _name, _refusing(_what, instead="a[index] for one element"))
+    setattr(Array, _name, _function)

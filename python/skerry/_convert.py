@@ -1,14 +1,19 @@
 """What the extension asks for when values do not fit as they are."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from .errors import DtypeError, Error, InvalidError
+from ._types import Block
 
 
 _WRAPS = int(np.__version__.split(".")[0]) < 2  # NumPy 1 makes 44 of 300 in uint8
 
 
-def _made(values, dtype):
+def _made(values: Any, dtype: np.dtype[Any]) -> Block:
     """numpy.asarray; integers that do not fit are an OverflowError."""
     if _WRAPS and dtype.kind in "iu" and _is_plain(values):
         found, limits = np.asarray(values), np.iinfo(dtype)
@@ -18,7 +23,7 @@ def _made(values, dtype):
     return np.asarray(values, dtype)
 
 
-def conform(values, dtype, shape, patch):
+def conform(values: Any, dtype: np.dtype[Any], shape: tuple[int, ...], patch: object) -> Block:
     """`values` as a dense array of `dtype` and `shape`: numbers and lists are converted, shapes
     broadcast, strides made dense.
 
@@ -44,7 +49,7 @@ def conform(values, dtype, shape, patch):
         ) from None
 
 
-def window_values(values, dtype):
+def window_values(values: Any, dtype: np.dtype[Any]) -> Block:
     """An origin buffer for a window of `dtype`: arrays as they are, numbers and lists converted.
 
     A window of bytes (uint8) takes arrays of every dtype. Others refuse another dtype than theirs:
@@ -68,12 +73,12 @@ def window_values(values, dtype):
         raise DtypeError(f"cannot make {dtype} of {values!r}: {error}") from None
 
 
-def _is_plain(values):
+def _is_plain(values: Any) -> bool:
     """Whether it has no dtype of its own."""
     return isinstance(values, (int, float, complex, list, tuple))
 
 
-def window_out(out, dtype):
+def window_out(out: Any, dtype: np.dtype[Any]) -> Any:
     """Where data of a window of `dtype` may arrive; one new element if `out` is None."""
     if out is None:
         return np.empty((), dtype)
@@ -83,6 +88,6 @@ def window_out(out, dtype):
     return out
 
 
-def like(array):
+def like(array: Block) -> Block:
     """A new array of the shape and dtype of `array`."""
     return np.empty(array.shape, array.dtype)

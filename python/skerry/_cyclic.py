@@ -1,54 +1,70 @@
-"""Block-cyclic arrays. The interface is described in __init__.pyi.
+"""Block-cyclic arrays.
 
 Tile i of a dimension belongs to coordinate i mod p of the process grid. The memory is an sk.Array
 in which the tiles of a coordinate follow one another; so the own block is what ScaLAPACK calls the
 local matrix, row-major.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import Any, SupportsIndex
+
+from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core, _picture
 from ._arrays import Irregular, empty, zeros
-from ._ghosts import _per_dimension
+from ._ghosts import GhostArray, _per_dimension
 from ._together import agree
 from ._translated import Translated
 from .errors import DtypeError, Error, InvalidError, RangeError
+from ._core import Array, Group
+from ._types import Block, ShapeLike
 
 
 class CyclicArray(Translated):
-    """A distributed array whose tiles go around the process grid."""
+    """A distributed array whose tiles go around the process grid: tile i of a dimension belongs to
+    coordinate i mod p. So the work of a factorisation stays even while the matrix shrinks."""
 
     __slots__ = (
         "shape", "dtype", "group", "grid", "tile", "block_starts", "_bases", "_storage",
     )  # fmt: skip
 
-    def __init__(self, shape, dtype, tile, grid, group):
-        shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    def __init__(
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike,
+        tile: int | Sequence[int],
+        grid: Sequence[int] | None,
+        group: Group | None,
+    ) -> None:
+        lengths: Any = (shape,) if isinstance(shape, SupportsIndex) else tuple(shape)
         refused, tiles = None, [1]
         try:
-            self.tile = _per_dimension(tile, len(shape), "tile", int)
-            if not shape or min(shape) < 1 or min(self.tile) < 1:
-                raise InvalidError(f"tile {tile} of shape {shape}: all at least 1")
-            tiles = [-(-n // t) for n, t in zip(shape, self.tile, strict=True)]
+            self.tile = _per_dimension(tile, len(lengths), "tile", int)
+            if not lengths or min(lengths) < 1 or min(self.tile) < 1:
+                raise InvalidError(f"tile {tile} of shape {lengths}: all at least 1")
+            tiles = [-(-n // t) for n, t in zip(lengths, self.tile, strict=True)]
         except Error as error:
             refused = error
         model = empty(tiles, "int8", grid=None if refused else grid, group=group)
         self.group, self.grid = model.group, model.grid
         model.free()
-        what = None if refused else (shape, self.tile)
+        what = None if refused else (lengths, self.tile)
         agree(what, refused, self.group, differ="the members gave different shapes or tiles")
-        self.shape = shape
+        self.shape = lengths
         self.block_starts = tuple(
-            list(range(0, n, t)) for n, t in zip(shape, self.tile, strict=True)
+            list(range(0, n, t)) for n, t in zip(lengths, self.tile, strict=True)
         )
-        self._bases = [self._bases_of(d) for d in range(len(shape))]
+        self._bases = [self._bases_of(d) for d in range(len(lengths))]
         self._storage = zeros(
-            shape, dtype, distribution=Irregular(*self._bases), grid=self.grid, group=self.group
+            lengths, dtype, distribution=Irregular(*self._bases), grid=self.grid, group=self.group
         )
         self.dtype = self._storage.dtype
 
-    def _bases_of(self, d):
+    def _bases_of(self, d: int) -> list[int]:
         """Where in the memory each coordinate's tiles begin."""
         bases, at = [], 0
         for c in range(self.grid[d]):
@@ -56,10 +72,10 @@ class CyclicArray(Translated):
             at += sum(self._length(d, i) for i in range(c, len(self.block_starts[d]), self.grid[d]))
         return bases
 
-    def _length(self, d, i):
+    def _length(self, d: int, i: int) -> int:
         return min(self.tile[d], self.shape[d] - i * self.tile[d])
 
-    def _there(self, d, begin, end):
+    def _there(self, d: int, begin: int, end: int) -> tuple[int, int]:
         i = begin // self.tile[d]
         k, c = divmod(i, self.grid[d])
         shift = self._bases[d][c] + k * self.tile[d] - i * self.tile[d]
@@ -67,7 +83,7 @@ class CyclicArray(Translated):
 
     # ---- who holds what --------------------------------------------------------------------------
 
-    def locate(self, *index):
+    def locate(self, *index: int) -> int:
         """The rank that holds an element."""
         if len(index) != self.ndim or any(
             not 0 <= i < n for i, n in zip(index, self.shape, strict=False)
@@ -75,8 +91,8 @@ class CyclicArray(Translated):
             raise RangeError(f"index {index} is not inside the array of shape {self.shape}")
         return self._storage.locate(*(self._there(d, i, i + 1)[0] for d, i in enumerate(index)))
 
-    def tiles(self, rank=None):
-        """The tiles that a rank holds, by default the own: tuples of slices, in C order."""
+    def tiles(self, rank: int | None = None) -> list[tuple[slice, ...]]:
+        """The tiles that a rank holds, by default the own, in C order."""
         bounds = self._storage.distribution(rank)
         if any(high <= low for low, high in bounds):
             return []
@@ -88,14 +104,14 @@ class CyclicArray(Translated):
         return list(product(*lists))
 
     @property
-    def local(self):
-        """The own tiles side by side, a view without a copy."""
+    def local(self) -> Block:
+        """The own tiles side by side, a view: ScaLAPACK's local matrix, row-major."""
         return self._storage.local
 
     # ---- other distributions ---------------------------------------------------------------------
 
-    def copy_to(self, target):
-        """Fills an Array of the same shape; collective."""
+    def copy_to(self, target: Array) -> Array:
+        """Fills an array of the same shape and any distribution."""
         self._check(target)
         self._storage.sync()
         if target.local.size:
@@ -104,8 +120,9 @@ class CyclicArray(Translated):
         self._storage.sync()  # all have read
         return target
 
-    def copy_from(self, source):
-        """Takes the values of an array of the same shape and any distribution; collective."""
+    def copy_from(self, source: Array | GhostArray | CyclicArray) -> CyclicArray:
+        """Takes the values of an array of the same shape and type and any distribution; of other
+        tiles too."""
         self._check(source)
         if source.dtype != self.dtype:  # by all: not every rank has tiles
             raise DtypeError(f"types {self.dtype} and {source.dtype} differ")
@@ -121,17 +138,17 @@ class CyclicArray(Translated):
         source.sync()
         return self
 
-    def _check(self, array):
+    def _check(self, array: Array | GhostArray | CyclicArray) -> None:
         if tuple(array.shape) != tuple(self.shape):
             raise InvalidError(f"shapes {self.shape} and {array.shape} differ")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"<skerry.CyclicArray {self.shape} {self.dtype}, tiles of {self.tile} around a grid of "
             f"{self.grid}>"
         )
 
-    def _repr_svg_(self):
+    def _repr_svg_(self) -> str:
         return _picture.picture(
             self.shape,
             [
@@ -141,7 +158,7 @@ class CyclicArray(Translated):
             ],
         )
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         where = " x ".join(map(str, self.tile)) + " tiles around a grid of "
         where += " x ".join(map(str, self.grid))
         return _picture.table(
@@ -149,6 +166,14 @@ class CyclicArray(Translated):
         )
 
 
-def cyclic(shape, dtype="float64", *, tile, grid=None, group=None):
-    """A new block-cyclic array of zeros; collective."""
+def cyclic(
+    shape: ShapeLike,
+    dtype: DTypeLike = "float64",
+    *,
+    tile: int | Sequence[int],
+    grid: Sequence[int] | None = None,
+    group: Group | None = None,
+) -> CyclicArray:
+    """A block-cyclic array of zeros, of tiles of `tile` elements along each dimension; smaller at
+    the ends. Collective. Errors: those of zeros()."""
     return CyclicArray(shape, dtype, tile, grid, group)

@@ -1,9 +1,11 @@
-"""Arrays in files. The interface is described in __init__.pyi; _formats.py knows the formats.
+"""Arrays in files. _formats.py knows the formats.
 
 A file is written under a hidden name beside its place, and takes its place when all members have
 written their parts: exchanged with the old one in one step, where the system can. What fails on one
 member is told to all before anybody goes on, so all raise.
 """
+
+from __future__ import annotations
 
 import ctypes
 import os
@@ -11,20 +13,33 @@ import shutil
 import sys
 import time
 import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from os import PathLike
 from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import _core
-from ._arrays import empty
-from ._core import Array
-from ._formats import PIECE_BYTES, SHORT_RUN_BYTES, format_of, read_at, write_at
-from ._parts import block_pieces, joined_crc, pieces, share
+from ._arrays import Irregular, empty
+from ._core import Array, Group
+from ._formats import Described, format_of, PIECE_BYTES, read_at, SHORT_RUN_BYTES, write_at
+from ._parts import block_pieces, Bounds, Box, joined_crc, pieces, share
 from ._together import agree, gathered
 from .errors import DtypeError, Error, FileError, InvalidError
+from ._types import Block
 
 _CHUNK_BYTES = 8 << 20
+_Value = TypeVar("_Value")
+
+
+class Whole(Protocol):
+    """A whole array of skerry.xp."""
+
+    @property
+    def array(self) -> Array: ...
 
 
 # ---- steps that all members take, or none --------------------------------------------------------
@@ -34,11 +49,12 @@ class Together:
     """Runs a step on this member; then all members raise if one of them could not. The step's
     value must be the same on all if `differ` says what to tell if it is not."""
 
-    def __init__(self, path, group):
+    def __init__(self, path: Path, group: Group) -> None:
         self.path, self.group = path, group
 
-    def __call__(self, step, differ=None):
-        value, refused = None, None
+    def __call__(self, step: Callable[[], _Value], differ: str | None = None) -> _Value:
+        value: Any = None
+        refused: Error | None = None
         try:
             value = step()
         except Error as error:
@@ -48,19 +64,19 @@ class Together:
         except Exception as error:  # whatever the libraries raise
             refused = FileError(f"{self.path}: {type(error).__name__}: {error}")
         agree(value if differ else None, refused, self.group, differ=differ, error=FileError)
-        return value
+        return value  # agree() has raised the error, if there was one
 
 
 class Progress:
     """A bar on the first member's terminal, of what has taken longer than a second: called with
     the bytes that this member has done, of `total`."""
 
-    def __init__(self, what, total, leads):
+    def __init__(self, what: str, total: int, leads: bool) -> None:
         self.what, self.total, self.done = what, total, 0
         self.shown = leads and sys.stderr is not None and sys.stderr.isatty()
         self.next, self.drawn = time.monotonic() + 1, False
 
-    def __call__(self, nbytes):
+    def __call__(self, nbytes: int) -> None:
         self.done += nbytes
         if self.shown and time.monotonic() > self.next:
             part = min(1, self.done / max(1, self.total))
@@ -69,13 +85,13 @@ class Progress:
             sys.stderr.flush()
             self.next, self.drawn = time.monotonic() + 0.1, True
 
-    def end(self):
+    def end(self) -> None:
         if self.drawn:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
 
-def _chunk_of(array):
+def _chunk_of(array: Array) -> tuple[int, ...]:
     """The edges of a block of `array`, halved until a chunk is short enough; of a mirrored array,
     which nodes may divide differently, of all of it."""
     grid = [1] * array.ndim if array.mirrored else array.grid
@@ -86,7 +102,9 @@ def _chunk_of(array):
     return tuple(edges)
 
 
-def _chunks(shape, chunks, within=None):
+def _chunks(
+    shape: tuple[int, ...], chunks: Sequence[int], within: Bounds | None = None
+) -> Iterator[tuple[tuple[int, ...], Box]]:
     """(number of the chunk per dimension, its slices, or what of them lies `within` a box)."""
     box = within or tuple((0, n) for n in shape)
     if any(high <= low for low, high in box):
@@ -114,13 +132,24 @@ class Source:
     shape, dtype: of all of it. bounds: of `block`, the part that is here. get(box, out): a part
     that is elsewhere; None if no part is. ordered: blocks follow one another as the members do."""
 
-    def __init__(self, shape, dtype, bounds, block, *, blocks=False, ordered=False, get=None):
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        bounds: Bounds,
+        block: Block,
+        *,
+        blocks: bool = False,
+        ordered: bool = False,
+        get: Callable[..., Block] | None = None,
+    ) -> None:
         self.shape, self.dtype, self.bounds, self.block = shape, dtype, bounds, block
         self.blocks, self.ordered, self._get, self.summed = blocks, ordered, get, False
-        self.elements, self._buffer = int(np.prod(shape, dtype=np.int64)), None
+        self.elements = int(np.prod(shape, dtype=np.int64))
+        self._buffer: Block | None = None
 
     @classmethod
-    def of(cls, array):
+    def of(cls, array: Array) -> Source:
         """Of an Array: of short pieces, a share that is got from others costs less."""
         shape, bounds = tuple(array.shape), array.distribution()
         blocks, axis = not array.mirrored, 0
@@ -133,12 +162,12 @@ class Source:
             blocks = min(b - a for a, b in zip(edges, edges[1:])) * stride >= SHORT_RUN_BYTES
         return cls(shape, array.dtype, bounds, array.local, blocks=blocks, get=array.get)
 
-    def in_order(self):
+    def in_order(self) -> Source:
         """The same, so that what the members write follows in their order, with checksums."""
         self.blocks, self.summed = self.blocks and self.ordered, True
         return self
 
-    def pieces(self, offset, member, members):
+    def pieces(self, offset: int, member: int, members: int) -> Iterator[tuple[int, Block]]:
         """(place in C order, contiguous array) of what this member writes."""
         size = self.dtype.itemsize
         if not size * self.elements:
@@ -152,7 +181,7 @@ class Source:
         for at, box in found:
             yield at, self._part(box, most)
 
-    def _part(self, box, most):
+    def _part(self, box: Box, most: int) -> Block:
         inside = [
             slice(part.start - low, part.stop - low)
             for part, (low, high) in zip(box, self.bounds, strict=True)
@@ -160,6 +189,7 @@ class Source:
         ]
         if len(inside) == len(box):
             return np.ascontiguousarray(self.block[tuple(inside)])
+        assert self._get is not None  # something is elsewhere
         if self._buffer is None:
             self._buffer = np.empty(most, self.dtype)
         shape = [part.stop - part.start for part in box]
@@ -169,18 +199,23 @@ class Source:
 class Writer:
     """Writes arrays to a file under its hidden name, and puts it into its place. Collective."""
 
-    def __init__(self, path, group):
+    def __init__(self, path: Path, group: Group) -> None:
         self.path, self.group, self.hidden = path, group, _hidden(path)
         self.leads = _core.rank() == group.ranks[0]
         self.member, self.members = group.ranks.index(_core.rank()), len(group)
         self.together = Together(path, group)
 
-    def write(self, begin, fill, finish):
+    def write(
+        self,
+        begin: Callable[[Path], Sequence[int] | None],
+        fill: Callable[[Path, list[int]], object],
+        finish: Callable[[Path], object],
+    ) -> None:
         """begin() and finish() on the first member, fill(what begin returned) on all: the first
         bytes of the parts, or none."""
         found = [np.zeros(0, np.int64)]
 
-        def start():
+        def start() -> None:
             if self.leads:
                 if not self.path.parent.is_dir():
                     raise FileError(f"{self.path}: there is no folder {self.path.parent}")
@@ -189,7 +224,7 @@ class Writer:
                 offsets = begin(self.hidden)
                 found[0] = np.array([] if offsets is None else offsets, np.int64)
 
-        def check():
+        def check() -> None:
             if not self.hidden.exists():
                 raise FileError(
                     f"{self.path}: rank {_core.rank()} does not see the folder that rank "
@@ -197,7 +232,7 @@ class Writer:
                     "nodes share"
                 )
 
-        def end():
+        def end() -> None:
             if self.leads:
                 finish(self.hidden)
                 _replace(self.path, self.hidden)
@@ -217,25 +252,27 @@ class Writer:
                 _remove(self.hidden)
             raise
 
-    def elements(self, hidden, sources, offsets, progress):
+    def elements(
+        self, hidden: Path, sources: Sequence[Source], offsets: Sequence[int], progress: Progress
+    ) -> NDArray[np.int64]:
         """Each member's share of elements that lie in the file as in memory. Returns (crc, bytes)
         of each array, if `in_order` of the sources; the crc of others means nothing."""
         sums = np.zeros((len(sources), 2), np.int64)
 
-        def put():
+        def put() -> None:
             with open(hidden, "r+b", buffering=0) as file:
                 for mine, source, offset in zip(sums, sources, offsets, strict=True):
                     for at, part in source.pieces(offset, self.member, self.members):
                         write_at(file, offset + at * source.dtype.itemsize, part)
                         if source.summed:
-                            mine[0] = zlib.crc32(part.reshape(-1).view("u1"), int(mine[0]))
+                            mine[0] = zlib.crc32(part.reshape(-1).view("u1").data, int(mine[0]))
                         mine[1] += part.nbytes
                         progress(part.nbytes)
 
         self.together(put)
         return sums
 
-    def joined(self, sums):
+    def joined(self, sums: NDArray[np.int64]) -> list[tuple[int, int]]:
         """(crc, bytes) of all members' parts in a row."""
         joined = []
         for parts in gathered(sums, self.group).swapaxes(0, 1).tolist():
@@ -245,17 +282,19 @@ class Writer:
             joined.append((crc, nbytes))
         return joined
 
-    def packed(self, hidden, source, header, at, progress):
+    def packed(
+        self, hidden: Path, source: Source, header: bytes, at: int, progress: Progress
+    ) -> tuple[tuple[int, int], int]:
         """The share of an array that is compressed: each member's part ends at a whole byte, and
         refers to nothing before it, so that they can follow one another. Returns (crc and bytes of
         all parts, and where the last ends)."""
         sums, packed = np.zeros((1, 3), np.int64), []
 
-        def squeeze():
+        def squeeze() -> None:
             squeezer = zlib.compressobj(6, zlib.DEFLATED, -15)
             packed.append(squeezer.compress(header if self.member == 0 else b""))
             for _, part in source.pieces(0, self.member, self.members):
-                data = part.reshape(-1).view("u1")
+                data = part.reshape(-1).view("u1").data
                 packed.append(squeezer.compress(data))
                 sums[0, :2] = zlib.crc32(data, int(sums[0, 0])), sums[0, 1] + part.nbytes
                 progress(part.nbytes)
@@ -263,7 +302,7 @@ class Writer:
             packed.append(squeezer.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH))
             sums[0, 2] = sum(map(len, packed))
 
-        def put():
+        def put() -> None:
             with open(hidden, "r+b", buffering=0) as file:
                 begin = at + int(lengths[: self.member].sum())
                 for data in filter(None, packed):
@@ -279,15 +318,37 @@ class Writer:
 # ---- saving --------------------------------------------------------------------------------------
 
 
-def save(data, path, *, chunks=None, compression=None):
-    """Writes an array, or a dict of arrays; collective."""
+def save(
+    data: Array | Whole | Mapping[str, Array | Whole],
+    path: str | PathLike[str],
+    *,
+    chunks: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    compression: Literal["gzip", "lzf", "zstd", "deflate", "none"] | None = None,
+) -> None:
+    """Writes an array, or several with names, of any distribution; `data` may be a whole array of
+    skerry.xp. The suffix of `path` says how:
+
+    - ``.npy`` (one array), ``.npz``, as numpy.save and numpy.savez: each member writes its part,
+      long rows from where they lie. A .npz has checksums, and may be compressed ("deflate"), by
+      all members at once.
+    - ``.h5``, ``.hdf5``: HDF5 by the package h5py, each array in one piece, of which each member
+      writes its part; without checksums. With `compression` ("gzip", "lzf") or `chunks` one member
+      writes, with checksums.
+    - ``.zarr``: a Zarr 3 array or group with checksums, by the package zarr, compressed ("zstd" if
+      you do not say "gzip" or "none"). Each member writes whole chunks, which it gets one-sidedly.
+
+    `chunks`: their edges; default: a block, or parts of it of 8 MiB at most. What was at `path` is
+    replaced when all is written: a job that is killed before leaves it as it was, and a hidden file
+    beside it that the next save() removes. All nodes must see the folder. On a terminal a bar shows
+    what takes longer than a second. Begins and ends with a sync. Errors: InvalidError, FileError,
+    UnsupportedError (a package is missing)."""
     arrays = _arrays_of(data)
     path, group = Path(path), next(iter(arrays.values())).group
     if any(array.group.ranks != group.ranks for array in arrays.values()):
         raise InvalidError("the arrays belong to different groups: save them in one call each")
     writer, agreed = Writer(path, group), []
 
-    def agree_on():
+    def agree_on() -> tuple[str, Described, str | None]:
         kind, described = format_of(path), {}
         _check_compression(kind, path, compression)
         if hasattr(kind, "one") and "" not in arrays:
@@ -295,7 +356,7 @@ def save(data, path, *, chunks=None, compression=None):
         if chunks is not None and path.suffix in (".npy", ".npz"):
             raise InvalidError(f"{path}: a {path.suffix} file has no chunks: leave them out")
         for name, array in arrays.items():
-            edges = chunks.get(name) if isinstance(chunks, dict) else chunks
+            edges: Any = chunks.get(name) if isinstance(chunks, dict) else chunks
             if edges is not None:
                 edges = _checked_chunks(edges, array)
             elif kind.all_write or (compression and path.suffix != ".npz"):
@@ -314,13 +375,19 @@ def save(data, path, *, chunks=None, compression=None):
         save_whole(writer, kind, described, compression, sources)
 
 
-def _check_compression(kind, path, compression):
+def _check_compression(kind: Any, path: Path, compression: str | None) -> None:
     if compression is not None and compression not in kind.compressions:
         can = " or ".join(map(repr, kind.compressions)) or "none at all"
         raise InvalidError(f"{path}: compression {compression!r}: {path.suffix} has {can}")
 
 
-def save_whole(writer, kind, described, compression, sources):
+def save_whole(
+    writer: Writer,
+    kind: Any,
+    described: Described,
+    compression: str | None,
+    sources: dict[str, Source],
+) -> None:
     """Arrays whose elements lie in the file as in memory, or are packed in that order."""
     if any(source.dtype.hasobject for source in sources.values()):
         raise DtypeError("Python objects mean nothing in another process: save numbers")
@@ -330,7 +397,7 @@ def save_whole(writer, kind, described, compression, sources):
     total = sum(s.elements * s.dtype.itemsize for s in order) // writer.members
     progress = Progress(f"saving {writer.path.name}", total, writer.leads)
 
-    def fill(hidden, offsets):
+    def fill(hidden: Path, offsets: list[int]) -> None:
         if not compression:
             parts = writer.elements(hidden, order, offsets, progress)
             if hasattr(kind, "alone"):
@@ -356,13 +423,19 @@ def save_whole(writer, kind, described, compression, sources):
         progress.end()
 
 
-def _save_chunks(writer, kind, described, compression, arrays):
+def _save_chunks(
+    writer: Writer,
+    kind: Any,
+    described: Described,
+    compression: str | None,
+    arrays: dict[str, Array],
+) -> None:
     """Arrays in chunks, each of them through the format's library."""
     total = sum(array.nbytes for array in arrays.values())
     total //= writer.members if kind.all_write else 1
     progress = Progress(f"saving {writer.path.name}", total, writer.leads)
 
-    def put(hidden):
+    def put(hidden: Path) -> None:
         if not (kind.all_write or writer.leads):
             return
         opened = kind.open(hidden, "r+")
@@ -390,7 +463,7 @@ def _save_chunks(writer, kind, described, compression, arrays):
         progress.end()
 
 
-def _arrays_of(data):
+def _arrays_of(data: Any) -> dict[str, Array]:
     """{name: Array}."""
     if isinstance(data, dict):
         if not data:
@@ -411,7 +484,7 @@ def _arrays_of(data):
     )
 
 
-def _checked_chunks(edges, array):
+def _checked_chunks(edges: Sequence[int], array: Array) -> tuple[int, ...]:
     edges = tuple(int(n) for n in edges)
     if len(edges) != array.ndim or min(edges) < 1:
         raise InvalidError(f"chunks {edges}: give {array.ndim} numbers from 1 on")
@@ -421,22 +494,22 @@ def _checked_chunks(edges, array):
 # ---- the hidden name and the real one ------------------------------------------------------------
 
 
-def _hidden(path):
+def _hidden(path: Path) -> Path:
     return path.with_name(f".{path.name}.saving")
 
 
-def _old(path):
+def _old(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
 
 
-def _remove(path):
+def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def _exchange(a, b):
+def _exchange(a: Path, b: Path) -> bool:
     """Lets two names change places in one step; False where the system cannot."""
     at_cwd, exchange = -100, 2
     try:
@@ -446,7 +519,7 @@ def _exchange(a, b):
     return rename(at_cwd, os.fsencode(a), at_cwd, os.fsencode(b), exchange) == 0
 
 
-def _replace(path, hidden):
+def _replace(path: Path, hidden: Path) -> None:
     """Puts `hidden` into the place of `path`, which is whole at any time: the old one or the new
     one. If names cannot be exchanged, the old one has another name for a moment (see _recover)."""
     if not path.exists():
@@ -461,7 +534,7 @@ def _replace(path, hidden):
         _remove(_old(path))
 
 
-def _recover(path):
+def _recover(path: Path) -> None:
     """After a save that was killed between two renames the old file has its other name."""
     if _old(path).exists():
         if path.exists():
@@ -473,7 +546,7 @@ def _recover(path):
 # ---- loading -------------------------------------------------------------------------------------
 
 
-def stored_at(path, kind=None):
+def stored_at(path: Path, kind: Any = None) -> tuple[Any, Path, dict[str, Any]]:
     """(format, {name: what is stored}) of the file at `path`, or of the one that a killed save
     left under another name."""
     kind = kind or format_of(path)
@@ -483,13 +556,25 @@ def stored_at(path, kind=None):
     return kind, place, kind.open(place, "r")
 
 
-def load(path, *, distribution=None, grid=None, mirrored=False, group=None):
-    """The array at `path`, or a dict of arrays; collective."""
+def load(
+    path: str | PathLike[str],
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Any:
+    """The Array at `path`, or a dict of Arrays by name; on any number of ranks. Reads what zarr,
+    h5py and NumPy can read, of any writer, but no Python objects; elements in the order or the
+    bytes of other machines too. Each member reads its own block. The options are those of empty(),
+    for each array. Errors: FileError (damaged, too short, a checksum is wrong), InvalidError (no
+    dimensions, or more than 7), DtypeError (text, fields: no Array holds them),
+    UnsupportedError."""
     path, group = Path(path), _core.world() if group is None else group
     together = Together(path, group)
     opened = []
 
-    def look():
+    def look() -> dict[str, tuple[tuple[int, ...], str]]:
         kind, place, stored = stored_at(path)
         if not stored:
             raise FileError(f"{path}: there are no arrays in it")
@@ -507,7 +592,7 @@ def load(path, *, distribution=None, grid=None, mirrored=False, group=None):
         total = sum(array.local.nbytes for array in arrays.values())
         progress = Progress(f"loading {path.name}", total, _core.rank() == group.ranks[0])
 
-        def read():
+        def read() -> None:
             for name, array in arrays.items():
                 _read(kind, place, name, stored[name], array, progress)
 
@@ -526,14 +611,14 @@ def load(path, *, distribution=None, grid=None, mirrored=False, group=None):
     return arrays[""] if list(arrays) == [""] else arrays
 
 
-def _known(name, dtype):
+def _known(name: str, dtype: np.dtype[Any]) -> str:
     dtype = np.dtype(dtype)
     if dtype.kind not in "biufc" or dtype.itemsize not in (1, 2, 4, 8, 16) or dtype == "float16":
         raise DtypeError(f"{name or 'the array'} in it is {dtype}, which no Array can hold")
     return dtype.newbyteorder("=").name
 
 
-def _read(kind, path, name, stored, array, progress):
+def _read(kind: Any, path: Path, name: str, stored: Any, array: Array, progress: Progress) -> None:
     """The own block, a piece at a time."""
     box, local = array.distribution(), array.local
     if hasattr(stored, "read"):
@@ -548,7 +633,7 @@ def _read(kind, path, name, stored, array, progress):
         progress(local[inside].nbytes)
 
 
-def check_crc(stored, group, together):
+def check_crc(stored: Any, group: Group, together: Together) -> None:
     """Compares the checksum of elements that lie in the file as in memory. Each member reads a
     share of the bytes again, since it may have loaded others. Collective."""
     if getattr(stored, "crc", None) is None:
@@ -558,13 +643,13 @@ def check_crc(stored, group, together):
     low, high = share(end - begin, 1, begin, member, members)
     sums = np.array([[0, high - low]], np.int64)
 
-    def count():
+    def count() -> None:
         buffer = np.empty(min(PIECE_BYTES // 8, high - low), "u1")
         with open(stored.path, "rb", buffering=0) as file:
             for at in range(begin + low, begin + high, max(1, len(buffer))):
                 part = buffer[: begin + high - at]
                 read_at(file, at, part)
-                sums[0, 0] = zlib.crc32(part, int(sums[0, 0]))
+                sums[0, 0] = zlib.crc32(part.data, int(sums[0, 0]))
 
     together(count)
     crc = 0

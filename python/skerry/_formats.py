@@ -5,6 +5,8 @@ it puts an array's elements down as they lie in memory, `create` says at which b
 write there; its `seal` completes the file. In other files elements go through the format's library.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import io
@@ -12,14 +14,21 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from ._parts import block_pieces, divided_last, joined_crc
+from ._parts import block_pieces, Bounds, Box, divided_last, joined_crc
 from .errors import DtypeError, FileError, InvalidError, UnsupportedError
+from ._types import Block, Order
 
 PIECE_BYTES = 8 << 20  # how much one call reads or writes
 SHORT_RUN_BYTES = 16 << 10  # shorter pieces of a block cost more in calls than in bytes
+# name -> (shape, dtype, edges of chunks) of what is to be written; alone, an array has no name.
+Described: TypeAlias = dict[str, tuple[tuple[int, ...], "np.dtype[Any]", Any]]
 _MARK = "skerry_chunks"  # an attribute of arrays of which every chunk is stored
 
 
@@ -28,7 +37,17 @@ class Place:
 
     chunks = None
 
-    def __init__(self, path, offset, shape, dtype, *, order="C", crc=None, checked=0):
+    def __init__(
+        self,
+        path: Path,
+        offset: int,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        *,
+        order: Order = "C",
+        crc: int | None = None,
+        checked: int = 0,
+    ) -> None:
         self.path, self.offset, self.shape, self.order = path, offset, tuple(shape), order
         self.dtype = np.dtype(dtype)
         self.crc, self.checked = crc, checked  # of the bytes from `checked` to the last element
@@ -40,13 +59,13 @@ class Place:
                 f"{offset + self.nbytes}"
             )
 
-    def mapped(self, mode="r"):
+    def mapped(self, mode: Literal["r", "c", "r+", "w+"] = "r") -> Block:
         """The array, as a numpy.memmap."""
         if not self.nbytes:  # nothing can be mapped
             return np.empty(self.shape, self.dtype, self.order)
         return np.memmap(self.path, self.dtype, mode, self.offset, self.shape, self.order)
 
-    def read(self, bounds, out, progress):
+    def read(self, bounds: Bounds, out: Block, progress: Callable[[int], object]) -> None:
         """The elements within `bounds` into `out`, which has their shape."""
         if not out.nbytes:
             return
@@ -65,7 +84,9 @@ class Place:
                 at += size
                 progress(size)
 
-    def _copy(self, bounds, out, most, progress):
+    def _copy(
+        self, bounds: Bounds, out: Block, most: int, progress: Callable[[int], object]
+    ) -> None:
         """Part by part along the axis on which neighbours lie farthest apart."""
         mapped = self.mapped()
         if not self.shape:
@@ -81,31 +102,31 @@ class Place:
             progress(part.nbytes)
 
 
-def _elements(box):
+def _elements(box: Box) -> int:
     count = 1
     for each in box:
         count *= each.stop - each.start
     return count
 
 
-def read_at(file, at, into):
+def read_at(file: BinaryIO, at: int, into: Block) -> None:
     """Fills a contiguous array of bytes from a place of the file."""
     done = 0
     while done < len(into):
-        got = os.preadv(file.fileno(), [into[done:]], at + done)
+        got = os.preadv(file.fileno(), [into[done:].data], at + done)
         if not got:
             raise FileError(f"{file.name} ends at byte {at + done}: it was changed meanwhile")
         done += got
 
 
-def write_at(file, at, part):
+def write_at(file: BinaryIO, at: int, part: Block) -> None:
     """Writes a contiguous array at a place of the file."""
     data, done = part.reshape(-1).view("u1"), 0
     while done < len(data):
-        done += os.pwrite(file.fileno(), data[done:], at + done)
+        done += os.pwrite(file.fileno(), data[done:].data, at + done)
 
 
-def reserve(path):
+def reserve(path: Path) -> None:
     """Takes the blocks of a file that is as long as it will be, where the system can: a full disk
     is noticed now, and giving the file its name waits for fewer of them."""
     try:
@@ -129,14 +150,15 @@ class Zarr:
     compressions = ("zstd", "gzip", "none")
     all_write = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         import zarr
+        import zarr.codecs
 
         if int(zarr.__version__.split(".")[0]) < 3:
             raise ImportError(f"zarr {zarr.__version__} is too old: 3 or newer is needed")
         self.zarr = zarr
 
-    def create(self, path, described, compression):
+    def create(self, path: Path, described: Described, compression: str | None) -> None:
         """described: {name: (shape, dtype, chunks)}; an array that is alone has the name ""."""
         codecs = self.zarr.codecs
         if compression == "none":
@@ -161,7 +183,7 @@ class Zarr:
             )
             assert array.chunks == chunks
 
-    def open(self, path, mode):
+    def open(self, path: Path, mode: Literal["r", "r+"]) -> dict[str, Any]:
         """{name: array}."""
         if not (path / "zarr.json").exists() and not any(path.glob(".z*")):
             raise FileError(f"{path} is no Zarr array or group: it has no zarr.json")
@@ -171,10 +193,10 @@ class Zarr:
         return {name: self._complete(array) for name, array in sorted(found.arrays())}
 
     @staticmethod
-    def _complete(array):
+    def _complete(array: Any) -> Any:
         return array.with_config({"write_empty_chunks": True})
 
-    def read(self, path, name, array, place, part):
+    def read(self, path: Path, name: str, array: Any, place: tuple[int, ...], part: Box) -> Any:
         """What a part of a chunk holds. zarr takes a chunk that is not there for zeroes, which
         other programs leave out; we do not."""
         if array.attrs.get(_MARK) == "all":
@@ -183,7 +205,7 @@ class Zarr:
                 raise FileError(f"{path} is damaged: {file} is missing")
         return array[part]
 
-    def close(self, arrays):
+    def close(self, arrays: dict[str, Any]) -> None:
         pass
 
 
@@ -196,12 +218,12 @@ class Hdf5:
     compressions = ("gzip", "lzf")
     all_write = False
 
-    def __init__(self):
+    def __init__(self) -> None:
         import h5py
 
         self.h5py = h5py
 
-    def create(self, path, described, compression):
+    def create(self, path: Path, described: Described, compression: str | None) -> list[int] | None:
         """The first bytes of the arrays' elements, if all of them lie as in memory."""
         h5py, offsets = self.h5py, []
         with h5py.File(path, "w") as file:
@@ -232,10 +254,10 @@ class Hdf5:
         reserve(path)
         return offsets
 
-    def seal(self, path, sums):
+    def seal(self, path: Path, sums: Sequence[tuple[int, int]]) -> None:
         pass
 
-    def open(self, path, mode):
+    def open(self, path: Path, mode: str) -> dict[str, Any]:
         """{name: dataset, or the Place of one that lies there as in memory}."""
         file = self.h5py.File(path, mode)
         datasets = {n: d for n, d in sorted(file.items()) if isinstance(d, self.h5py.Dataset)}
@@ -247,7 +269,7 @@ class Hdf5:
             file.close()
         return datasets
 
-    def _place(self, path, dataset):
+    def _place(self, path: Path, dataset: Any) -> Place | None:
         offset = dataset.id.get_offset()
         if offset is None or dataset.chunks or dataset.external or dataset.is_virtual:
             return None
@@ -257,10 +279,10 @@ class Hdf5:
             return None
         return Place(path, offset, dataset.shape, dataset.dtype)
 
-    def read(self, path, name, array, place, part):
+    def read(self, path: Path, name: str, array: Any, place: tuple[int, ...], part: Box) -> Any:
         return array[part]
 
-    def close(self, arrays):
+    def close(self, arrays: dict[str, Any]) -> None:
         for array in arrays.values():
             if not isinstance(array, Place):
                 array.file.close()
@@ -270,7 +292,7 @@ class Hdf5:
 # ---- NumPy ---------------------------------------------------------------------------------------
 
 
-def npy_header(shape, dtype):
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     """What stands before the elements in a .npy file."""
     header = io.BytesIO()
     about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -282,7 +304,9 @@ def npy_header(shape, dtype):
     return header.getvalue()
 
 
-def read_npy_header(file, path):
+def read_npy_header(
+    file: IO[bytes], path: Path | str
+) -> tuple[tuple[int, ...], np.dtype[Any], Order]:
     """(shape, dtype, order) of a .npy file; leaves `file` where the elements begin."""
     try:
         version = np.lib.format.read_magic(file)
@@ -307,7 +331,7 @@ class Npy:
     compressions = ()
     all_write = False
 
-    def create(self, path, described, compression):
+    def create(self, path: Path, described: Described, compression: str | None) -> list[int]:
         ((shape, dtype, _),) = described.values()
         header = npy_header(shape, dtype)
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -317,15 +341,15 @@ class Npy:
         reserve(path)
         return [len(header)]
 
-    def seal(self, path, sums):
+    def seal(self, path: Path, sums: Sequence[tuple[int, int]]) -> None:
         pass
 
-    def open(self, path, mode):
+    def open(self, path: Path, mode: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             shape, dtype, order = read_npy_header(file, path)
             return {"": Place(path, file.tell(), shape, dtype, order=order)}
 
-    def close(self, arrays):
+    def close(self, arrays: dict[str, Any]) -> None:
         pass
 
 
@@ -339,7 +363,7 @@ class Npz:
     all_write = False
     alone = b"skerry: one array"
 
-    def create(self, path, described, compression):
+    def create(self, path: Path, described: Described, compression: str | None) -> list[int]:
         self.entries, self.is_alone = [], "" in described
         at, offsets = 0, []
         with open(path, "wb") as file:
@@ -364,19 +388,19 @@ class Npz:
         reserve(path)
         return offsets
 
-    def packed_header(self, described, index):
+    def packed_header(self, described: Described, index: int) -> tuple[bytes, int]:
         """The header of a compressed array, and the bytes that stand before it in the zip file."""
         name, (shape, dtype, _) = list(described.items())[index]
         entry = zipfile.ZipInfo(f"{name or 'arr_0'}.npy")
         entry.CRC, entry.file_size, entry.compress_size = 0, 0, 0
         return npy_header(shape, dtype), len(entry.FileHeader(zip64=True))
 
-    def placed(self, index, begin, nbytes):
+    def placed(self, index: int, begin: int, nbytes: int) -> None:
         """Where a compressed array lies."""
         entry = self.entries[index][0]
         entry.header_offset, entry.compress_size = begin, nbytes
 
-    def seal(self, path, sums):
+    def seal(self, path: Path, sums: Sequence[tuple[int, int]]) -> None:
         """sums: (crc, bytes) of each array's elements."""
         end = 0
         with open(path, "r+b") as file:
@@ -392,14 +416,14 @@ class Npz:
                 archive.start_dir = end
                 archive.comment = self.alone if self.is_alone else b""
 
-    def open(self, path, mode):
+    def open(self, path: Path, mode: str) -> dict[str, Any]:
         try:
             return self._open(path)
         except (zipfile.BadZipFile, zlib.error, struct.error) as error:
             raise FileError(f"{path} is no .npz file, or a damaged one: {error}") from None
 
-    def _open(self, path):
-        found = {}
+    def _open(self, path: Path) -> dict[str, Any]:
+        found: dict[str, Place | Packed] = {}
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 name = entry.filename.removesuffix(".npy")
@@ -411,7 +435,7 @@ class Npz:
         return {"": found["arr_0"]} if alone else found
 
     @staticmethod
-    def _stored(path, archive, entry):
+    def _stored(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Place:
         with open(path, "rb") as file:
             file.seek(entry.header_offset)
             lengths = struct.unpack("<26x2H", file.read(30))
@@ -421,7 +445,7 @@ class Npz:
             at = begin + file.tell()
         return Place(path, at, shape, dtype, order=order, crc=entry.CRC, checked=begin)
 
-    def close(self, arrays):
+    def close(self, arrays: dict[str, Any]) -> None:
         pass
 
 
@@ -430,13 +454,13 @@ class Packed:
 
     chunks = None
 
-    def __init__(self, path, entry):
+    def __init__(self, path: Path, entry: zipfile.ZipInfo) -> None:
         self.path, self.entry = path, entry
         with zipfile.ZipFile(path) as archive, archive.open(entry) as file:
             what = f"{entry.filename} in {path}"
             self.shape, self.dtype, self.order = read_npy_header(file, what)
 
-    def read(self, bounds, out, progress):
+    def read(self, bounds: Bounds, out: Block, progress: Callable[[int], object]) -> None:
         """Every member unpacks all of it, and keeps its part."""
         shape, box = self.shape, [slice(*each) for each in bounds]
         if self.order == "F":
@@ -464,7 +488,7 @@ class Packed:
 FORMATS = (Zarr, Hdf5, Npy, Npz)
 
 
-def format_of(path):
+def format_of(path: Path) -> Any:
     for kind in FORMATS:
         if path.suffix in kind.suffixes:
             try:

@@ -1,30 +1,57 @@
-"""Arrays with ghost cells. The interface is described in __init__.pyi.
+"""Arrays with ghost cells.
 
 The memory is an sk.Array whose blocks are the padded ones, so that a block and the cells around it
 lie together: programs compute on one NumPy view, and an update moves ghost cells alone. Indices of
 the program's array are translated, dimension by dimension.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ._arrays import Irregular, empty, zeros
 from ._patches import boxes
 from ._together import agree
 from ._translated import Translated
 from .errors import Error, InvalidError, RangeError
+from ._core import Group
+from ._parts import Bounds, Box
+from ._types import Block, ShapeLike
+
+
+_Kind = TypeVar("_Kind", int, bool)
 
 
 class GhostArray(Translated):
-    """A distributed array; each block has ghost cells around it."""
+    """A distributed array with ghost cells: copies of its neighbours' elements, as of the last
+    update(). At the ends of a dimension that is not periodic they belong to the program.
+
+        g = sk.ghosts((1000, 1000), width=1, periodic=True)
+        p = g.update(corners=False).padded
+        g.local[...] = 0.25 * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:])
+
+    ``skerry.xp.asarray(g)`` is the whole array, without a copy."""
 
     __slots__ = (
         "shape", "dtype", "group", "grid", "block_starts", "width", "periodic",
         "_bounds", "_blocks", "_starts", "_storage", "_plans",
     )  # fmt: skip
 
-    def __init__(self, shape, dtype, width, periodic, distribution, grid, group):
+    def __init__(
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike,
+        width: int | Sequence[int],
+        periodic: bool | Sequence[bool],
+        distribution: Irregular | None,
+        grid: Sequence[int] | None,
+        group: Group | None,
+    ) -> None:
         model = empty(shape, dtype, distribution=distribution, grid=grid, group=group)
         self.shape, self.dtype, self.group = model.shape, model.dtype, model.group
         self.grid, self.block_starts = model.grid, model.block_starts
@@ -55,34 +82,35 @@ class GhostArray(Translated):
         self._storage = zeros(
             padded, self.dtype, distribution=Irregular(*self._starts), group=self.group
         )
-        self._plans = {}  # (corners, axis, side): what update() fetches
+        # (corners, axis, side): what update() fetches
+        self._plans: dict[tuple[bool, int | None, int], list[tuple[Box, Box]]] = {}
 
     # ---- what it is ------------------------------------------------------------------------------
 
-    def distribution(self):
+    def distribution(self) -> Bounds:
         """(low, high) per dimension of the own block, without ghost cells."""
         return self._bounds
 
     @property
-    def padded(self):
-        """The own block with its ghost cells, without a copy."""
+    def padded(self) -> Block:
+        """The own block with its ghost cells, a view without a copy."""
         return self._storage.local
 
     @property
-    def local(self):
-        """The own block without its ghost cells, without a copy."""
+    def local(self) -> Block:
+        """The own block, a view without a copy."""
         padded = self.padded
         if not padded.size:
             return padded
         inside = zip(self.width, padded.shape, strict=True)
         return padded[tuple(slice(w, n - w) for w, n in inside)]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<skerry.GhostArray {self.shape} {self.dtype}, ghost cells {self.width}>"
 
     # ---- patches ---------------------------------------------------------------------------------
 
-    def _there(self, d, begin, end):
+    def _there(self, d: int, begin: int, end: int) -> tuple[int, int]:
         """Where begin..end of dimension d, which lies in one block, is in the memory."""
         i = bisect_right(self.block_starts[d], begin) - 1
         shift = self._starts[d][i] + self.width[d] - self.block_starts[d][i]
@@ -90,7 +118,7 @@ class GhostArray(Translated):
 
     # ---- ghost cells -----------------------------------------------------------------------------
 
-    def _plan(self, corners, axis, side):
+    def _plan(self, corners: bool, axis: int | None, side: int) -> list[tuple[Box, Box]]:
         """(slices of the padded block, slices of the memory) of the ghost cells to fetch."""
         if not self.padded.size:
             return []
@@ -102,7 +130,7 @@ class GhostArray(Translated):
             above = self._pieces(d, high, high + w, wraps)
             sides.append([(-1, below), (0, inside), (1, [(at + high - low + w, *there)
                                                          for at, *there in above])])  # fmt: skip
-        plan = []
+        plan: list[tuple[Box, Box]] = []
         for direction in np.ndindex(*(3,) * self.ndim):
             chosen = [sides[d][i] for d, i in enumerate(direction)]
             signs = [sign for sign, _ in chosen]
@@ -114,8 +142,12 @@ class GhostArray(Translated):
             plan += boxes([pieces for _, pieces in chosen])
         return plan
 
-    def update(self, *, corners=True, axis=None, side=0):
-        """Fetches the ghost cells from the blocks that they belong to; collective."""
+    def update(
+        self, *, corners: bool = True, axis: int | None = None, side: Literal[-1, 0, 1] = 0
+    ) -> GhostArray:
+        """Fetches the ghost cells; with those diagonal to the block if `corners`. `axis`: only
+        those beside the block along it, on its low side (-1), high side (1) or both. Begins and
+        ends with a sync."""
         if axis is not None and not -self.ndim <= axis < self.ndim:
             raise RangeError(f"axis {axis} of an array of {self.ndim} dimensions")
         if side not in (-1, 0, 1):
@@ -132,7 +164,9 @@ class GhostArray(Translated):
         return self
 
 
-def _per_dimension(value, ndim, what, kind):
+def _per_dimension(
+    value: Any, ndim: int, what: str, kind: Callable[[Any], _Kind]
+) -> tuple[_Kind, ...]:
     values = tuple(value) if hasattr(value, "__len__") else (value,) * ndim
     if len(values) != ndim:
         raise InvalidError(f"{what} is {value}: give one for all or {ndim}")
@@ -143,7 +177,15 @@ def _per_dimension(value, ndim, what, kind):
 
 
 def ghosts(
-    shape, dtype="float64", *, width=1, periodic=False, distribution=None, grid=None, group=None
-):
-    """A new array of zeros with ghost cells; collective."""
+    shape: ShapeLike,
+    dtype: DTypeLike = "float64",
+    *,
+    width: int | Sequence[int] = 1,
+    periodic: bool | Sequence[bool] = False,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    group: Group | None = None,
+) -> GhostArray:
+    """A new array of zeros whose blocks have `width` ghost cells around them. `width` and
+    `periodic`: one for all dimensions, or one for each. Collective. Errors: those of zeros()."""
     return GhostArray(shape, dtype, width, periodic, distribution, grid, group)

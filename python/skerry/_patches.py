@@ -1,9 +1,14 @@
 """Parts of arrays that are no boxes: scattered elements, steps, patches that wrap around. And what
-works on a whole array through patches. The interface is described in __init__.pyi."""
+works on a whole array through patches."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from ._arrays import empty, empty_like
@@ -11,19 +16,24 @@ from ._convert import conform
 from ._core import Array
 from ._together import agree, gathered
 from .errors import DtypeError, InvalidError, RangeError
+from ._parts import Box
+from ._types import Block
+
+# (position from the low corner, begin, end) of what lies together along a dimension.
+Piece: TypeAlias = tuple[int, int, int]
 
 # ---- scattered elements --------------------------------------------------------------------------
 
 
-def _rows(array, index):
+def _rows(array: Array | _core.Mirror, index: Any) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     """The indices as int64, one row for each element, and the shape of the result."""
-    parts = index if isinstance(index, tuple) else (index,)
-    if len(parts) != array.ndim:
+    given = index if isinstance(index, tuple) else (index,)
+    if len(given) != array.ndim:
         raise InvalidError(
-            f"{len(parts)} index arrays for an array of {array.ndim} dimensions: give a tuple of "
+            f"{len(given)} index arrays for an array of {array.ndim} dimensions: give a tuple of "
             "one for each"
         )
-    parts = [np.asarray(part) for part in parts]
+    parts: Sequence[Block] = [np.asarray(part) for part in given]
     for part in parts:
         if part.dtype.kind not in "iu" and part.size:
             raise DtypeError(f"an index array is {part.dtype}: give whole numbers")
@@ -40,7 +50,7 @@ def _rows(array, index):
     return rows, parts[0].shape
 
 
-def gather(self, index, out=None):
+def gather(self: Array | _core.Mirror, index: Any, out: Block | None = None) -> Block:
     rows, shape = _rows(self, index)
     if out is None:
         out = np.empty(shape, self.dtype)
@@ -54,13 +64,13 @@ def gather(self, index, out=None):
     return out
 
 
-def scatter(self, index, values):
+def scatter(self: Array, index: Any, values: ArrayLike) -> None:
     rows, shape = _rows(self, index)
     if len(rows):
         self._scatter(rows, conform(values, self.dtype, shape, "of elements"))
 
 
-def scatter_acc(self, index, values, alpha=1):
+def scatter_acc(self: Array, index: Any, values: ArrayLike, alpha: complex = 1) -> None:
     rows, shape = _rows(self, index)
     if len(rows):
         self._scatter_acc(rows, conform(values, self.dtype, shape, "of elements"), alpha)
@@ -69,7 +79,7 @@ def scatter_acc(self, index, values, alpha=1):
 # ---- patches with steps --------------------------------------------------------------------------
 
 
-def _grid(array, patch):
+def _grid(array: Array, patch: Any) -> tuple[tuple[Block, ...], tuple[int, ...]]:
     """Index arrays for a patch some of whose slices have steps, and the result's shape."""
     items = list(patch) if isinstance(patch, tuple) else [patch]
     if Ellipsis in items:
@@ -95,7 +105,7 @@ def _grid(array, patch):
     return np.ix_(*axes), tuple(shape)
 
 
-def stepped_get(array, patch, out):
+def stepped_get(array: Array, patch: Any, out: Block | None) -> Any:
     index, shape = _grid(array, patch)
     values = gather(array, index).reshape(shape)
     if out is None:
@@ -106,7 +116,7 @@ def stepped_get(array, patch, out):
     return out
 
 
-def stepped_put(array, patch, values, alpha=None):
+def stepped_put(array: Array, patch: Any, values: ArrayLike, alpha: complex | None = None) -> None:
     """Accumulates if there is an alpha."""
     index, shape = _grid(array, patch)
     values = conform(values, array.dtype, shape, patch)
@@ -120,7 +130,7 @@ def stepped_put(array, patch, values, alpha=None):
 # ---- patches that wrap around --------------------------------------------------------------------
 
 
-def segments(low, high, n, wraps, cuts=()):
+def segments(low: int, high: int, n: int, wraps: bool, cuts: Iterable[int] = ()) -> list[Piece]:
     """What low..high names of a dimension of n: (position from low, begin, end), cut at `cuts`.
     What lies outside is left out, or wraps around."""
     edges = sorted({0, n, *cuts})
@@ -133,7 +143,7 @@ def segments(low, high, n, wraps, cuts=()):
     return pieces
 
 
-def boxes(per_dimension):
+def boxes(per_dimension: Iterable[Iterable[Piece]]) -> Iterator[tuple[Box, Box]]:
     """All boxes of pieces: (slices from the low corner, slices of the array)."""
     for pieces in product(*per_dimension):
         yield (
@@ -143,14 +153,16 @@ def boxes(per_dimension):
 
 
 class Periodic:
-    """Patches of an array that wrap around its ends."""
+    """Patches that wrap around: bounds are taken modulo the array's shape, so -1 is not the last
+    index but the one before 0. One-sided, as the array's own. A slice or (low, high) for each
+    dimension. Errors: InvalidError, RangeError."""
 
-    def __init__(self, array):
+    def __init__(self, array: Array) -> None:
         if 0 in array.shape:
             raise InvalidError(f"an array of shape {array.shape} has no period")
         self.array = array
 
-    def _boxes(self, patch):
+    def _boxes(self, patch: Any) -> tuple[tuple[int, ...], list[tuple[Box, Box]]]:
         items = patch if isinstance(patch, tuple) else (patch,)
         shape = self.array.shape
         if len(items) != len(shape):
@@ -167,7 +179,7 @@ class Periodic:
         parts = [segments(*bound, n, True) for bound, n in zip(bounds, shape, strict=True)]
         return tuple(high - low for low, high in bounds), list(boxes(parts))
 
-    def get(self, patch):
+    def get(self, patch: Any) -> Block:
         shape, parts = self._boxes(patch)
         out = np.empty(shape, self.array.dtype)
         requests = [self.array.get_nb(there, out[here]) for here, there in parts]
@@ -175,13 +187,13 @@ class Periodic:
             request.wait()
         return out
 
-    def put(self, patch, values):
+    def put(self, patch: Any, values: ArrayLike) -> None:
         self._write(patch, values, self.array.put)
 
-    def acc(self, patch, values, alpha=1):
+    def acc(self, patch: Any, values: ArrayLike, alpha: complex = 1) -> None:
         self._write(patch, values, lambda there, part: self.array.acc(there, part, alpha))
 
-    def _write(self, patch, values, write):
+    def _write(self, patch: Any, values: ArrayLike, write: Callable[[Box, Block], None]) -> None:
         shape, parts = self._boxes(patch)
         values = conform(values, self.array.dtype, shape, patch)
         for here, there in parts:
@@ -190,24 +202,25 @@ class Periodic:
     __getitem__, __setitem__ = get, put
 
 
-def periodic(array):
-    """The array with patches that wrap around; not collective."""
+def periodic(array: Array) -> Periodic:
+    """``sk.periodic(a)[-1:3, 8:12]``. Not collective."""
     return Periodic(array)
 
 
 # ---- whole arrays through patches ----------------------------------------------------------------
 
 
-def copy(self):
+def copy(self: Array) -> Array:
     return self.copy_to(empty_like(self))
 
 
-def _slices(array):
+def _slices(array: Array) -> Box:
     return tuple(slice(*bounds) for bounds in array.distribution())
 
 
-def transpose(array, out=None):
-    """The array with its dimensions in reverse order; collective."""
+def transpose(array: Array, out: Array | None = None) -> Array:
+    """The array with its dimensions in reverse order, in `out` or a new one. Collective. Errors:
+    InvalidError."""
     if out is None:
         out = empty(
             array.shape[::-1],
@@ -230,8 +243,9 @@ def transpose(array, out=None):
     return out
 
 
-def symmetrize(array):
-    """array = (array + its transpose) / 2; collective."""
+def symmetrize(array: Array) -> Array:
+    """array = (array + its transpose) / 2, of a square matrix. Collective. Errors: InvalidError,
+    DtypeError."""
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InvalidError(f"symmetrize takes a square matrix: this array is {array.shape}")
     if array.dtype.kind not in "fc":
@@ -246,8 +260,8 @@ def symmetrize(array):
     return array
 
 
-def select(array, what="max"):
-    """(value, index) of the largest or smallest element; collective."""
+def select(array: Array, what: Literal["max", "min"] = "max") -> tuple[Any, tuple[int, ...]]:
+    """The largest or smallest element and its index, complex numbers by size. Collective."""
     if what not in ("max", "min"):
         raise InvalidError(f"select {what!r}: give 'max' or 'min'")
     if 0 in array.shape:
@@ -274,5 +288,6 @@ def select(array, what="max"):
     return values[first], tuple(int(i) for i in indices[first])
 
 
-_core.Mirror.gather = gather
-Array.gather, Array.scatter, Array.scatter_acc, Array.copy = gather, scatter, scatter_acc, copy
+setattr(_core.Mirror, "gather", gather)
+for _function in (gather, scatter, scatter_acc, copy):
+    setattr(Array, _function.__name__, _function)

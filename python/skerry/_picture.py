@@ -1,6 +1,14 @@
 """Small pictures of who holds what, for notebooks and documents: SVG."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from math import prod
+from typing import Any
+
+import numpy as np
+
+from ._parts import Bounds
 
 _SIDE = 220  # pixels of the longer side
 _LEAST = 24  # of the shorter
@@ -9,14 +17,15 @@ _MOST_BLOCKS = 1024
 _COLOURS = "#332288 #88ccee #44aa99 #117733 #999933 #ddcc77 #cc6677 #882255 #aa4499".split()
 
 
-def picture(shape, boxes):
+def picture(shape: Sequence[int], boxes: Sequence[tuple[int, int, Bounds]]) -> str:
     """SVG of an array, seen from the side with the most blocks. boxes: (rank, node, ((low, high),
     ...)); those without elements are left out, those behind another are hidden."""
     boxes = [each for each in boxes if all(high > low for low, high in each[2])]
     axes = _axes(len(shape), [box for _, _, box in boxes])
     rows, columns = ([1, 1] + [shape[d] for d in axes])[-2:]
     width, height = _size(rows, columns)
-    seen, parts = set(), []
+    seen: set[tuple[int, int]] = set()
+    parts = []
     for rank, node, box in boxes:
         (top, bottom), (left, right) = ([(0, 1), (0, 1)] + [box[d] for d in axes])[-2:]
         if (top, left) in seen or len(seen) >= _MOST_BLOCKS:
@@ -38,23 +47,26 @@ def picture(shape, boxes):
     )
 
 
-def _size(rows, columns):
+def _size(rows: int, columns: int) -> tuple[int, int]:
     longest = max(rows, columns, 1)
-    return tuple(max(_LEAST, round(_SIDE * n / longest)) for n in (columns, rows))
+    width, height = (max(_LEAST, round(_SIDE * n / longest)) for n in (columns, rows))
+    return width, height
 
 
-def _axes(dims, boxes):
+def _axes(dims: int, boxes: Sequence[Bounds]) -> list[int]:
     """The two dimensions that are divided most, ascending; the first and the last of equals."""
     cuts = [len({box[d] for box in boxes}) for d in range(dims)]
     order = sorted(range(dims), key=lambda d: (-cuts[d], min(d, dims - 1 - d)))
     return sorted(order[:2])
 
 
-def _bounds(box):
+def _bounds(box: Bounds) -> str:
     return "[" + ", ".join(f"{low}:{high}" for low, high in box) + "]"
 
 
-def table(kind, shape, dtype, distribution, svg):
+def table(
+    kind: str, shape: Sequence[int], dtype: np.dtype[Any], distribution: str, svg: str
+) -> str:
     """HTML: what the array is, and the picture beside it."""
     from html import escape  # most programs show no table
 

@@ -1,4 +1,4 @@
-"""Semaphores and conditions of all ranks. The interface is described in __init__.pyi.
+"""Semaphores and conditions of all ranks.
 
 Both keep a queue of waiting members in the memory of the group's first member. A mutex guards it;
 what its holder wrote there is visible to the next holder. Each member has a counter in its own
@@ -8,15 +8,22 @@ A slice is int64 words: [counter] of the member; of the host also [value, head, 
 of as many members as there are.
 """
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 
 from . import _core
 from ._together import agree
 from .errors import InvalidError
+from ._core import Group
 
+_Result = TypeVar("_Result")
 _WORD = 8
 _VALUE, _HEAD, _WAITING, _RING = 1, 2, 3, 4
 
@@ -24,14 +31,15 @@ _VALUE, _HEAD, _WAITING, _RING = 1, 2, 3, 4
 class _Mutex:
     """A mutex of all ranks and of the threads of this one; its holder may lock it again."""
 
-    def __init__(self, group):
+    def __init__(self, group: Group | None) -> None:
         self.group = _core.world() if group is None else group
         self.host = self.group.ranks[0]
         self._mutexes = _core.Mutexes(1, group=self.group)
         self._here = threading.RLock()
-        self._owner, self._depth = None, 0  # the thread that holds it; written by that thread
+        self._owner: int | None = None  # the thread that holds it; written by that thread
+        self._depth = 0  # how often; likewise
 
-    def lock(self, depth=1):
+    def lock(self, depth: int = 1) -> None:
         for _ in range(depth):
             self._here.acquire()
         if self._depth == 0:
@@ -43,7 +51,7 @@ class _Mutex:
                 raise
         self._owner, self._depth = threading.get_ident(), self._depth + depth
 
-    def unlock(self, depth=1):
+    def unlock(self, depth: int = 1) -> None:
         self._depth -= depth
         if self._depth == 0:
             self._owner = None
@@ -51,18 +59,18 @@ class _Mutex:
         for _ in range(depth):
             self._here.release()
 
-    def held(self):
+    def held(self) -> int:
         """How often this thread has locked it."""
         return self._depth if self._owner == threading.get_ident() else 0
 
-    def free(self):
+    def free(self) -> None:
         self._mutexes.free()
 
 
 class _Queue:
     """The members that wait, and a number; guarded by a mutex that the caller holds."""
 
-    def __init__(self, mutex, value=0):
+    def __init__(self, mutex: _Mutex, value: int = 0) -> None:
         group = mutex.group
         self._host, self._members = mutex.host, len(group)
         hosts = _core.rank() == self._host
@@ -72,16 +80,16 @@ class _Queue:
         self._told = 0  # times that this member entered the queue
         _core.sync(group)
 
-    def read(self, word):
+    def read(self, word: int) -> int:
         return int(self._memory.get(self._host, word * _WORD, np.empty(1, np.int64))[0])
 
-    def write(self, word, value):
+    def write(self, word: int, value: int) -> None:
         self._memory.put(self._host, word * _WORD, np.array([value], np.int64))
 
-    def waiting(self):
+    def waiting(self) -> int:
         return self.read(_WAITING)
 
-    def enter(self):
+    def enter(self) -> int:
         """This member waits from now on. Returns what it gives to sleep(), without the mutex."""
         waiting = self.waiting()
         place = (self.read(_HEAD) + waiting) % self._members
@@ -90,7 +98,7 @@ class _Queue:
         self._told += 1
         return self._told
 
-    def wake(self, n):
+    def wake(self, n: int) -> int:
         """Takes n members, or as many as wait, out of the queue; returns how many."""
         waiting, head = self.waiting(), self.read(_HEAD)
         n = min(n, waiting)
@@ -101,15 +109,15 @@ class _Queue:
         self.write(_WAITING, waiting - n)
         return n
 
-    def sleep(self, told):
+    def sleep(self, told: int) -> None:
         self._memory.notify_wait(0, told)
 
-    def free(self):
+    def free(self) -> None:
         self._memory.free()
 
 
 @contextmanager
-def _locked(mutex):
+def _locked(mutex: _Mutex) -> Iterator[None]:
     mutex.lock()
     try:
         yield
@@ -118,9 +126,9 @@ def _locked(mutex):
 
 
 class Semaphore:
-    """A number of permits that members take and give back."""
+    """`value` permits. `bounded`: never more than that; release() refuses. ``with`` takes one."""
 
-    def __init__(self, value=1, *, bounded=True, group=None):
+    def __init__(self, value: int = 1, *, bounded: bool = True, group: Group | None = None) -> None:
         refused = None
         if not hasattr(value, "__index__") or value < 0:
             refused = InvalidError(f"value is {value!r}: give a whole number from 0 on")
@@ -135,8 +143,8 @@ class Semaphore:
         self._queue = _Queue(self._mutex, int(value))
         self._here = threading.Lock()  # of the threads of this rank, one waits for a permit
 
-    def acquire(self, blocking=True):
-        """Takes a permit; waits until there is one, or returns False if not blocking."""
+    def acquire(self, blocking: bool = True) -> bool:
+        """Takes a permit, first come first served. False if there is none and not `blocking`."""
         if not self._here.acquire(blocking):
             return False
         try:
@@ -153,8 +161,9 @@ class Semaphore:
         finally:
             self._here.release()
 
-    def release(self, n=1):
-        """Gives n permits back: first to those who wait, in the order in which they came."""
+    def release(self, n: int = 1) -> None:
+        """Gives n permits back. What this rank wrote before, after a fence, the taker sees.
+        Errors: InvalidError."""
         if n < 1:
             raise InvalidError(f"{n} permits: give back at least one")
         with _locked(self._mutex):
@@ -166,52 +175,67 @@ class Semaphore:
                 )
             self._queue.write(_VALUE, value + n - self._queue.wake(n))
 
-    def free(self):
+    def free(self) -> None:
         """Gives the memory back; collective."""
         self._queue.free()
         self._mutex.free()
 
-    def __enter__(self):
+    def __enter__(self) -> Semaphore:
         self.acquire()
         return self
 
-    def __exit__(self, kind, value, trace):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.release()
 
 
 class Condition:
-    """A mutex, and members that wait until another says that something changed."""
+    """A mutex that a thread may lock again, and waiting until another rank changed something.
+    `mutex`: another Condition, whose mutex this one shares.
 
-    def __init__(self, mutex=None, *, group=None):
+        with condition:                     # one rank
+            condition.wait_for(lambda: a[0] > 0)
+        with condition:                     # another
+            a[0] = 1
+            sk.fence()
+            condition.notify()
+    """
+
+    def __init__(self, mutex: Condition | None = None, *, group: Group | None = None) -> None:
         if mutex is not None and not isinstance(mutex, Condition):
             raise InvalidError(f"mutex is {mutex!r}: give another Condition, whose mutex it shares")
         if mutex is not None and group is not None:
             raise InvalidError("a shared mutex has a group already: leave out `group`")
         self._owns = mutex is None
-        self._mutex = _Mutex(group) if self._owns else mutex._mutex
+        self._mutex: _Mutex = _Mutex(group) if mutex is None else mutex._mutex
         self._queue = _Queue(self._mutex)
         self._waits = False  # whether a thread of this rank is in wait(); with the mutex held
 
-    def acquire(self):
+    def acquire(self) -> None:
         """Locks the mutex; a thread that holds it may lock it again."""
         self._mutex.lock()
 
-    def release(self):
+    def release(self) -> None:
         self._depth("release")
         self._mutex.unlock()
 
-    def locked(self):
+    def locked(self) -> bool:
         """Whether this thread holds the mutex."""
         return self._mutex.held() > 0
 
-    def _depth(self, what):
+    def _depth(self, what: str) -> int:
         depth = self._mutex.held()
         if depth == 0:
             raise InvalidError(f"{what} without the mutex: call it inside `with condition`")
         return depth
 
-    def wait(self):
-        """Gives the mutex away, sleeps until notified, and takes it again."""
+    def wait(self) -> None:
+        """Gives the mutex away, sleeps until notified, and takes it again. One thread of a rank can
+        wait at a time."""
         depth = self._depth("wait")
         if self._waits:  # the queue has one place for each rank
             raise InvalidError("another thread of this rank waits already: one at a time can")
@@ -223,31 +247,36 @@ class Condition:
             self._mutex.lock(depth)
             self._waits = False
 
-    def wait_for(self, predicate):
-        """Waits until predicate() is true, and returns what it returned."""
+    def wait_for(self, predicate: Callable[[], _Result]) -> _Result:
+        """Waits until predicate() is true; returns what it returned."""
         while not (result := predicate()):
             self.wait()
         return result
 
-    def notify(self, n=1):
-        """Wakes n members, those that wait longest first; returns how many it woke."""
+    def notify(self, n: int = 1) -> int:
+        """Wakes n of those that wait, the first first; returns how many it woke."""
         self._depth("notify")
         return self._queue.wake(n)
 
-    def notify_all(self):
+    def notify_all(self) -> int:
         """Wakes all that wait; returns how many."""
         return self.notify(len(self._mutex.group))
 
-    def free(self):
+    def free(self) -> None:
         """Gives the memory back; collective. A shared mutex goes with the condition that made
         it."""
         self._queue.free()
         if self._owns:
             self._mutex.free()
 
-    def __enter__(self):
+    def __enter__(self) -> Condition:
         self.acquire()
         return self
 
-    def __exit__(self, kind, value, trace):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.release()

@@ -1,4 +1,4 @@
-"""Tasks that ranks draw from one another. The interface is described in __init__.pyi.
+"""Tasks that ranks draw from one another.
 
 Every member has a queue: the tasks that are its own, in an order that all members know. A counter
 says how many of a queue are taken; a draw adds to it atomically and so takes the next ones, each of
@@ -8,34 +8,44 @@ its node, then from those of the other nodes, the next node first. Counters only
 that was found empty stays empty.
 """
 
+from __future__ import annotations
+
 import heapq
 import sys
 import threading
 import time
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import isfinite, prod
+from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._arrays import Irregular, zeros
-from ._core import Array
+from ._core import Array, Group
 from ._together import agree
 from .errors import Error, InvalidError
+from ._parts import Bounds
 
 _TILES_OF_A_BLOCK = 5  # as a power of two
 _DIFFER = "the members gave sk.tasks different work, costs or tiles: all give the same"
 
 
 class Tasks:
-    """An iterator over the tasks that this rank draws."""
+    """An iterator over the tasks that this rank draws, made by tasks()."""
 
-    def __init__(self, queues, group, progress):
+    def __init__(
+        self,
+        queues: Sequence[_Tiles | _Items],
+        group: Group,
+        progress: bool | Callable[[int, int], object],
+    ) -> None:
         self._queues, self._group = queues, group
         ranks = group.ranks
         self._me = ranks.index(_core.rank())
-        by_node = {}
+        by_node: dict[int, list[int]] = {}
         for member, rank in enumerate(ranks):
             by_node.setdefault(_core.node(rank), []).append(member)
         # A node's first member holds the counters of all its members, others one that is not used.
@@ -53,17 +63,18 @@ class Tasks:
         turn = numbers.index(own)
         self._nodes = [by_node[node] for node in numbers[turn:] + numbers[:turn]]
         self._own_seen = 0  # of the own queue known to be taken; below its length: draw there first
-        self._ready = []  # drawn and not yet given out, the next one last
+        self._ready: list[Any] = []  # drawn and not yet given out, the next one last
         self._lock = threading.Lock()  # of _ready, _nodes and _own_seen
         self._progress = _Progress(len(self), progress) if progress and self._me == 0 else None
 
-    def __len__(self):
+    def __len__(self) -> int:
+        """Tasks of all members."""
         return sum(len(queue) for queue in self._queues)
 
-    def __iter__(self):
+    def __iter__(self) -> Tasks:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         with self._lock:
             while not self._ready:
                 if self._progress:
@@ -72,14 +83,14 @@ class Tasks:
                     raise StopIteration
             return self._ready.pop()
 
-    def drawn(self):
-        """How many tasks were drawn so far by all members. One-sided."""
+    def drawn(self) -> int:
+        """How many were drawn so far by all members. One-sided."""
         taken = self._taken.get()
         return int(
             sum(min(taken[at], len(self._queues[member])) for member, at in self._at.items())
         )
 
-    def _draw(self):
+    def _draw(self) -> bool:
         """Draws once, or finds out that a node has nothing left. False if nobody has."""
         me = self._me
         if self._own_seen < len(self._queues[me]):
@@ -100,7 +111,7 @@ class Tasks:
             self._take(members[fullest], int(taken[fullest]))
         return True
 
-    def _take(self, member, seen):
+    def _take(self, member: int, seen: int) -> int:
         """Draws from a queue of which `seen` were taken; returns how many are taken now."""
         queue = self._queues[member]
         n = queue.share(seen, 2 * len(self._queues))
@@ -113,11 +124,11 @@ class Tasks:
 class _Progress:
     """Tells, at most once a second, how many tasks were drawn."""
 
-    def __init__(self, total, tell):
+    def __init__(self, total: int, tell: bool | Callable[[int, int], object]) -> None:
         self.total, self.begin, self.next = total, time.monotonic(), 0.0
         self.tell = tell  # a function of the program's; anything else: write()
 
-    def look(self, tasks):
+    def look(self, tasks: Tasks) -> None:
         now = time.monotonic()
         if now < self.next:
             return
@@ -125,7 +136,7 @@ class _Progress:
         self.next = now + 1.0 if drawn < self.total else float("inf")
         (self.tell if callable(self.tell) else self.write)(drawn, self.total)
 
-    def write(self, drawn, total):
+    def write(self, drawn: int, total: int) -> None:
         seconds = time.monotonic() - self.begin
         print(f"tasks: {drawn} of {total} drawn after {seconds:.0f} s", file=sys.stderr, flush=True)
 
@@ -136,15 +147,17 @@ class _Progress:
 class _Tiles:
     """Some of the tiles of a box of indices, in row-major order."""
 
-    def __init__(self, box, tile, first=0, count=None):
+    def __init__(
+        self, box: Bounds, tile: Sequence[int], first: int = 0, count: int | None = None
+    ) -> None:
         self.box, self.tile, self.first = box, tile, first
         self.grid = [-(-(high - low) // n) for (low, high), n in zip(box, tile, strict=True)]
         self.count = prod(self.grid) if count is None else count
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.count
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> tuple[slice, ...]:
         at, i = [], i + self.first
         for n in reversed(self.grid):
             i, place = divmod(i, n)
@@ -154,24 +167,24 @@ class _Tiles:
             for (low, high), n, place in zip(self.box, self.tile, reversed(at), strict=True)
         )
 
-    def share(self, seen, parts):
+    def share(self, seen: int, parts: int) -> int:
         return max(1, (self.count - seen) // parts)
 
 
 class _Items:
     """Tasks of a sequence; `costs`: what each is expected to cost, or None."""
 
-    def __init__(self, items, costs=None):
+    def __init__(self, items: Sequence[Any], costs: Sequence[float] | None = None) -> None:
         self.items = items
         self.before = None if costs is None else [0.0, *accumulate(costs)]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> Any:
         return self.items[i]
 
-    def share(self, seen, parts):
+    def share(self, seen: int, parts: int) -> int:
         """How many to draw at once: of what is left, a part of the tasks, or of their cost."""
         if self.before is None:
             return max(1, (len(self) - seen) // parts)
@@ -181,7 +194,7 @@ class _Items:
         return max(1, bisect_right(self.before, done + (all_of_it - done) / parts) - 1 - seen)
 
 
-def _of_array(array, tile):
+def _of_array(array: Array, tile: Sequence[int] | None) -> list[_Tiles]:
     """The tiles of each member's block; of a mirrored array, even parts of all tiles."""
     shape, group = array.shape, array.group
     if array.mirrored:
@@ -196,7 +209,7 @@ def _of_array(array, tile):
     return [_Tiles(block, _tile_of(block, tile)) for block in blocks]
 
 
-def _tile_of(box, tile, members=1):
+def _tile_of(box: Bounds, tile: Sequence[int] | None, members: int = 1) -> list[int]:
     """The wanted edges of a tile, or some that divide a box into 2^5 tiles for each member."""
     edges = [max(1, high - low) for low, high in box]
     if tile is not None:
@@ -207,12 +220,12 @@ def _tile_of(box, tile, members=1):
     return edges
 
 
-def _of_sequence(items, costs, members):
+def _of_sequence(items: Sequence[Any], costs: Sequence[float] | None, members: int) -> list[_Items]:
     if costs is None:  # neighbouring tasks often use the same data
         cuts = [len(items) * i // members for i in range(members + 1)]
         return [_Items(items[low:high]) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
     # The dearest first, each to the member that has least: all get about the same.
-    queues = [([], []) for _ in range(members)]
+    queues: list[tuple[list[Any], list[float]]] = [([], []) for _ in range(members)]
     loads = [(0.0, member) for member in range(members)]
     for i in sorted(range(len(items)), key=lambda i: -costs[i]):
         load, member = loads[0]
@@ -225,7 +238,7 @@ def _of_sequence(items, costs, members):
 # ---- what the program asks for -------------------------------------------------------------------
 
 
-def _checked_tile(array, tile):
+def _checked_tile(array: Array, tile: Any) -> tuple[int, ...]:
     edges = (tile,) if hasattr(tile, "__index__") else tuple(tile)
     if len(edges) != array.ndim or any(int(n) != n or n < 1 for n in edges):
         raise InvalidError(
@@ -234,7 +247,9 @@ def _checked_tile(array, tile):
     return tuple(int(n) for n in edges)
 
 
-def _checked_costs(items, cost):
+def _checked_costs(
+    items: Sequence[Any], cost: Callable[[Any], float] | Sequence[float] | None
+) -> list[float] | None:
     if cost is None:
         return None
     costs = [float(c) for c in (map(cost, items) if callable(cost) else cost)]
@@ -246,7 +261,7 @@ def _checked_costs(items, cost):
     return costs
 
 
-def _checked_items(work):
+def _checked_items(work: Any) -> Sequence[Any]:
     if hasattr(work, "__index__"):
         work = range(int(work))
     if isinstance(work, str | bytes | np.ndarray) or not hasattr(work, "__getitem__"):
@@ -256,9 +271,33 @@ def _checked_items(work):
     return work if isinstance(work, range) else list(work)
 
 
-def tasks(work, *, tile=None, cost=None, progress=False, group=None):
-    """Draws tasks from a shared supply; collective to call, one-sided to iterate."""
-    queues, refused, what = None, None, None
+def tasks(
+    work: Array | Sequence[Any] | int,
+    *,
+    tile: Sequence[int] | int | None = None,
+    cost: Callable[[Any], float] | Sequence[float] | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    group: Group | None = None,
+) -> Tasks:
+    """Work that balances itself: each task is drawn by one member, once.
+
+        for tile in sk.tasks(a):              # a patch of a, mostly of the own block
+            a[tile] = f(a[tile])
+        for i in sk.tasks(range(1000), cost=lambda i: i):
+            ...
+        sk.sync()
+
+    The call is collective; the loop is not: ranks leave it when nothing is left, or before. An
+    Array: its tiles, as patches; a member draws its own first, then those of its node, then those
+    of the next nodes. A mirrored array's tiles are shared evenly. `tile`: their edges; default:
+    about 32 tiles for each member. A range, a number n (range(n)) or a list: its entries. `cost`
+    tells what each is expected to cost: the dearest come first, and members begin with equal sums.
+    `progress` True: the group's first member says on stderr, when it draws and once a second at
+    most, how many were drawn; or it calls what you give with (drawn, all). Several threads may
+    draw from one iterator. Errors, on every member: InvalidError, FreedError."""
+    queues: Sequence[_Tiles | _Items] = []
+    what: object = None
+    refused = None
     if isinstance(work, Array):
         if group is not None:
             raise InvalidError("the tiles of an array go to its own group: leave out `group`")

@@ -4,13 +4,25 @@ A subclass has shape, dtype, block_starts, _storage, and _there(), which transla
 one dimension. Patches are split where translated indices do not follow one another.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._convert import conform
-from ._patches import boxes, segments
+from ._patches import boxes, Piece, segments
 from .errors import InvalidError, RangeError
+from ._parts import Box
+from ._core import Array, Group
+from ._types import Block
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class _Parts:
@@ -18,16 +30,16 @@ class _Parts:
 
     __slots__ = ("_requests", "_out")
 
-    def __init__(self, requests, out):
+    def __init__(self, requests: Sequence[Any], out: Block) -> None:
         self._requests, self._out = requests, out
 
-    def wait(self):
+    def wait(self) -> Block:
         """The data, when all parts are there."""
         for request in self._requests:
             request.wait()
         return self._out
 
-    def done(self):
+    def done(self) -> bool:
         return all([request.done() for request in self._requests])
 
 
@@ -36,18 +48,28 @@ class Translated:
 
     __slots__ = ()
 
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    group: Group
+    grid: tuple[int, ...]
+    block_starts: tuple[list[int], ...]
+    _storage: Array
+
+    def _there(self, d: int, begin: int, end: int) -> tuple[int, int]:
+        raise NotImplementedError
+
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         return len(self.shape)
 
-    def _pieces(self, d, low, high, wraps=False):
+    def _pieces(self, d: int, low: int, high: int, wraps: bool = False) -> list[Piece]:
         starts = self.block_starts[d]
         if not wraps:
             starts = starts[bisect_right(starts, low) : bisect_left(starts, high)]
         found = segments(low, high, self.shape[d], wraps, starts)
         return [(at, *self._there(d, begin, end)) for at, begin, end in found]
 
-    def _patch(self, patch):
+    def _patch(self, patch: Any) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[Box, Box]]]:
         items = patch if isinstance(patch, tuple) else (patch,)
         items = tuple(
             slice(None) if item is Ellipsis else item
@@ -76,12 +98,12 @@ class Translated:
             per_dimension.append(self._pieces(d, low, high))
         return tuple(shape), tuple(kept), list(boxes(per_dimension))
 
-    def get(self, patch=...):
+    def get(self, patch: Any = ...) -> Any:
         """A copy of a patch, of values without ghost cells; one-sided."""
         out = self.get_nb(patch).wait()
         return out if out.ndim else out[()]
 
-    def get_nb(self, patch=..., out=None):
+    def get_nb(self, patch: Any = ..., out: Block | None = None) -> _Parts:
         """Starts to read a patch into `out`, or a new array; one-sided."""
         shape, kept, parts = self._patch(patch)
         if out is None:
@@ -92,15 +114,15 @@ class Translated:
         filled = out.reshape(shape)
         return _Parts([self._storage.get_nb(there, filled[here]) for here, there in parts], out)
 
-    def put(self, patch, values):
+    def put(self, patch: Any, values: ArrayLike) -> None:
         """Writes a patch; one-sided. Ghost cells learn of it by update()."""
         self._write(patch, values, self._storage.put)
 
-    def acc(self, patch, values, alpha=1):
+    def acc(self, patch: Any, values: ArrayLike, alpha: complex = 1) -> None:
         """patch += alpha * values, atomic per element; one-sided."""
         self._write(patch, values, lambda there, part: self._storage.acc(there, part, alpha))
 
-    def _write(self, patch, values, write):
+    def _write(self, patch: Any, values: ArrayLike, write: Callable[[Box, Block], None]) -> None:
         shape, kept, parts = self._patch(patch)
         values = conform(values, self.dtype, kept, patch).reshape(shape)
         for here, there in parts:
@@ -108,13 +130,13 @@ class Translated:
 
     __getitem__, __setitem__ = get, put
 
-    def sync(self):
+    def sync(self) -> None:
         self._storage.sync()
 
-    def fill(self, value):
+    def fill(self, value: complex) -> Self:
         """Fills all of it, ghost cells too; collective."""
         self._storage.fill(value)
         return self
 
-    def free(self):
+    def free(self) -> None:
         self._storage.free()

@@ -1,17 +1,31 @@
-"""Making windows. The interface is described in __init__.pyi."""
+"""Making windows."""
+
+from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from . import _core
 from ._together import agree
 from .errors import DtypeError, Error, InvalidError
+from ._core import Group, Window
+from ._types import Block, ShapeLike
 
 
-def window(shape, dtype="uint8", *, group=None):
-    """Memory that the others access in epochs; collective."""
-    dims, kind, refused = None, None, None
+def window(shape: ShapeLike, dtype: DTypeLike = "uint8", *, group: Group | None = None) -> Window:
+    """A window over new memory: `shape` elements of `dtype` on this member, zeroed; by default
+    bytes. Shapes may differ between members, the dtype may not. Collective.
+
+        w = sk.window(100, "int64")
+        with w.lock(1):                  # rank 1 takes no part
+            w.put(1, 7, w.get(1, 7) + 1)
+
+    Errors: InvalidError (a shape), DtypeError, NoMemoryError; on every member if on one."""
+    dims: tuple[int, ...] = (0,)
+    kind, refused = np.dtype("uint8"), None
     try:
         dims, kind = _shape(shape), _dtype(dtype)
     except Error as error:
@@ -20,9 +34,12 @@ def window(shape, dtype="uint8", *, group=None):
     return _core._window_allocate(math.prod(dims) * kind.itemsize, kind, dims, group)
 
 
-def window_over(memory, *, group=None):
-    """A window over memory that the program owns; collective."""
-    kind, refused = None, None
+def window_over(memory: Block, *, group: Group | None = None) -> Window:
+    """A window over memory that the program owns: any C-contiguous, writable array, of the same
+    dtype on every member. It keeps the array alive until free(). The others reach it without this
+    process's help. Collective. Errors: InvalidError, DtypeError; UnsupportedError if this system
+    does not let the processes of a node reach each other's memory."""
+    kind, refused = np.dtype("uint8"), None
     try:
         if not isinstance(memory, np.ndarray):
             raise InvalidError(f"memory is {type(memory).__name__}: give a NumPy array")
@@ -35,12 +52,13 @@ def window_over(memory, *, group=None):
     return _core._window_over(memory, kind, memory.shape, group)
 
 
-def window_dynamic(*, group=None):
-    """A window to which members attach memory; collective."""
+def window_dynamic(*, group: Group | None = None) -> Window:
+    """A window of bytes, without memory: members attach and detach their own at any time.
+    Displacements are addresses, as attach returns them, in bytes. Collective."""
     return _core._window_over(None, np.dtype("uint8"), (0,), group)
 
 
-def _shape(shape):
+def _shape(shape: Any) -> tuple[int, ...]:
     try:
         dims = (int(shape),) if hasattr(shape, "__index__") else tuple(int(n) for n in shape)
     except (TypeError, ValueError):
@@ -50,7 +68,7 @@ def _shape(shape):
     return dims
 
 
-def _dtype(dtype):
+def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -60,6 +78,6 @@ def _dtype(dtype):
     return kind
 
 
-def _agree(kind, refused, group):
+def _agree(kind: np.dtype[Any], refused: Error | None, group: Group | None) -> None:
     text = f"dtype is {kind}, but another member gave another: all give the same"
     agree(kind, refused, group, differ=text, error=DtypeError)

@@ -12,31 +12,42 @@ own name: its functions call skerry.xp's for such arrays, and raise GatherError 
 `x.numpy()` is a NumPy copy of all of x.
 """
 
+from __future__ import annotations
+
 import math as _math
 import types as _types
+import typing as _typing
 
 import numpy as _numpy
 
 from skerry import _core
 from . import xp as _xp
 from .xp import _creation, _exchange, _numpy as _functions, _options
-from .xp import random  # noqa: F401 (part of the module)
-from .xp._files import (  # noqa: F401
-    fromfile,
-    genfromtxt,
-    load,
-    loadtxt,
-    save,
-    savetxt,
-    savez,
-    savez_compressed,
+from .xp import random as random
+from .xp._files import (
+    fromfile as fromfile,
+    genfromtxt as genfromtxt,
+    load as load,
+    loadtxt as loadtxt,
+    save as save,
+    savetxt as savetxt,
+    savez as savez,
+    savez_compressed as savez_compressed,
 )
-from .xp._more import convolve  # noqa: F401
+from .xp._more import convolve as convolve
+
+if _typing.TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from numpy.typing import DTypeLike
+
+    from .xp._types import Device
 
 ndarray = _xp.Array
 
 
-def _is_whole(shape, dtype):
+def _is_whole(shape: Any, dtype: DTypeLike | None) -> bool:
     """Whether a new array is whole on every rank."""
     if _exchange.ranks() == 1:
         return True
@@ -47,11 +58,18 @@ def _is_whole(shape, dtype):
         return False
 
 
-def _made(name):
+def _made(name: str) -> Callable[..., _xp.Array]:
     """A function that makes an array of a shape."""
     whole, divided = getattr(_numpy, name), getattr(_creation, name)
 
-    def call(shape, dtype=None, order="C", *, device=None, like=None):
+    def call(
+        shape: Any,
+        dtype: DTypeLike | None = None,
+        order: Any = "C",
+        *,
+        device: Device = None,
+        like: Any = None,
+    ) -> _xp.Array:
         if _is_whole(shape, dtype):
             return _core.xp_whole(whole(shape, dtype, order, device=device))
         return divided(shape, dtype=dtype, device=device)
@@ -64,16 +82,32 @@ zeros, ones, empty = map(_made, ("zeros", "ones", "empty"))
 linspace, meshgrid = _creation.linspace, _creation.meshgrid
 
 
-def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Device = None,
+    like: Any = None,
+) -> _xp.Array:
     """start, start + step, ... below stop; of small arrays as numpy.arange."""
     low, high = (0, start) if stop is None else (start, stop)
     length = abs((high - low) / step) if step else 0
     if _exchange.ranks() == 1 or length * 16 <= _options.values["whole_bytes"]:
-        return _core.xp_whole(_numpy.arange(low, high, step, dtype))
+        return _core.xp_whole(_numpy.arange(low, high, step, dtype))  # type: ignore[call-overload]
     return _creation.arange(low, high, step, dtype=dtype, device=device)
 
 
-def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
+def full(
+    shape: Any,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    order: Any = "C",
+    *,
+    device: Device = None,
+    like: Any = None,
+) -> _xp.Array:
     """A new array of `fill_value`."""
     if isinstance(fill_value, _xp.Array):
         fill_value = fill_value.numpy()
@@ -82,19 +116,36 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     return _creation.full(shape, fill_value, dtype=dtype)
 
 
-def eye(N, M=None, k=0, dtype=float, order="C", *, device=None, like=None):
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = float,
+    order: Any = "C",
+    *,
+    device: Device = None,
+    like: Any = None,
+) -> _xp.Array:
     """Ones on diagonal k, zeros elsewhere."""
     if _is_whole((N, N if M is None else M), dtype):
         return _core.xp_whole(_numpy.eye(N, M, k, dtype, order))
     return _creation.eye(N, M, k=k, dtype=dtype)
 
 
-def identity(n, dtype=None):
+def identity(n: int, dtype: DTypeLike | None = None) -> _xp.Array:
     """The identity matrix."""
     return eye(n, dtype=float if dtype is None else dtype)
 
 
-def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
+def asarray(
+    a: Any,
+    dtype: DTypeLike | None = None,
+    order: Any = None,
+    *,
+    device: Device = None,
+    copy: bool | None = None,
+    like: Any = None,
+) -> _xp.Array:
     """Data that every member has, or an array, as a whole array."""
     if isinstance(a, _xp.Array) and a.layout.whole:
         if copy or (dtype is not None and a.dtype != dtype):
@@ -103,7 +154,16 @@ def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
     return array(a, dtype, copy=copy)
 
 
-def array(a, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None):
+def array(
+    a: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    order: Any = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    like: Any = None,
+) -> _xp.Array:
     """A new whole array of data that every member has, or of an array."""
     if isinstance(a, _xp.Array):
         if not a.layout.whole:
@@ -131,7 +191,7 @@ _AS_THEY_ARE = set(
 )
 
 
-def _of(name, value, module="numpy"):
+def _of(name: str, value: Any, module: str = "numpy") -> Any:
     """What stands under a name of NumPy's here."""
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
     if plain or name in _AS_THEY_ARE:
@@ -143,25 +203,25 @@ def _of(name, value, module="numpy"):
 class _Module(_types.ModuleType):
     """A module of NumPy's whose functions take arrays."""
 
-    def __init__(self, module):
+    def __init__(self, module: _types.ModuleType) -> None:
         super().__init__(module.__name__.replace("numpy", "skerry.numpy"), module.__doc__)
         self._module = module
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         value = _of(name, getattr(self._module, name), self._module.__name__)
         setattr(self, name, value)
         return value
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return dir(self._module)
 
 
 linalg, fft = _Module(_numpy.linalg), _Module(_numpy.fft)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     value = _of(name, getattr(_numpy, name))
@@ -169,5 +229,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_numpy)})

@@ -238,30 +238,46 @@ nb::list array_traffic(const PyArray& a) {
 }
 
 void bind_elements(nb::class_<PyArray>& array) {
-  array.def("_traffic", &array_traffic).def("_clear_traffic", [](const PyArray& a) {
+  array.def("_traffic", &array_traffic,
+            nb::sig("def _traffic(self) -> list[int]")).def("_clear_traffic", [](const PyArray& a) {
     a.array.clear_traffic();
   });
-  array.def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1)
-      .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
+  array.def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1,
+            nb::sig("def read_inc(self, index: int | tuple[int, ...], n: int = 1) -> int"),
+            "Adds n to an element of an int32 or int64 array and returns the old value, "
+            "atomically. Not collective. Errors: RangeError, InvalidError (another dtype, or "
+            "more than one element).")
+      .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1,
+           nb::sig("def acc_nb(self, patch: skerry._types.Patch, values: numpy.typing.ArrayLike, "
+                   "alpha: complex = 1) -> Request"),
+           "Starts an acc. An array of the shape and dtype of the patch is sent from where it "
+           "lies: it must stay as it is until the request is done. Not collective. Errors: "
+           "RangeError, InvalidError, DtypeError.")
       .def("_gather",
            [](const PyArray& a, nb::handle indices, nb::handle out) {
              Elements each(a, indices, out, true);
              nb::gil_scoped_release waits;
              a.array.gather(each.span(), each.values.data());
-           })
+           },
+           nb::sig("def _gather(self, indices: skerry._types.Block, out: skerry._types.Block, /) "
+                   "-> None"))
       .def("_scatter",
            [](const PyArray& a, nb::handle indices, nb::handle values) {
              Elements each(a, indices, values, false);
              nb::gil_scoped_release waits;
              a.array.scatter(each.span(), each.values.data());
-           })
+           },
+           nb::sig("def _scatter(self, indices: skerry._types.Block, values: skerry._types.Block, "
+                   "/) -> None"))
       .def("_scatter_acc",
            [](const PyArray& a, nb::handle indices, nb::handle values, nb::handle alpha) {
              Elements each(a, indices, values, false);
              const Scalar factor(a.type, alpha, "alpha");
              nb::gil_scoped_release waits;
              a.array.scatter_acc(each.span(), each.values.data(), factor.bytes);
-           });
+           },
+           nb::sig("def _scatter_acc(self, indices: skerry._types.Block, values: "
+                   "skerry._types.Block, alpha: complex, /) -> None"));
 }
 
 // ---- making one -------------------------------------------------------------------------------
@@ -348,9 +364,13 @@ void bind_parts(nb::module_& m) {
       .def(nb::init<std::vector<std::vector<std::int64_t>>>())
       .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
 
-  m.def("mirror", [](const PyArray& a) { return make_mirror(a.array); }, nb::arg("array"));
+  m.def("mirror", [](const PyArray& a) { return make_mirror(a.array); }, nb::arg("array"),
+        nb::sig("def mirror(array: Array) -> Mirror"),
+        "A mirror of a distributed array: the same shape and dtype. Moves nothing yet. "
+        "Collective. Errors: InvalidError (a mirrored array), NoMemoryError.");
 
-  nb::class_<Request>(m, "Request")
+  nb::class_<Request>(m, "Request",
+        "A transfer under way. Keeps its buffers and its array alive.")
       .def("wait",
            [](Request& r) {
              {
@@ -359,8 +379,13 @@ void bind_parts(nb::module_& m) {
                r.handle.wait();
              }
              return r.returns_buffer ? r.buffer : nb::none();
-           })
-      .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); });
+           },
+           nb::sig("def wait(self) -> typing.Any"),
+           "The data (get_nb), with the shape and dtype of `out`, or None. The buffer of a put "
+           "or accumulate may be reused afterwards. Not collective. Errors: PeerDeadError, "
+           "NetworkError.")
+      .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); },
+           "Whether wait() would return at once. Not collective. Errors: as wait().");
 }
 
 void array_sync(const PyArray& a) {
@@ -374,46 +399,80 @@ void bind_facts(nb::class_<PyArray>& array) {
       .def_prop_ro("shape",
                    [](const PyArray& a) {
                      return tuple_of(std::span(a.shape, static_cast<std::size_t>(a.dims)));
-                   })
-      .def_prop_ro("ndim", [](const PyArray& a) { return a.dims; })
-      .def_prop_ro("dtype", [](const PyArray& a) { return dtype_of(a.type); })
+                   },
+                   nb::sig("def shape(self) -> tuple[int, ...]"),
+                   "Lengths of the dimensions. Not collective.")
+      .def_prop_ro("ndim", [](const PyArray& a) { return a.dims; },
+                   "Number of dimensions. Not collective.")
+      .def_prop_ro("dtype", [](const PyArray& a) { return dtype_of(a.type); },
+                   nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"),
+                   "Type of the elements: bool, int8 to int64, uint8 to uint64, float32, "
+                   "float64, complex64 or complex128. Not collective.")
       .def_prop_ro("nbytes",
                    [](const PyArray& a) {
                      auto bytes = static_cast<std::int64_t>(a.element_bytes);
                      for (int d = 0; d < a.dims; ++d) bytes *= a.shape[d];
                      return bytes;
-                   })
+                   },
+                   "Bytes of one copy. Not collective.")
       .def_prop_ro("mirrored",
-                   [](const PyArray& a) { return a.array.placement() == sk::Placement::mirrored; })
+                   [](const PyArray& a) { return a.array.placement() == sk::Placement::mirrored; },
+                   "Whether every node has a copy. Not collective.")
       .def_prop_ro(
           "_options",
-          [](const PyArray& a) { return nb::make_tuple(a.options.starts, a.options.grid); })
-      .def_prop_ro("grid", [](const PyArray& a) { return tuple_of(a.array.grid()); })
+          [](const PyArray& a) { return nb::make_tuple(a.options.starts, a.options.grid); },
+          nb::sig("def _options(self) -> tuple[list[list[int]], list[int]]"))
+      .def_prop_ro("grid", [](const PyArray& a) { return tuple_of(a.array.grid()); },
+                   nb::sig("def grid(self) -> tuple[int, ...]"),
+                   "The process grid; of the own node if mirrored. Not collective. Errors: "
+                   "FreedError.")
       .def_prop_ro("block_starts",
                    [](const PyArray& a) {
                      nb::list all;
                      for (int d = 0; d < a.dims; ++d)
                        all.append(nb::list(tuple_of(a.array.block_starts(d))));
                      return nb::tuple(all);
-                   })
-      .def_prop_ro("group", [](const PyArray& a) { return sk::Group(a.array.group()); })
-      .def_prop_ro("freed", [](const PyArray& a) { return a.array.freed(); })
-      .def_prop_ro("local", &array_local)
-      .def("label", &array_label, nb::arg("name"))
+                   },
+                   nb::sig("def block_starts(self) -> tuple[list[int], ...]"),
+                   "Where blocks start, per dimension; of the own node if mirrored. Not "
+                   "collective. Errors: FreedError.")
+      .def_prop_ro("group", [](const PyArray& a) { return sk::Group(a.array.group()); },
+                   "The ranks that hold it. Not collective. Errors: FreedError.")
+      .def_prop_ro("freed", [](const PyArray& a) { return a.array.freed(); },
+                   "Whether its memory was given back. Not collective.")
+      .def_prop_ro("local", &array_local,
+                   nb::sig("def local(self) -> skerry._types.Block"),
+                   "The own block, of the dtype of the array, as a writable view without a copy; "
+                   "of size 0 if this rank holds none. A view keeps its memory, also after "
+                   "free() and finalize(): then others do not see it. Not collective. Errors: "
+                   "FreedError.");
+}
+
+void bind_placement(nb::class_<PyArray>& array) {
+  array
+      .def("label", &array_label, nb::arg("name"),
+           "Names the array for sk.attach; \"\" takes the name away. At most 63 bytes. Each rank "
+           "names its own block: not collective, but all should call it. Errors: InvalidError.")
       .def(
           "distribution",
           [](const PyArray& a, nb::handle rank) {
             return bounds_of(
                 a.array.distribution(rank.is_none() ? job().rank() : nb::cast<int>(rank)));
           },
-          nb::arg("rank") = nb::none())
+          nb::arg("rank") = nb::none(),
+          nb::sig("def distribution(self, rank: int | None = None) -> tuple[tuple[int, int], ...]"),
+          "(low, high) per dimension of the block that `rank` (default: own) holds; low == high "
+          "if none. Not collective. Errors: InvalidError (no such rank).")
       .def("locate",
            [](const PyArray& a, nb::args index) {
              const Selection s = select(a, index);
              if (s.kept != 0)
                bad_patch("locate needs one element, not patch " + sk::to_string(s.patch));
              return a.array.locate(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)));
-           })
+           },
+           nb::sig("def locate(self, *index: int) -> int"),
+           "The rank that holds an element; on the own node if mirrored. Not collective. Errors: "
+           "RangeError, InvalidError (not one number for each dimension).")
       .def(
           "locate_patch",
           [](const PyArray& a, nb::handle patch) {
@@ -422,24 +481,60 @@ void bind_facts(nb::class_<PyArray>& array) {
               all.append(nb::make_tuple(holder.rank, bounds_of(holder.patch)));
             return all;
           },
-          nb::arg("patch"));
+          nb::arg("patch"),
+          nb::sig("def locate_patch(self, patch: skerry._types.Patch) -> list[tuple[int, "
+                  "tuple[tuple[int, int], ...]]]"),
+          "(rank, its part of the patch) for every holder. Not collective. Errors: RangeError, "
+          "InvalidError.");
 }
 
 void bind_access(nb::class_<PyArray>& array) {
-  array.def("__len__", [](const PyArray& a) { return a.shape[0]; })
+  array.def("__len__", [](const PyArray& a) { return a.shape[0]; },
+            "shape[0].")
       .def("__getitem__",
-           [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); })
-      .def("__setitem__", &array_put)
-      .def("get", &array_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
-      .def("put", &array_put, nb::arg("patch"), nb::arg("values"))
-      .def("acc", &array_acc, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
-      .def("get_nb", &array_get_nb, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+           [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); },
+           nb::sig("def __getitem__(self, patch: skerry._types.Patch, /) -> typing.Any"),
+           "get(patch).")
+      .def("__setitem__", &array_put,
+           nb::sig("def __setitem__(self, patch: skerry._types.Patch, values: "
+                   "numpy.typing.ArrayLike, /) -> None"),
+           "put(patch, values).")
+      .def("get", &array_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none(),
+           nb::sig("def get(self, patch: skerry._types.Patch = ..., out: skerry._types.Block | "
+                   "None = None) -> typing.Any"),
+           "A copy of a patch (default: the whole array), as a NumPy array with the patch's "
+           "shape, without the dimensions that an index chose; a number for one element. Its "
+           "dtype is the array's. `out` receives it if given: same shape and dtype, last axis "
+           "contiguous. Not collective. Errors: RangeError, InvalidError, DtypeError.")
+      .def("put", &array_put, nb::arg("patch"), nb::arg("values"),
+           nb::sig("def put(self, patch: skerry._types.Patch, values: numpy.typing.ArrayLike) -> "
+                   "None"),
+           "Writes a patch. `values` are broadcast to its shape; their dtype is the array's. "
+           "They may be reused on return; others see the data after fence or sync. Not "
+           "collective. Errors: RangeError, InvalidError, DtypeError.")
+      .def("acc", &array_acc, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1,
+           nb::sig("def acc(self, patch: skerry._types.Patch, values: numpy.typing.ArrayLike, "
+                   "alpha: complex = 1) -> None"),
+           "patch += alpha * values, atomic per element with other acc and read_inc. `values` "
+           "are broadcast to the shape of the patch; their dtype is that of the array, not bool. "
+           "Not collective. Errors: RangeError, InvalidError, DtypeError.")
+      .def("get_nb", &array_get_nb, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none(),
+           nb::sig("def get_nb(self, patch: skerry._types.Patch = ..., out: skerry._types.Block | "
+                   "None = None) -> Request"),
+           "Starts a get; the request gives what get() returns. `out` (same shape and dtype) "
+           "must stay as it is until then. Not collective. Errors: RangeError, InvalidError, "
+           "DtypeError.")
       .def(
           "put_nb",
           [](nb::handle self, nb::handle patch, nb::handle values) {
             return array_write_nb(self, patch, values, nb::handle());
           },
-          nb::arg("patch"), nb::arg("values"));
+          nb::arg("patch"), nb::arg("values"),
+          nb::sig("def put_nb(self, patch: skerry._types.Patch, values: numpy.typing.ArrayLike) "
+                  "-> Request"),
+          "Starts a put. An array of the shape and dtype of the patch is sent from where it "
+          "lies: it must stay as it is until the request is done. Not collective. Errors: "
+          "RangeError, InvalidError, DtypeError.");
 }
 
 void bind_collectives(nb::class_<PyArray>& array) {
@@ -452,7 +547,10 @@ void bind_collectives(nb::class_<PyArray>& array) {
                a.array.zero();
              }
              return nb::borrow(self);
-           })
+           },
+           nb::sig("def zero(self) -> Array"),
+           "Sets all elements to 0; of any shape and dtype. Begins and ends with a sync. "
+           "Collective. Errors: FreedError.")
       .def(
           "fill",
           [](nb::handle self, nb::handle value) {
@@ -464,7 +562,10 @@ void bind_collectives(nb::class_<PyArray>& array) {
             }
             return nb::borrow(self);
           },
-          nb::arg("value"))
+          nb::arg("value"),
+          nb::sig("def fill(self, value: complex) -> Array"),
+          "Sets all elements to `value`; of any shape and dtype. Begins and ends with a sync. "
+          "Collective. Errors: DtypeError (the value does not fit).")
       .def(
           "scale",
           [](nb::handle self, nb::handle factor) {
@@ -476,7 +577,14 @@ void bind_collectives(nb::class_<PyArray>& array) {
             }
             return nb::borrow(self);
           },
-          nb::arg("factor"))
+          nb::arg("factor"),
+          nb::sig("def scale(self, factor: complex) -> Array"),
+          "Multiplies all elements by `factor`; of any shape, and any dtype but bool. Begins and "
+          "ends with a sync. Collective. Errors: DtypeError.");
+}
+
+void bind_copies(nb::class_<PyArray>& array) {
+  array
       .def(
           "copy_to",
           [](const PyArray& a, nb::handle target) {
@@ -487,7 +595,12 @@ void bind_collectives(nb::class_<PyArray>& array) {
             }
             return nb::borrow(target);
           },
-          nb::arg("target"))
+          nb::arg("target"),
+          nb::sig("def copy_to(self, target: Array) -> Array"),
+          "Same shape and dtype, any distributions, mirrored or not. Distributed to mirrored "
+          "fills every node's copy; mirrored to distributed moves nothing between nodes and "
+          "requires that the copies agree. Begins and ends with a sync. Returns `target`. "
+          "Collective. Errors: InvalidError (shapes or groups differ), DtypeError.")
       .def("merge", [](nb::handle self) {
         const auto& a = nb::cast<const PyArray&>(self);
         {
@@ -495,18 +608,26 @@ void bind_collectives(nb::class_<PyArray>& array) {
           a.array.merge();
         }
         return nb::borrow(self);
-      });
+      },
+           nb::sig("def merge(self) -> Array"),
+           "Sums the nodes' copies of a mirrored array, of any shape and dtype but bool; all "
+           "copies are equal afterwards. Tiles that are zero are not moved. Does nothing but a "
+           "sync if distributed or on one node. Collective. Errors: DtypeError.");
 }
 
 void bind_life(nb::class_<PyArray>& array) {
-  array.def("sync", &array_sync)
+  array.def("sync", &array_sync,
+            "sync of its group. Collective. Errors: PeerDeadError.")
       .def("free",
            [](PyArray& a) {
              dropped().forget(&a);
              nb::gil_scoped_release waits;
              a.array.free();
-           })
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+           },
+           "Gives the memory back, but what views of it keep. Collective. Errors: none if it was "
+           "freed already.")
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
+           nb::sig("def __enter__(self) -> Array"))
       .def(
           "__exit__",
           [](PyArray& a, nb::handle kind, nb::handle, nb::handle) {
@@ -516,7 +637,9 @@ void bind_life(nb::class_<PyArray>& array) {
             nb::gil_scoped_release waits;
             a.array.free();
           },
-          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none(),
+          nb::sig("def __exit__(self, kind: type[BaseException] | None, value: BaseException | "
+                  "None, trace: types.TracebackType | None) -> None"));
 }
 
 }  // namespace
@@ -525,16 +648,33 @@ void end_arrays() { dropped().end(); }
 
 void bind_array(nb::module_& m) {
   bind_parts(m);
-  nb::class_<PyArray> array(m, "Array", nb::is_weak_referenceable());
+  nb::class_<PyArray> array(m, "Array", nb::is_weak_referenceable(),
+        R"(A dense array of 1 to 7 dimensions.
+
+It lies in blocks over the ranks of a group, or (mirrored) in one copy per node, in blocks over the
+ranks of that node.
+
+It moves data only where the program says so: ``a[patch]``, ``a.get(patch)``, ``a.put(patch,
+values)``, ``a.acc(...)``. ``a.get()`` is a copy of all of it. What would fetch it without saying so
+is a GatherError: ``np.asarray(a)``, NumPy functions, iteration, ``x in a``, ``bool(a)``,
+``int(a)``, ``float(a)``, ``complex(a)``. ``print(a)`` shows shape, dtype and grid.
+
+One-sided calls (get, put, acc, gather, ...) are of any rank, at any time. Those of a mirrored array
+stay on the node and touch only that node's copy. Every call of a freed array is a FreedError.)");
   bind_elements(array);
   bind_facts(array);
+  bind_placement(array);
   bind_access(array);
   bind_collectives(array);
+  bind_copies(array);
   bind_life(array);
 
   m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"),
         nb::arg("distribution").none(), nb::arg("grid").none(), nb::arg("mirrored"),
-        nb::arg("group").none());
+        nb::arg("group").none(),
+        nb::sig("def _array(shape: list[int], dtype: numpy.typing.DTypeLike, distribution: "
+                "_Irregular | None, grid: list[int] | None, mirrored: bool, group: Group | None) "
+                "-> Array"));
   m.def("_matmul", [](const PyArray& a, const PyArray& b, nb::handle out, double alpha, double beta,
                       bool trans_a, bool trans_b) {
     const auto& c = nb::cast<const PyArray&>(out);
@@ -543,7 +683,9 @@ void bind_array(nb::module_& m) {
       sk::matmul(a.array, b.array, c.array, alpha, beta, trans_a, trans_b);
     }
     return nb::borrow(out);
-  });
+  },
+        nb::sig("def _matmul(a: Array, b: Array, out: Array, alpha: float, beta: float, trans_a: "
+                "bool, trans_b: bool, /) -> Array"));
 }
 
 }  // namespace skpy

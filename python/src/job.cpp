@@ -248,16 +248,21 @@ void allgather_into(nb::handle in, nb::handle out, nb::handle group) {
 }
 
 void bind_group(nb::module_& m) {
-  nb::class_<sk::Group>(m, "Group")
+  nb::class_<sk::Group>(m, "Group",
+        "Ranks that act together. ``len(group)`` members, in a fixed order.")
       .def_prop_ro("ranks",
                    [](const sk::Group& g) {
                      std::vector<int> ranks;
                      for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
                      return ranks;
-                   })
+                   },
+                   "Ranks of the members, in their order. Not collective. Errors: FreedError.")
       .def("__len__", &sk::Group::size)
-      .def("index", &sk::Group::index, nb::arg("rank"))
-      .def("rank", &sk::Group::rank, nb::arg("index"))
+      .def("index", &sk::Group::index, nb::arg("rank"),
+           "Position of a job rank in the group. Not collective. Errors: InvalidError (no "
+           "member).")
+      .def("rank", &sk::Group::rank, nb::arg("index"),
+           "Job rank of the member at a position. Not collective. Errors: RangeError.")
       .def(
           "split",
           [](const sk::Group& g, int color, int key) -> nb::object {
@@ -268,8 +273,13 @@ void bind_group(nb::module_& m) {
             }
             return made ? nb::cast(std::move(made)) : nb::none();
           },
-          nb::arg("color"), nb::arg("key") = 0)
-      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
+          nb::arg("color"), nb::arg("key") = 0,
+          nb::sig("def split(self, color: int, key: int = 0) -> Group | None"),
+          "Members with the same color form a group, ordered by (key, rank); a negative color "
+          "joins none: None. Collective. Errors: NoMemoryError.")
+      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>(),
+           "Gives back what the group takes. Collective. Errors: InvalidError (the group of all "
+           "ranks).");
 }
 
 }  // namespace
@@ -300,29 +310,65 @@ sk::Group group_or_world(nb::handle group) {
   return *given;
 }
 
-void bind_job(nb::module_& m) {
+namespace {
+
+void bind_life(nb::module_& m) {
   m.def("init", &init, nb::kw_only(), nb::arg("threads") = "multiple",
         nb::arg("on_failure") = "end");
   m.def("finalize", &finalize);
-  m.def("initialized", [] { return life().stage == Life::Stage::joined; });
+  m.def("initialized", [] { return life().stage == Life::Stage::joined; },
+        "Whether this process is in a job: True from init to finalize. Not collective.");
   m.def(
       "abort", [](const std::string& reason, int status) { job().abort(status, reason); },
-      nb::arg("reason") = "", nb::arg("status") = 1);
-  m.def("rank", [] { return job(), identity.rank; });
-  m.def("size", [] { return job(), identity.size; });
-  m.def("nodes", [] { return job(), identity.nodes; });
-  m.def("node", &node_of, nb::arg("rank") = nb::none());
-  m.def("node_ranks", &node_ranks, nb::arg("node") = nb::none());
-  m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
-  m.def("fabric", [] { return std::string(job().fabric()); });
-  m.def("counters", &counters);
-  m.def("_counter_info", &counter_info);
-  m.def("memory", &memory);
+      nb::arg("reason") = "", nb::arg("status") = 1,
+      nb::sig("def abort(reason: str = \"\", status: int = 1) -> None"),
+      "Ends the whole job at once, with one message that names this rank. Does not return. Not "
+      "collective. Errors: InvalidError (no job).");
+  m.def("rank", [] { return job(), identity.rank; },
+        "Own rank, 0 to size() - 1. Not collective. Errors: InvalidError (no job), FreedError "
+        "(it ended).");
+  m.def("size", [] { return job(), identity.size; },
+        "Number of ranks. Not collective. Errors: as rank().");
+  m.def("nodes", [] { return job(), identity.nodes; },
+        "Number of nodes. Not collective. Errors: as rank().");
+  m.def("node", &node_of, nb::arg("rank") = nb::none(),
+        nb::sig("def node(rank: int | None = None) -> int"),
+        "The node of `rank` (default: own), 0 to nodes() - 1. Not collective. Errors: "
+        "InvalidError (no such rank).");
+  m.def("node_ranks", &node_ranks, nb::arg("node") = nb::none(),
+        nb::sig("def node_ranks(node: int | None = None) -> list[int]"),
+        "Ranks on a node (default: own), ascending. Not collective. Errors: InvalidError (no "
+        "such node).");
+  m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"),
+        "Whether `rank` shares memory with this one. Not collective. Errors: InvalidError (no "
+        "such rank).");
+}
+
+void bind_facts(nb::module_& m) {
+  m.def("fabric", [] { return std::string(job().fabric()); },
+        "What carries bytes between nodes: \"tcp\", \"ofi:tcp\", ... Not collective. Errors: as "
+        "rank().");
+  m.def("counters", &counters,
+        nb::sig("def counters() -> dict[str, int]"),
+        "What this process has done since init, by name: docs/counters.md lists the names. Not "
+        "collective: it never waits for other processes. Errors: as rank().");
+  m.def("_counter_info", &counter_info,
+        nb::sig("def _counter_info() -> dict[str, tuple[str, str, str]]"));
+  m.def("memory", &memory,
+        nb::sig("def memory() -> dict[str, int]"),
+        "Memory that communication takes in this process now, in bytes, without the operating "
+        "system's (skerry_memory in skerry.h has the names). Not collective. Errors: as rank().");
   m.def(
       "limit_connections",
       [](std::uint32_t max_connections) { job().limit_connections(max_connections); },
-      nb::arg("max_connections"));
-  m.def("world", [] { return job().world(); });
+      nb::arg("max_connections"),
+      "From now on this process keeps at most so many connections to data servers (0: no limit), "
+      "as SKERRY_MAX_CONN sets it at the start. Not collective. Errors: as rank().");
+}
+
+void bind_waits(nb::module_& m) {
+  m.def("world", [] { return job().world(); },
+        "The group of all ranks. Not collective. Errors: as rank().");
   m.def(
       "barrier",
       [](nb::handle group) {
@@ -330,7 +376,10 @@ void bind_job(nb::module_& m) {
         nb::gil_scoped_release waits;
         members.barrier();
       },
-      nb::arg("group") = nb::none());
+      nb::arg("group") = nb::none(),
+      nb::sig("def barrier(group: Group | None = None) -> None"),
+      "Waits until every member is here. Orders the ranks, not their operations; see sync. "
+      "Collective. Errors: InvalidError (no group), PeerDeadError.");
   m.def(
       "sync",
       [](nb::handle group) {
@@ -338,7 +387,10 @@ void bind_job(nb::module_& m) {
         nb::gil_scoped_release waits;
         members.sync();
       },
-      nb::arg("group") = nb::none());
+      nb::arg("group") = nb::none(),
+      nb::sig("def sync(group: Group | None = None) -> None"),
+      "A barrier after which all earlier operations on members are visible to all: the end of a "
+      "phase of one-sided work. Collective. Errors: InvalidError (no group), PeerDeadError.");
   m.def(
       "fence",
       [](nb::handle rank) {
@@ -348,17 +400,44 @@ void bind_job(nb::module_& m) {
         if (rank.is_none()) joined.fence();
         else joined.fence(target);
       },
-      nb::arg("rank") = nb::none());
+      nb::arg("rank") = nb::none(),
+      nb::sig("def fence(rank: int | None = None) -> None"),
+      "On return, what this rank issued to `rank` (default: to all ranks) is visible there. Not "
+      "collective. Errors: InvalidError (no such rank), PeerDeadError.");
+}
+
+void bind_collectives(nb::module_& m) {
   m.def("_reduce", &reduce_in_place, nb::arg("buffer"), nb::arg("op"), nb::arg("root"),
-        nb::arg("group").none());
+        nb::arg("group").none(),
+        nb::sig("def _reduce(buffer: skerry._types.Block, op: str, root: int, group: Group | "
+                "None) -> None"));
   m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"),
-        nb::arg("group").none());
+        nb::arg("group").none(),
+        nb::sig("def _broadcast(buffer: skerry._types.Block, root: int, group: Group | None) -> "
+                "None"));
   m.def("_scan", &scan_in_place, nb::arg("values"), nb::arg("op"), nb::arg("inclusive"),
-        nb::arg("group").none());
+        nb::arg("group").none(),
+        nb::sig("def _scan(values: skerry._types.Block, op: str, inclusive: bool, group: Group | "
+                "None) -> None"));
   m.def("_reduce_scatter", &reduce_scatter_into, nb::arg("values"), nb::arg("out"), nb::arg("op"),
-        nb::arg("group").none());
-  m.def("_alltoall", &alltoall_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
-  m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
+        nb::arg("group").none(),
+        nb::sig("def _reduce_scatter(values: skerry._types.Block, out: skerry._types.Block, op: "
+                "str, group: Group | None) -> None"));
+  m.def("_alltoall", &alltoall_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none(),
+        nb::sig("def _alltoall(values: skerry._types.Block, out: skerry._types.Block, group: "
+                "Group | None) -> None"));
+  m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none(),
+        nb::sig("def _allgather(values: skerry._types.Block, out: skerry._types.Block, group: "
+                "Group | None) -> None"));
+}
+
+}  // namespace
+
+void bind_job(nb::module_& m) {
+  bind_life(m);
+  bind_facts(m);
+  bind_waits(m);
+  bind_collectives(m);
   bind_group(m);
 }
 

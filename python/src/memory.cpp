@@ -176,7 +176,9 @@ nb::object segment_start(nb::handle self, int rank, std::uint64_t offset, nb::ob
 }
 
 void bind_mutexes(nb::module_& m) {
-  nb::class_<HeldMutexes>(m, "Mutexes")
+  nb::class_<HeldMutexes>(m, "Mutexes",
+        "Each member hosts `count` fair mutexes. Making it is collective. Errors: InvalidError, "
+        "NoMemoryError.")
       .def(
           "__init__",
           [](HeldMutexes* self, std::int64_t count, nb::handle group) {
@@ -187,18 +189,26 @@ void bind_mutexes(nb::module_& m) {
             nb::gil_scoped_release waits;
             new (self) HeldMutexes(members, static_cast<std::uint32_t>(count));
           },
-          nb::arg("count"), nb::kw_only(), nb::arg("group") = nb::none())
+          nb::arg("count"), nb::kw_only(), nb::arg("group") = nb::none(),
+          nb::sig("def __init__(self, count: int, *, group: Group | None = None) -> None"))
       .def(
           "lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); },
-          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
+          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>(),
+          "Waits for mutex `index` of `rank`. Not collective. Errors: RangeError, InvalidError "
+          "(already held).")
       .def(
           "unlock",
           [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.unlock(rank, index); },
-          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
+          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>(),
+          "What the holder issued to that rank's node is visible to the next holder. Not "
+          "collective. Errors: InvalidError (not held).")
       .def(
-          "free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+          "free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>(),
+          "Gives the memory back. Collective. Errors: InvalidError (one is held).");
 
-  nb::class_<HeldCounter>(m, "Counter")
+  nb::class_<HeldCounter>(m, "Counter",
+        "A shared 64-bit counter that hands out work. Making it is collective. Errors: "
+        "InvalidError (`host` is no member), NoMemoryError.")
       .def(
           "__init__",
           [](HeldCounter* self, std::int64_t start, nb::handle group, std::optional<int> host) {
@@ -208,42 +218,74 @@ void bind_mutexes(nb::module_& m) {
             new (self) HeldCounter(members, start, host_index);
           },
           nb::arg("start") = 0, nb::kw_only(), nb::arg("group") = nb::none(),
-          nb::arg("host") = nb::none())
+          nb::arg("host") = nb::none(),
+          nb::sig("def __init__(self, start: int = 0, *, group: Group | None = None, host: int | "
+                  "None = None) -> None"),
+          "`host`: the rank that holds the number; default: the first of the group. Collective.")
       .def(
           "next", [](HeldCounter& h, std::int64_t n) { return h.owner.next(n); }, nb::arg("n") = 1,
-          nb::call_guard<nb::gil_scoped_release>())
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Adds n and returns the old value, atomically. Not collective. Errors: FreedError, "
+          "PeerDeadError.")
       .def(
           "reset", [](HeldCounter& h, std::int64_t value) { h.owner.reset(value); },
-          nb::arg("value") = 0, nb::call_guard<nb::gil_scoped_release>())
+          nb::arg("value") = 0, nb::call_guard<nb::gil_scoped_release>(),
+          "Sets the value. Begins and ends with a sync. Collective. Errors: FreedError.")
       .def(
-          "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+          "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>(),
+          "Gives the memory back. Collective. Errors: none if it was freed already.");
 }
 
 void bind_starts_and_updates(nb::class_<HeldSegment>& segment) {
   segment
       .def("update", &segment_update, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
-           nb::arg("op") = "sum")
+           nb::arg("op") = "sum",
+           nb::sig("def update(self, rank: int, offset: int, values: skerry._types.Block, op: "
+                   "skerry._types.UpdateOp = \"sum\") -> None"),
+           "slice = slice (op) values, atomic per element; of any shape. dtypes: integers of 8 "
+           "to 64 bits, float32, float64, longdouble, complex64, complex128. \"min\" and \"max\" "
+           "are not for complex numbers, logical (\"l\") and bitwise (\"b\") operations for "
+           "integers only. Not collective. Errors: RangeError (beyond the slice), InvalidError, "
+           "DtypeError.")
       .def("fetch_update", &segment_fetch_update, nb::arg("rank"), nb::arg("offset"),
            nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
-           nb::arg("out") = nb::none())
+           nb::arg("out") = nb::none(),
+           nb::sig("def fetch_update(self, rank: int, offset: int, values: skerry._types.Block | "
+                   "None = None, op: skerry._types.UpdateOp = \"sum\", *, out: "
+                   "skerry._types.Block | None = None) -> skerry._types.Block"),
+           "As update; returns what the elements were before, in `out` or a new array of the "
+           "shape and dtype of the values. \"no_op\" reads, each element at once, and needs no "
+           "values if there is an `out`. Not collective. Errors: as update.")
       .def("fetch_update_nb", &segment_fetch_update_nb, nb::arg("rank"), nb::arg("offset"),
            nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
-           nb::arg("out") = nb::none())
+           nb::arg("out") = nb::none(),
+           nb::sig("def fetch_update_nb(self, rank: int, offset: int, values: skerry._types.Block "
+                   "| None = None, op: skerry._types.UpdateOp = \"sum\", *, out: "
+                   "skerry._types.Block | None = None) -> Request"),
+           "Starts a fetch_update: shapes and dtypes as there. The buffers must stay as they are "
+           "until the request is done. Not collective. Errors: as update.")
       .def(
           "get_nb",
           [](nb::handle self, int rank, std::uint64_t offset, nb::object out) {
             return segment_start(self, rank, offset, std::move(out), true);
           },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
+          nb::arg("rank"), nb::arg("offset"), nb::arg("out"),
+          nb::sig("def get_nb(self, rank: int, offset: int, out: skerry._types.Block) -> Request"),
+          "Starts a get into `out`, of any shape and dtype. It must stay as it is until the "
+          "request is done. Not collective. Errors: as get.")
       .def(
           "put_nb",
           [](nb::handle self, int rank, std::uint64_t offset, nb::object values) {
             return segment_start(self, rank, offset, std::move(values), false);
           },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("values"));
+          nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
+          nb::sig("def put_nb(self, rank: int, offset: int, values: skerry._types.Block) -> "
+                  "Request"),
+          "Starts a put of `values`, of any shape and dtype. They must stay as they are until "
+          "the request is done. Not collective. Errors: as put.");
 }
 
-void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
+void bind_own_memory(nb::class_<HeldSegment>& segment) {
   segment
       .def(
           "__init__",
@@ -255,12 +297,16 @@ void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
             nb::gil_scoped_release waits;
             new (self) HeldSegment(members, static_cast<std::uint64_t>(bytes));
           },
-          nb::arg("nbytes"), nb::kw_only(), nb::arg("group") = nb::none())
+          nb::arg("nbytes"), nb::kw_only(), nb::arg("group") = nb::none(),
+          nb::sig("def __init__(self, nbytes: int, *, group: Group | None = None) -> None"))
       .def_prop_ro("local",
                    [](nb::handle self) {
                      auto& s = nb::cast<HeldSegment&>(self);
                      return bytes_view(s.owner.local(), s.owner.bytes(job().rank()), self);
-                   })
+                   },
+                   nb::sig("def local(self) -> numpy.typing.NDArray[numpy.uint8]"),
+                   "The own slice, of dtype uint8 and shape (bytes,), without a copy. Valid "
+                   "until free(). Not collective. Errors: FreedError.")
       .def(
           "pointer",
           [](nb::handle self, int rank) -> nb::object {
@@ -268,13 +314,23 @@ void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
             if (!job().same_node(rank)) return nb::none();
             return bytes_view(s.owner.pointer(rank), s.owner.bytes(rank), self);
           },
-          nb::arg("rank"))
+          nb::arg("rank"),
+          nb::sig("def pointer(self, rank: int) -> numpy.typing.NDArray[numpy.uint8] | None"),
+          "A same-node member's slice, of dtype uint8 and shape (bytes,), without a copy; None "
+          "if it is on another node. Not collective. Errors: InvalidError (no member), "
+          "FreedError.")
       .def(
           "nbytes",
           [](HeldSegment& s, std::optional<int> rank) {
             return s.owner.bytes(rank ? *rank : job().rank());
           },
-          nb::arg("rank") = nb::none())
+          nb::arg("rank") = nb::none(),
+          "Bytes of the slice of `rank` (default: own). Not collective. Errors: InvalidError (no "
+          "member).");
+}
+
+void bind_transfers(nb::class_<HeldSegment>& segment) {
+  segment
       .def(
           "get",
           [](HeldSegment& s, int rank, std::uint64_t offset, nb::object out) {
@@ -286,7 +342,12 @@ void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
             }
             return out;
           },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
+          nb::arg("rank"), nb::arg("offset"), nb::arg("out"),
+          nb::sig("def get(self, rank: int, offset: int, out: skerry._types.Block) -> "
+                  "skerry._types.Block"),
+          "Copies out.nbytes bytes of the slice of `rank` into `out` (of any shape and dtype, "
+          "C-contiguous), and returns it. Not collective. Errors: RangeError (beyond the slice), "
+          "InvalidError.")
       .def(
           "put",
           [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values) {
@@ -295,12 +356,21 @@ void bind_memory_and_transfers(nb::class_<HeldSegment>& segment) {
             const Released waits(rank, view.bytes());
             sk::check(skerry_put(s.owner.get(), rank, offset, view.data(), view.bytes()));
           },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
+          nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
+          nb::sig("def put(self, rank: int, offset: int, values: skerry._types.Block) -> None"),
+          "Copies `values` (of any shape and dtype, C-contiguous) into the slice of `rank`. They "
+          "may be reused on return; others see the data after fence or sync. Not collective. "
+          "Errors: RangeError (beyond the slice), InvalidError.")
       .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
-           nb::arg("alpha") = nb::none());
+           nb::arg("alpha") = nb::none(),
+           nb::sig("def acc(self, rank: int, offset: int, values: skerry._types.Block, alpha: "
+                   "complex | None = None) -> None"),
+           "slice += alpha * values (alpha None: 1), atomic per element; of any shape, of the "
+           "dtypes that update takes. Not collective. Errors: RangeError (beyond the slice), "
+           "InvalidError, DtypeError.");
 }
 
-void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
+void bind_words(nb::class_<HeldSegment>& segment) {
   segment
       .def(
           "fetch_add",
@@ -309,7 +379,12 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
               return s.owner.fetch_add<T>(rank, offset, narrow<T>(value));
             });
           },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64")
+          nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64",
+          nb::sig("def fetch_add(self, rank: int, offset: int, value: int, dtype: "
+                  "numpy.typing.DTypeLike = \"int64\") -> int"),
+          "Adds `value` to one word, int64 or int32, at a multiple of its size, atomically; "
+          "returns the old value. Not collective. Errors: RangeError (beyond the slice), "
+          "InvalidError (the offset, or a number that does not fit), DtypeError.")
       .def(
           "swap",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
@@ -317,7 +392,12 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
               return s.owner.swap<T>(rank, offset, narrow<T>(value));
             });
           },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64")
+          nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64",
+          nb::sig("def swap(self, rank: int, offset: int, value: int, dtype: "
+                  "numpy.typing.DTypeLike = \"int64\") -> int"),
+          "Stores `value` in one word, int64 or int32, at a multiple of its size, atomically; "
+          "returns the old value. Not collective. Errors: RangeError (beyond the slice), "
+          "InvalidError (the offset, or a number that does not fit), DtypeError.")
       .def(
           "compare_swap",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t expected,
@@ -327,7 +407,17 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
             });
           },
           nb::arg("rank"), nb::arg("offset"), nb::arg("expected"), nb::arg("desired"),
-          nb::arg("dtype") = "int64")
+          nb::arg("dtype") = "int64",
+          nb::sig("def compare_swap(self, rank: int, offset: int, expected: int, desired: int, "
+                  "dtype: numpy.typing.DTypeLike = \"int64\") -> int"),
+          "Stores `desired`, if `expected` is there, in one word, int64 or int32, at a multiple "
+          "of its size, atomically; returns the old value. Not collective. Errors: RangeError "
+          "(beyond the slice), InvalidError (the offset, or a number that does not fit), "
+          "DtypeError.");
+}
+
+void bind_notices(nb::class_<HeldSegment>& segment) {
+  segment
       .def(
           "put_notify",
           [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values,
@@ -339,7 +429,13 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
                                         counter_offset, increment));
           },
           nb::arg("rank"), nb::arg("offset"), nb::arg("values").none(), nb::arg("counter_offset"),
-          nb::arg("increment") = 1)
+          nb::arg("increment") = 1,
+          nb::sig("def put_notify(self, rank: int, offset: int, values: skerry._types.Block | "
+                  "None, counter_offset: int, increment: int = 1) -> None"),
+          "put, of any shape and dtype, then adds `increment` to the 64-bit counter at "
+          "`counter_offset` of the same slice: a reader that sees the counter sees the data. "
+          "`values` None: only the counter. Not collective. Errors: RangeError (beyond the "
+          "slice), InvalidError.")
       .def(
           "notify_wait",
           [](HeldSegment& s, std::uint64_t counter_offset, std::uint64_t at_least,
@@ -348,18 +444,27 @@ void bind_words_and_notices(nb::class_<HeldSegment>& segment) {
             return s.owner.notify_wait(counter_offset, at_least,
                                        timeout ? static_cast<std::int64_t>(*timeout * 1e9) : -1);
           },
-          nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none());
+          nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none(),
+          "Sleeps until the own counter is at least `at_least`; returns it. `timeout` in "
+          "seconds; None: no limit. Not collective. Errors: TimeoutError, RangeError, "
+          "InvalidError.");
 }
 
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  nb::class_<HeldSegment> segment(m, "Segment");
+  nb::class_<HeldSegment> segment(m, "Segment",
+        "Zeroed memory: every member owns `nbytes` (may differ). Offsets are bytes. Making it is "
+        "collective. Errors: InvalidError, NoMemoryError. Buffers are C-contiguous arrays of any "
+        "shape, and of any dtype without Python objects.");
   bind_starts_and_updates(segment);
-  bind_memory_and_transfers(segment);
-  bind_words_and_notices(segment);
+  bind_own_memory(segment);
+  bind_transfers(segment);
+  bind_words(segment);
+  bind_notices(segment);
   segment.def(
-      "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+      "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Gives the memory back. Collective. Errors: none if it was freed already.");
   bind_mutexes(m);
 }
 

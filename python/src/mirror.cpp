@@ -50,26 +50,45 @@ nb::object make_mirror(const sk::AnyArray& array) {
 }
 
 void bind_mirror(nb::module_& m) {
-  nb::class_<PyMirror>(m, "Mirror")
+  nb::class_<PyMirror>(m, "Mirror",
+        "A read-only copy of an array in each node's memory, as the array was when the mirror "
+        "was made or last refreshed. A tile comes from its owner's node when a rank of the node "
+        "first reads it, once; a node takes memory for those tiles, and for a copy of its own "
+        "blocks.")
       .def_prop_ro("shape",
                    [](const PyMirror& self) {
                      nb::list all;
                      for (int d = 0; d < self.dims; ++d) all.append(self.shape[d]);
                      return nb::tuple(all);
-                   })
-      .def_prop_ro("ndim", [](const PyMirror& self) { return self.dims; })
-      .def_prop_ro("dtype", [](const PyMirror& self) { return dtype_of(self.type); })
-      .def_prop_ro("freed", [](const PyMirror& self) { return self.mirror.freed(); })
-      .def("__len__", [](const PyMirror& self) { return self.shape[0]; })
+                   },
+                   nb::sig("def shape(self) -> tuple[int, ...]"),
+                   "Lengths of the dimensions. Not collective.")
+      .def_prop_ro("ndim", [](const PyMirror& self) { return self.dims; },
+                   "Number of dimensions. Not collective.")
+      .def_prop_ro("dtype", [](const PyMirror& self) { return dtype_of(self.type); },
+                   nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"),
+                   "Type of the elements. Not collective.")
+      .def_prop_ro("freed", [](const PyMirror& self) { return self.mirror.freed(); },
+                   "Whether its memory was given back. Not collective.")
+      .def("__len__", [](const PyMirror& self) { return self.shape[0]; },
+           "shape[0].")
       .def("__getitem__", [](const PyMirror& self,
-                             nb::handle patch) { return mirror_get(self, patch, nb::none()); })
-      .def("get", &mirror_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+                             nb::handle patch) { return mirror_get(self, patch, nb::none()); },
+           nb::sig("def __getitem__(self, patch: skerry._types.Patch, /) -> typing.Any"),
+           "get(patch).")
+      .def("get", &mirror_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none(),
+           nb::sig("def get(self, patch: skerry._types.Patch = ..., out: skerry._types.Block | "
+                   "None = None) -> typing.Any"),
+           "A copy of a patch, with the shape and dtype of Array.get. Not collective, but not "
+           "during a refresh. Errors: RangeError, InvalidError, DtypeError, FreedError.")
       .def("_gather",
            [](const PyMirror& self, nb::handle indices, nb::handle out) {
              Elements each(self, indices, out, true);
              nb::gil_scoped_release waits;
              self.mirror.gather(each.span(), each.values.data());
-           })
+           },
+           nb::sig("def _gather(self, indices: skerry._types.Block, out: skerry._types.Block, /) "
+                   "-> None"))
       .def("refresh",
            [](nb::handle self) {
              const auto& m = nb::cast<const PyMirror&>(self);
@@ -78,15 +97,23 @@ void bind_mirror(nb::module_& m) {
                m.mirror.refresh();
              }
              return nb::borrow(self);
-           })
-      .def("free", &free)
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+           },
+           nb::sig("def refresh(self) -> Mirror"),
+           "Makes the mirror current, after any kind of write; only tiles that changed move "
+           "again. Begins with a sync of the array's group. Collective. Errors: FreedError (the "
+           "array was freed).")
+      .def("free", &free,
+           "Gives the memory back. Collective. Errors: none if it was freed already.")
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
+           nb::sig("def __enter__(self) -> Mirror"))
       .def(
           "__exit__",
           [](PyMirror& self, nb::handle kind, nb::handle, nb::handle) {
             if (kind.is_none() && !self.mirror.freed()) free(self);
           },
-          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none(),
+          nb::sig("def __exit__(self, kind: type[BaseException] | None, value: BaseException | "
+                  "None, trace: types.TracebackType | None) -> None"));
 }
 
 }  // namespace skpy

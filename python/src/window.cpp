@@ -195,16 +195,42 @@ nb::object compare_swap(PyWindow& w, int rank, std::uint64_t at, nb::handle expe
 
 void bind_updates(nb::class_<PyWindow>& c) {
   c.def("update", &update, nb::arg("rank"), nb::arg("at"), nb::arg("values"),
-        nb::arg("op") = "sum");
+        nb::arg("op") = "sum",
+        nb::sig("def update(self, rank: int, at: int, values: numpy.typing.ArrayLike, op: "
+                "skerry._types.UpdateOp = \"sum\") -> None"),
+        "target[i] = target[i] op values[i], each element atomically with all other updates of "
+        "the window. `values`, of any shape, may be reused on return. dtypes: whole numbers of 1 "
+        "to 8 bytes, floating point, complex. Not collective. Errors: RangeError, DtypeError, "
+        "InvalidError (the dtype does not have the operation).");
   c.def("fetch_update", &fetch_update, nb::arg("rank"), nb::arg("at"), nb::arg("values").none(),
-        nb::arg("op") = "sum", nb::arg("out") = nb::none());
+        nb::arg("op") = "sum", nb::arg("out") = nb::none(),
+        nb::sig("def fetch_update(self, rank: int, at: int, values: numpy.typing.ArrayLike | "
+                "None, op: skerry._types.UpdateOp = \"sum\", out: skerry._types.Block | None = "
+                "None) -> typing.Any"),
+        "As update; returns what the elements were before, in `out` if given: of the shape and "
+        "dtype of the values, a NumPy scalar for a scalar. values None with \"no_op\": reads one "
+        "element, or `out`. Not collective. Errors: as update.");
   c.def("compare_swap", &compare_swap, nb::arg("rank"), nb::arg("at"), nb::arg("expected"),
-        nb::arg("desired"));
+        nb::arg("desired"),
+        nb::sig("def compare_swap(self, rank: int, at: int, expected: typing.Any, desired: "
+                "typing.Any) -> typing.Any"),
+        "Stores `desired` if the element is `expected`: it was if that is what is returned. "
+        "dtypes: whole numbers of 1 to 8 bytes; shapes: one element. Not collective. Errors: "
+        "RangeError, DtypeError.");
 }
 
 void bind_access(nb::class_<PyWindow>& c) {
-  c.def("put", &put, nb::arg("rank"), nb::arg("at"), nb::arg("values"));
-  c.def("get", &get, nb::arg("rank"), nb::arg("at"), nb::arg("out") = nb::none());
+  c.def("put", &put, nb::arg("rank"), nb::arg("at"), nb::arg("values"),
+        nb::sig("def put(self, rank: int, at: int, values: numpy.typing.ArrayLike) -> None"),
+        "Copies `values`, of any shape, to displacement `at` of the memory of `rank`; dtype: the "
+        "window's. They may be reused on return; others see the data after the epoch, or flush. "
+        "Not collective. Errors: RangeError (beyond the target's memory), DtypeError.");
+  c.def("get", &get, nb::arg("rank"), nb::arg("at"), nb::arg("out") = nb::none(),
+        nb::sig("def get(self, rank: int, at: int, out: skerry._types.Block | None = None) -> "
+                "typing.Any"),
+        "Copies into `out`, of any shape, what is at displacement `at`, and returns it; dtype: "
+        "the window's. `out` None: returns one element, as a NumPy scalar. Returns with the "
+        "data. Not collective. Errors: RangeError (beyond the target's memory), DtypeError.");
   c.def(
       "put_nb",
       [](nb::handle self, int rank, std::uint64_t at, nb::handle values) {
@@ -212,14 +238,20 @@ void bind_access(nb::class_<PyWindow>& c) {
         return start_transfer(self, rank, at, convert_function("window_values")(values, dtype),
                               false);
       },
-      nb::arg("rank"), nb::arg("at"), nb::arg("values"));
+      nb::arg("rank"), nb::arg("at"), nb::arg("values"),
+      nb::sig("def put_nb(self, rank: int, at: int, values: numpy.typing.ArrayLike) -> Request"),
+      "Starts a put: shapes and dtypes as there. Wait for the request inside the epoch; do not "
+      "change `values` before. Not collective. Errors: as put.");
   c.def(
       "get_nb",
       [](nb::handle self, int rank, std::uint64_t at, nb::handle out) {
         const nb::object dtype = nb::cast<PyWindow&>(self).dtype;
         return start_transfer(self, rank, at, convert_function("window_out")(out, dtype), true);
       },
-      nb::arg("rank"), nb::arg("at"), nb::arg("out"));
+      nb::arg("rank"), nb::arg("at"), nb::arg("out"),
+      nb::sig("def get_nb(self, rank: int, at: int, out: skerry._types.Block) -> Request"),
+      "Starts a get: shapes and dtypes as there. Wait for the request inside the epoch; it "
+      "returns `out`. Not collective. Errors: as get.");
 }
 
 // ---- epochs -------------------------------------------------------------------------------------
@@ -295,50 +327,105 @@ void end_epoch(Epoch& e, nb::handle error) {
 void bind_epochs(nb::class_<PyWindow>& c) {
   using Free = nb::call_guard<nb::gil_scoped_release>;
   c.def("lock", &lock, nb::arg("rank"), nb::kw_only(), nb::arg("shared") = false,
-        nb::arg("no_check") = false);
+        nb::arg("no_check") = false,
+        nb::sig("def lock(self, rank: int, *, shared: bool = False, no_check: bool = False) -> "
+                "Epoch"),
+        "Begins an access epoch at the memory of `rank`, which takes no part: alone, or beside "
+        "other shared holders. no_check: you promise that nobody locks in conflict. Not "
+        "collective. Errors: InvalidError (locked already, or another kind of epoch is open).");
   c.def(
       "unlock",
       [](PyWindow& w, int rank) { sk::check(skerry_window_unlock(w.window.get(), rank)); },
-      nb::arg("rank"), Free());
-  c.def("lock_all", &lock_all, nb::kw_only(), nb::arg("no_check") = false);
+      nb::arg("rank"), Free(),
+      "Ends the epoch of lock. What was issued in it is done there and here. Not collective. "
+      "Errors: InvalidError (not locked).");
+  c.def("lock_all", &lock_all, nb::kw_only(), nb::arg("no_check") = false,
+        nb::sig("def lock_all(self, *, no_check: bool = False) -> Epoch"),
+        "Shared locks of all members, each taken when it is first used. Not collective. Errors: "
+        "InvalidError (an epoch is open).");
   c.def(
       "unlock_all", [](PyWindow& w) { sk::check(skerry_window_unlock_all(w.window.get())); },
-      Free());
+      Free(),
+      "Ends the epoch of lock_all. What was issued in it is done there and here. Not collective. "
+      "Errors: InvalidError (not locked).");
   c.def(
       "flush",
       [](PyWindow& w, std::optional<int> rank) { rank ? w.window.flush(*rank) : w.window.flush(); },
-      nb::arg("rank") = nb::none(), Free());
+      nb::arg("rank") = nb::none(), Free(),
+      "What was issued to `rank` (default: to all) is done there and here; the epoch goes on. "
+      "Not collective. Errors: InvalidError (no epoch of lock or lock_all).");
   c.def("fence", &fence, nb::kw_only(), nb::arg("no_store") = false, nb::arg("no_put") = false,
-        nb::arg("no_precede") = false, nb::arg("no_succeed") = false);
+        nb::arg("no_precede") = false, nb::arg("no_succeed") = false,
+        nb::sig("def fence(self, *, no_store: bool = False, no_put: bool = False, no_precede: "
+                "bool = False, no_succeed: bool = False) -> Epoch"),
+        "Ends the epochs of the last fence and begins new ones: what any member issued before is "
+        "done. `with` calls it again at the end, with no_succeed. The promises are those of "
+        "MPI's assertions. Collective. Errors: InvalidError (another kind of epoch is open).");
   c.def("post", &post, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false,
-        nb::arg("no_store") = false, nb::arg("no_put") = false);
-  c.def("start", &start, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false);
-  c.def("complete", [](PyWindow& w) { w.window.complete(); }, Free());
-  c.def("wait", [](PyWindow& w) { w.window.wait(); }, Free());
-  c.def("test", [](PyWindow& w) { return w.window.test(); });
-  c.def("sync", [](PyWindow& w) { w.window.sync(); });
+        nb::arg("no_store") = false, nb::arg("no_put") = false,
+        nb::sig("def post(self, ranks: collections.abc.Sequence[int], *, no_check: bool = False, "
+                "no_store: bool = False, no_put: bool = False) -> Epoch"),
+        "Exposes the own memory to `ranks`, which call start. `with` waits at the end, so ``with "
+        "w.post([left]), w.start([right]): w.put(right, 0, x)`` passes x round a ring. Not "
+        "collective. Errors: InvalidError (no members, or memory is exposed already).");
+  c.def("start", &start, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false,
+        nb::sig("def start(self, ranks: collections.abc.Sequence[int], *, no_check: bool = False) "
+                "-> Epoch"),
+        "Begins an access epoch at the memory of `ranks`; waits until they have posted. Not "
+        "collective. Errors: InvalidError (no members, or an epoch is open).");
+  c.def("complete", [](PyWindow& w) { w.window.complete(); }, Free(),
+        "Ends the epoch of start: what was issued in it is done here. Not collective. Errors: "
+        "InvalidError (no such epoch).");
+  c.def("wait", [](PyWindow& w) { w.window.wait(); }, Free(),
+        "Ends the epoch of post: waits until all `ranks` of it called complete. What they issued "
+        "is done. Not collective. Errors: InvalidError (no such epoch).");
+  c.def("test", [](PyWindow& w) { return w.window.test(); },
+        "Whether wait would return at once; if so, the epoch of post has ended. Not collective. "
+        "Errors: InvalidError (no such epoch).");
+  c.def("sync", [](PyWindow& w) { w.window.sync(); },
+        "Orders own loads and stores of window memory with others' accesses. Not collective. "
+        "Errors: FreedError.");
 }
 
 void bind_life(nb::class_<PyWindow>& c) {
-  c.def_prop_ro("local", &local_array);
-  c.def_prop_ro("shape", [](const PyWindow& w) { return w.shape; });
-  c.def_prop_ro("dtype", [](const PyWindow& w) { return w.dtype; });
-  c.def_prop_ro("group", [](const PyWindow& w) { return w.group; });
-  c.def("pointer", &array_of_peer, nb::arg("rank"));
+  c.def_prop_ro("local", &local_array,
+                nb::sig("def local(self) -> skerry._types.Block"),
+                "The own memory, without a copy: shape and dtype as given. Valid until free(). "
+                "Not collective. Errors: FreedError.");
+  c.def_prop_ro("shape", [](const PyWindow& w) { return w.shape; },
+                nb::sig("def shape(self) -> tuple[int, ...]"),
+                "Of the own memory. Not collective.");
+  c.def_prop_ro("dtype", [](const PyWindow& w) { return w.dtype; },
+                nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"),
+                "Of the elements of every member. Not collective.");
+  c.def_prop_ro("group", [](const PyWindow& w) { return w.group; },
+                "The members. Not collective.");
+  c.def("pointer", &array_of_peer, nb::arg("rank"),
+        nb::sig("def pointer(self, rank: int) -> skerry._types.Block | None"),
+        "The memory of a member on the own node, without a copy, of shape (elements,) and the "
+        "window's dtype; None if it is on another node, or was not allocated by window(). Valid "
+        "until free(). Not collective. Errors: InvalidError (no member).");
   c.def(
       "nbytes",
       [](const PyWindow& w, std::optional<int> rank) {
         return w.window.bytes(rank ? *rank : job().rank());
       },
-      nb::arg("rank") = nb::none());
-  c.def("free", &PyWindow::free);
-  c.def("__enter__", [](nb::handle self) { return nb::borrow(self); });
+      nb::arg("rank") = nb::none(),
+      "Bytes of the memory of `rank` (default: own). Not collective. Errors: InvalidError (no "
+      "member).");
+  c.def("free", &PyWindow::free,
+        "Frees the window and its memory. Collective. Errors: InvalidError (an own epoch is "
+        "open).");
+  c.def("__enter__", [](nb::handle self) { return nb::borrow(self); },
+        nb::sig("def __enter__(self) -> Window"));
   c.def(
       "__exit__",
       [](PyWindow& w, nb::handle kind, nb::handle, nb::handle) {
         if (kind.is_none() && w.window) w.free();  // after an error the others may never come
       },
-      nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+      nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none(),
+      nb::sig("def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, "
+              "trace: types.TracebackType | None) -> None"));
 }
 
 // ---- making windows -----------------------------------------------------------------------------
@@ -394,27 +481,57 @@ void detach(PyWindow& w, std::uint64_t address) {
 
 void bind_makers(nb::module_& m, nb::class_<PyWindow>& c) {
   m.def("_window_allocate", &allocate, nb::arg("bytes"), nb::arg("dtype"), nb::arg("shape"),
-        nb::arg("group").none());
+        nb::arg("group").none(),
+        nb::sig("def _window_allocate(bytes: int, dtype: numpy.dtype[typing.Any], shape: "
+                "tuple[int, ...], group: Group | None) -> Window"));
   m.def("_window_over", &over, nb::arg("memory").none(), nb::arg("dtype"), nb::arg("shape"),
-        nb::arg("group").none());
-  c.def("attach", &attach, nb::arg("memory"));
-  c.def("detach", &detach, nb::arg("address"));
+        nb::arg("group").none(),
+        nb::sig("def _window_over(memory: skerry._types.Block | None, dtype: "
+                "numpy.dtype[typing.Any], shape: tuple[int, ...], group: Group | None) -> Window"));
+  c.def("attach", &attach, nb::arg("memory"),
+        nb::sig("def attach(self, memory: skerry._types.Block) -> int"),
+        "Makes a C-contiguous, writable array of any shape and dtype accessible through a "
+        "dynamic window. Returns its address: send that to the others. Keeps it alive until "
+        "detach or free. Not collective. Errors: InvalidError (it overlaps attached memory, or "
+        "the window is not dynamic), NoMemoryError (1024 areas are attached).");
+  c.def("detach", &detach, nb::arg("address"),
+        "Takes back what was attached at `address`. Not collective. Errors: InvalidError "
+        "(nothing is).");
 }
 
 }  // namespace
 
 void bind_window(nb::module_& m) {
-  nb::class_<PyWindow> window(m, "Window");
+  nb::class_<PyWindow> window(m, "Window",
+        R"(Memory of each member of a group that the others access in epochs.
+
+An *access epoch* lies between two synchronization calls. docs/windows.md explains epochs. The
+meaning is that of MPI's windows.
+
+lock, lock_all, fence, start and post act at once; what they return is a context manager that ends
+the epoch: with unlock, unlock_all, a second fence, complete or wait. After an error in its body,
+`with` ends epochs of lock, lock_all and start all the same. It leaves out what would wait for other
+members: the second fence, and wait.
+
+Displacements (`at`) count elements of the target's memory, in C order, from 0. Calls that may wait
+release the interpreter lock. Every call may raise InvalidError (outside an epoch, or in one of
+another kind: the text names it) and FreedError. Arrays are C-contiguous and of the window's dtype;
+a window of bytes (uint8) takes arrays of every dtype. Numbers and lists are converted.)");
   bind_life(window);
   bind_makers(m, window);
   bind_epochs(window);
   bind_access(window);
   bind_updates(window);
-  nb::class_<Epoch>(m, "Epoch")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+  nb::class_<Epoch>(m, "Epoch",
+        "An epoch of a window, for ``with``, which ends it. Without ``with``, end it by the "
+        "window's calls.")
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
+           nb::sig("def __enter__(self) -> Epoch"))
       .def(
           "__exit__", [](Epoch& e, nb::handle kind, nb::handle, nb::handle) { end_epoch(e, kind); },
-          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none(),
+          nb::sig("def __exit__(self, kind: type[BaseException] | None, value: BaseException | "
+                  "None, trace: types.TracebackType | None) -> None"));
 }
 
 }  // namespace skpy

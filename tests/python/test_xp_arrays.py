@@ -167,6 +167,18 @@ def test_a_reduced_expression_in_use_is_kept():
     )
 
 
+def test_what_is_quick_to_compute_is_kept_when_it_is_reduced_again():
+    """Whether a block was kept depended on the number of references that CPython counts."""
+    x, values = large(6)
+    named, again = x * x + 1, [x * x + 1]
+    for each, wanted in ((named, values * values + 1), (again.pop(), values * values + 1)):
+        assert float(xp.sum(each)) == pytest.approx(wanted.sum(), rel=1e-13)
+        assert each._expression is not None
+        assert float(xp.max(each)) == pytest.approx(wanted.max(), rel=1e-13)
+        assert each._expression is None
+        np.testing.assert_allclose(each.numpy(), wanted, rtol=1e-13)
+
+
 def test_long_chains_end():
     x, values = large(4)
     for _ in range(500):

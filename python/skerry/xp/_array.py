@@ -15,39 +15,59 @@ Such a function may still get whole arrays beside divided ones: `x.layout.whole`
 spelling, and arrays in the functions of xp itself.
 """
 
+from __future__ import annotations
+
 import operator
 import sys
 import weakref
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
 from . import _exchange, _layout, _lazy, _options
-
-Array = _core.Whole
-
+from ._layout import Layout
+from ._lazy import Expression
+from ._type import Array
+from ._types import Axes, Block, Box, Fill, Shape
 
 class Memory:
     """What an array and its views share."""
 
     __slots__ = ("source", "open", "views")
 
-    def __init__(self, source=None):
+    def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
         self.open = source is not None  # the program may write it other than through xp
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
 
 
-def _of_pickle(block):
+def _of_pickle(block: Block) -> Array:
     # A function of this file, so that a program that reads a pickle has skerry.xp at hand.
     return _core.xp_whole(block)
 
 
-class _Behaviour:
+if TYPE_CHECKING:
+    _Base = Array
+else:
+    _Base = object
+
+
+class _Behaviour(_Base):
     """What Array has beside the slots in C++."""
 
-    def __init__(self, block, layout=None, memory=None, recipe=None, **options):
+    def __init__(
+        self,
+        block: Any,
+        layout: Any = None,
+        memory: Memory | None = None,
+        recipe: tuple[Any, ...] | None = None,
+        **options: Any,
+    ) -> None:
         if not isinstance(block, np.ndarray):  # NumPy's spelling: ndarray(shape, dtype)
             self._take(block, layout, memory, options)
             return
@@ -61,7 +81,7 @@ class _Behaviour:
             memory.views.add(self)
 
     @classmethod
-    def _of(cls, expression, layout):
+    def _of(cls, expression: Expression, layout: Layout) -> Array:
         array = cls.__new__(cls)
         array.layout, array.dtype = layout, expression.dtype
         array._expression = expression
@@ -69,12 +89,12 @@ class _Behaviour:
         _lazy.pending.add(array)
         return array
 
-    def _evaluate(self):
+    def _evaluate(self) -> Block:
         if self._block is None:
             self._settled(self._expression.evaluate())
         return self._block
 
-    def _settled(self, block):
+    def _settled(self, block: Block) -> None:
         if self._block is None:
             self._block, self._expression = block, None
             _lazy.pending.discard(self)
@@ -82,18 +102,18 @@ class _Behaviour:
     # ---- what it is ------------------------------------------------------------------------------
 
     @property
-    def itemsize(self):
+    def itemsize(self) -> int:
         return self.dtype.itemsize
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
     @property
-    def device(self):
+    def device(self) -> str:
         return "cpu"
 
-    def to_device(self, device, /, *, stream=None):
+    def to_device(self, device: str, /, *, stream: None = None) -> Array:
         """This array: there is one device."""
         if device != "cpu" or stream is not None:
             raise ValueError(f"device {device!r}, stream {stream!r}: only 'cpu' without a stream")
@@ -102,33 +122,33 @@ class _Behaviour:
     # ---- its data --------------------------------------------------------------------------------
 
     @property
-    def local(self):
+    def local(self) -> Block:
         """The own block as a NumPy view, without a copy; not collective. `bounds` tells where it
         lies. After writes to it, sk.sync() before others use the array."""
         return self._opened(self._evaluate())
 
-    def _opened(self, block):
+    def _opened(self, block: Block) -> Block:
         """The block, which the program may write from now on."""
         self._memory.open = True
         _lazy.settle(block)
         return block
 
     @property
-    def bounds(self):
+    def bounds(self) -> Box:
         """(low, high) per dimension of the own block."""
         return self.layout.boxes[_exchange.job().rank]
 
-    def numpy(self):
+    def numpy(self) -> Block:
         """A copy of all of it as a NumPy array on every rank. Collective."""
         return np.array(gathered(self, "x.numpy()", explicit=True))
 
-    def tolist(self):
+    def tolist(self) -> Any:
         return self.numpy().tolist()
 
-    def copy(self, order="C"):
+    def copy(self, order: str = "C") -> Array:
         return Array(self._evaluate().copy(), self.layout)
 
-    def _here(self, what):
+    def _here(self, what: str) -> Block:
         """The value, if this rank has all of it."""
         if not self.layout.whole:
             raise sk.GatherError(
@@ -137,25 +157,25 @@ class _Behaviour:
             )
         return self._evaluate()
 
-    def _number(self, what):
+    def _number(self, what: str) -> Block:
         """The own block of an array without axes, which every rank has."""
         if self.shape:
             raise TypeError(f"{what} takes a 0-d array: this one has shape {self.shape}")
         return self._evaluate()
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Block:
         block = self._here("numpy.asarray(x)")
         if copy:
             return np.array(block, dtype)
         return np.asarray(self._opened(block), dtype, copy=copy)
 
-    def __copy__(self):
+    def __copy__(self) -> Array:
         return self.copy()
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Array:
         return self.copy()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         if not self.layout.whole:
             raise sk.GatherError(
                 "a divided array is not pickled, since each rank has a part: pickle x.numpy(), or "
@@ -163,7 +183,7 @@ class _Behaviour:
             )
         return _of_pickle, (self._evaluate().copy(),)
 
-    def item(self, *index):
+    def item(self, *index: Any) -> Any:
         """The number in an array of one element, or at an index."""
         if index:
             x = self if len(index) == self.ndim else self.reshape(-1)
@@ -172,7 +192,14 @@ class _Behaviour:
             raise ValueError(f"item() takes an array of one element: this one has {self.shape}")
         return self.numpy().item()
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         block = self._opened(self._here("DLPack"))
         if copy:
             block, copy = block.copy(), None
@@ -180,10 +207,10 @@ class _Behaviour:
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return self._evaluate().__dlpack_device__()
 
-    def __array_namespace__(self, /, *, api_version=None):
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
             raise ValueError(f"array API version {api_version!r}: the newest here is 2024.12")
         return sys.modules[__package__]
@@ -194,7 +221,7 @@ for _name, _value in vars(_Behaviour).items():
         setattr(Array, _name, _value)
 
 
-def not_writable():
+def not_writable() -> ValueError:
     """The error of writing a copy of what NumPy would show as a view."""
     return ValueError(
         "assignment destination is read-only: this array is a copy of what NumPy shows as a view; "
@@ -205,13 +232,13 @@ def not_writable():
 # ---- layouts of arrays ---------------------------------------------------------------------------
 
 
-def _stays(dtype):
+def _stays(dtype: DTypeLike) -> bool:
     """Objects are of one process, and fields have no functions for divided arrays."""
     dtype = np.dtype(dtype)
     return dtype.hasobject or dtype.names is not None
 
 
-def new_layout(shape, dtype, fixed=()):
+def new_layout(shape: Shape, dtype: DTypeLike, fixed: Iterable[int] = ()) -> Layout:
     """Where the elements of a new array go; axes in `fixed` stay undivided."""
     ranks = _exchange.ranks()
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
@@ -223,7 +250,7 @@ def new_layout(shape, dtype, fixed=()):
     return _layout.slabs(shape, axis, ranks)
 
 
-def flat_layout(shape, dtype):
+def flat_layout(shape: Shape, dtype: DTypeLike) -> Layout:
     """Runs of whole first-axis entries in C order, however few."""
     ranks = _exchange.ranks()
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
@@ -232,7 +259,7 @@ def flat_layout(shape, dtype):
     return _layout.slabs(shape, 0, ranks)
 
 
-def layout_of(storage):
+def layout_of(storage: sk.Array) -> Layout:
     shape = tuple(storage.shape)
     boxes = tuple(
         tuple((int(low), int(high)) for low, high in storage.distribution(rank))
@@ -241,7 +268,7 @@ def layout_of(storage):
     return _layout.Layout(shape, boxes)
 
 
-def of_storage(storage):
+def of_storage(storage: sk.Array) -> Array:
     """The array with the memory of an sk.Array. Collective."""
     if storage.mirrored:
         raise sk.InvalidError(
@@ -258,18 +285,18 @@ def of_storage(storage):
     return x
 
 
-def empty_block(layout, dtype):
+def empty_block(layout: Layout, dtype: DTypeLike) -> Block:
     return np.empty(layout.extent(_exchange.job().rank), dtype)
 
 
-def made(layout, dtype, fill):
+def made(layout: Layout, dtype: DTypeLike, fill: Fill) -> Array:
     """A new array; fill(block, box) writes the own block."""
     block = empty_block(layout, dtype)
     fill(block, layout.boxes[_exchange.job().rank])
     return Array(block, layout)
 
 
-def of_numpy(values, layout=None):
+def of_numpy(values: Any, layout: Layout | None = None) -> Array:
     """An array of what every rank has. The array may keep `values` itself."""
     values = np.asarray(values)
     if layout is None:
@@ -280,7 +307,7 @@ def of_numpy(values, layout=None):
     return Array(np.ascontiguousarray(values[tuple(slice(*bounds) for bounds in box)]), layout)
 
 
-def in_layout(x, layout):
+def in_layout(x: Array, layout: Layout) -> Block:
     """The own block of x in another layout; a view where nothing had to move."""
     block = x._evaluate()
     if x.layout == layout:
@@ -295,14 +322,14 @@ def in_layout(x, layout):
     return array
 
 
-def redistributed(x, layout):
+def redistributed(x: Array, layout: Layout) -> Array:
     """x in another layout: itself, or a new array."""
     if x.layout == layout:
         return x
     return Array(in_layout(x, layout), layout)
 
 
-def _check_gather(x, what):
+def _check_gather(x: Array, what: str) -> None:
     if x.nbytes > _options.values["gather_bytes"]:
         raise sk.GatherError(
             f"{what} collects the whole array on every rank: {x.nbytes} bytes, more than "
@@ -310,7 +337,7 @@ def _check_gather(x, what):
         )
 
 
-def gathered(x, what, explicit=False):
+def gathered(x: Array, what: str, explicit: bool = False) -> Block:
     """All of x on every rank, perhaps without a copy: read it only."""
     if x.layout.whole:
         return x._evaluate()
@@ -320,7 +347,7 @@ def gathered(x, what, explicit=False):
     return in_layout(x, _layout.whole(x.shape, _exchange.ranks()))
 
 
-def undivided(x, axes):
+def undivided(x: Array, axes: Iterable[int]) -> Array:
     """x in a layout in which every rank has whole `axes`."""
     if not _layout.divided(x.layout, axes):
         return x
@@ -331,12 +358,12 @@ def undivided(x, axes):
     return redistributed(x, layout)
 
 
-def spread(x):
+def spread(x: Array) -> Array:
     """A result that every rank computed, divided as a new array is; moves nothing."""
     return redistributed(x, new_layout(x.shape, x.dtype)) if x.layout.whole else x
 
 
-def as_array(x, name="an operand"):
+def as_array(x: Any, name: str = "an operand") -> Array:
     if isinstance(x, Array):
         return x
     if isinstance(x, (np.ndarray, np.generic)):
@@ -348,20 +375,20 @@ def as_array(x, name="an operand"):
     raise TypeError(f"{name} is a {type(x).__name__}: give an array (xp.asarray makes one)")
 
 
-def some(x):
+def some(x: Array) -> bool:
     """Whether some element is true; the same answer on every rank. Collective if x is divided."""
     here = bool(x._evaluate().any())
     return here if x.layout.whole else _exchange.on_any_rank(here)
 
 
-def axis_of(axis, ndim):
+def axis_of(axis: SupportsIndex, ndim: int) -> int:
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(axis, ndim)
     return axis % ndim
 
 
-def axes_of(axis, ndim):
+def axes_of(axis: Axes, ndim: int) -> tuple[int, ...]:
     """Sorted non-negative axes; None: all."""
     if axis is None:
         return tuple(range(ndim))

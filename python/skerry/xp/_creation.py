@@ -1,15 +1,22 @@
 """New arrays. Each rank writes its own part; nothing is sent."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _exchange, _layout
 from ._array import Array, as_array, made, Memory, new_layout, of_numpy, of_storage
 from ._elementwise import astype
 from ._info import check_device, check_dtype
+from ._types import Block, Box, Device, Fill, Operand, Shape, ShapeLike
 
 
-def _shape(shape):
+def _shape(shape: ShapeLike) -> Shape:
     shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     shape = tuple(int(n.__index__()) for n in shape)
     if any(n < 0 for n in shape):
@@ -17,35 +24,47 @@ def _shape(shape):
     return shape
 
 
-def _new(shape, dtype, device, fill):
+def _new(shape: ShapeLike, dtype: DTypeLike | None, device: Device, fill: Fill) -> Array:
     check_device(device)
     shape, dtype = _shape(shape), check_dtype("float64" if dtype is None else dtype)
     return made(new_layout(shape, dtype), dtype, fill)
 
 
-def _filled(value):
-    def fill(block, box):
+def _filled(value: Any) -> Fill:
+    def fill(block: Block, box: Box) -> None:
         block[...] = value
 
     return fill
 
 
-def empty(shape, *, dtype=None, device=None):
+def empty(
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """A new array whose contents are undefined."""
     return _new(shape, dtype, device, lambda block, box: None)
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """A new array of zeros."""
     return _new(shape, dtype, device, _filled(0))
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(
+    shape: ShapeLike, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """A new array of ones."""
     return _new(shape, dtype, device, _filled(1))
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(
+    shape: ShapeLike,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+) -> Array:
     """A new array of `fill_value`."""
     if isinstance(fill_value, Array):
         fill_value = fill_value._number("full()")
@@ -53,35 +72,50 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return _new(shape, dtype, device, _filled(fill_value))
 
 
-def _like(x, dtype, device, fill):
+def _like(x: Operand, dtype: DTypeLike | None, device: Device, fill: Fill) -> Array:
     check_device(device)
     x = as_array(x)
     return made(x.layout, x.dtype if dtype is None else check_dtype(dtype), fill)
 
 
-def empty_like(x, /, *, dtype=None, device=None):
+def empty_like(
+    x: Operand, /, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """A new array of the shape and layout of x, contents undefined."""
     return _like(x, dtype, device, lambda block, box: None)
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(
+    x: Operand, /, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """Zeros in the shape and layout of x."""
     return _like(x, dtype, device, _filled(0))
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(
+    x: Operand, /, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """Ones in the shape and layout of x."""
     return _like(x, dtype, device, _filled(1))
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(
+    x: Operand, /, fill_value: Any, *, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """`fill_value` in the shape and layout of x."""
     if isinstance(fill_value, Array):
         fill_value = fill_value._number("full_like()")
     return _like(x, dtype, device, _filled(fill_value))
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    copy: bool | None = None,
+) -> Array:
     """`obj` as an array. An sk.Array or GhostArray keeps its memory: no copy, after one sync. Other
     data is the same on every member; each copies its part."""
     check_device(device)
@@ -101,7 +135,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     return x.copy() if copy else x
 
 
-def _of_data(obj, dtype, copy):
+def _of_data(obj: Any, dtype: DTypeLike | None, copy: bool | None) -> Array:
     """An array of data that every member has: a copy, so that all numbers of ranks act alike."""
     values = np.asarray(_with_numbers(obj), dtype)
     check_dtype(values.dtype)
@@ -115,14 +149,14 @@ def _of_data(obj, dtype, copy):
     return x
 
 
-def _with_numbers(obj):
+def _with_numbers(obj: Any) -> Any:
     """Lists may hold 0-d arrays."""
     if isinstance(obj, (list, tuple)):
         return [_with_numbers(item) for item in obj]
     return obj.numpy() if isinstance(obj, Array) else obj
 
 
-def _of_ghosts(ghosts):
+def _of_ghosts(ghosts: sk.GhostArray) -> Array:
     """A view of the blocks without their ghost cells."""
     if len(ghosts.group) != _exchange.ranks():
         raise sk.InvalidError("skerry.xp takes arrays of all ranks: this one has a smaller group")
@@ -132,7 +166,7 @@ def _of_ghosts(ghosts):
     return Array(ghosts.local, _layout.Layout(ghosts.shape, tuple(ghosts._blocks)), memory)
 
 
-def from_dlpack(x, /, *, device=None, copy=None):
+def from_dlpack(x: Any, /, *, device: Device = None, copy: bool | None = None) -> Array:
     """The array of an object with DLPack, which every member has alike."""
     check_device(device if not isinstance(device, tuple) else None)
     if isinstance(x, Array):
@@ -140,7 +174,15 @@ def from_dlpack(x, /, *, device=None, copy=None):
     return asarray(np.from_dlpack(x), copy=copy)
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+) -> Array:
     """start, start + step, ... below stop."""
     check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
@@ -151,10 +193,10 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
         max(0, int(np.ceil((stop - start) / step)))
         if isinstance((stop - start) / step, float)
         and not all(isinstance(v, int) for v in (start, stop, step))
-        else len(range(start, stop, step))
+        else len(range(start, stop, step))  # type: ignore[call-overload]  # whole numbers
     )
 
-    def fill(block, box):
+    def fill(block: Block, box: Box) -> None:
         low, high = box[0]
         if dtype.kind in "iu":
             if length:
@@ -176,7 +218,16 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return made(new_layout((length,), dtype), dtype, fill)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    endpoint: bool = True,
+) -> Array:
     """`num` numbers evenly from start to stop."""
     check_device(device)
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
@@ -187,7 +238,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else 0
 
-    def fill(block, box):
+    def fill(block: Block, box: Box) -> None:
         low, high = box[0]
         # In the dtype of the result: a difference beyond float32 must overflow as NumPy's does.
         if steps > 0 and step == 0:
@@ -201,18 +252,26 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return made(new_layout((num,), dtype), dtype, fill)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+) -> Array:
     """Ones on diagonal k, zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
 
-    def fill(block, box):
+    def fill(block: Block, box: Box) -> None:
         (low, high), (left, right) = box
         block[...] = np.eye(high - low, right - left, k + low - left, block.dtype)
 
     return _new((n_rows, n_cols), dtype, device, fill)
 
 
-def _triangle(x, k, function, name):
+def _triangle(x: Operand, k: int, function: Callable[[Block, int], Block], name: str) -> Array:
     x = as_array(x)
     if x.ndim < 2:
         raise ValueError(f"{name} takes at least 2 dimensions: reshape x, or take x.numpy()")
@@ -221,39 +280,39 @@ def _triangle(x, k, function, name):
     return Array(function(block, k + box[-2][0] - box[-1][0]).astype(x.dtype), x.layout)
 
 
-def tril(x, /, *, k=0):
+def tril(x: Operand, /, *, k: int = 0) -> Array:
     """Zero above diagonal k of the last two dimensions."""
     return _triangle(x, k, np.tril, "tril")
 
 
-def triu(x, /, *, k=0):
+def triu(x: Operand, /, *, k: int = 0) -> Array:
     """Zero below diagonal k of the last two dimensions."""
     return _triangle(x, k, np.triu, "triu")
 
 
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays: Operand, indexing: Literal["xy", "ij"] = "xy") -> list[Array]:
     """Coordinate arrays of a grid."""
     from ._manipulation import broadcast_to, reshape
 
-    arrays = [as_array(x) for x in arrays]
+    taken = [as_array(x) for x in arrays]
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
-    if any(x.ndim > 1 for x in arrays):
+    if any(x.ndim > 1 for x in taken):
         raise ValueError("meshgrid takes arrays of at most one dimension: xp.reshape them")
-    axes = list(range(len(arrays)))
-    if indexing == "xy" and len(arrays) > 1:
+    axes = list(range(len(taken)))
+    if indexing == "xy" and len(taken) > 1:
         axes[:2] = [1, 0]
-    shape = [1] * len(arrays)
-    for x, axis in zip(arrays, axes, strict=True):
+    shape = [1] * len(taken)
+    for x, axis in zip(taken, axes, strict=True):
         shape[axis] = x.size
     out = []
-    for x, axis in zip(arrays, axes, strict=True):
-        lines = [x.size if d == axis else 1 for d in range(len(arrays))]
+    for x, axis in zip(taken, axes, strict=True):
+        lines = [x.size if d == axis else 1 for d in range(len(taken))]
         out.append(broadcast_to(reshape(x, tuple(lines)), tuple(shape)))
     return out
 
 
-def _take(self, shape, dtype, buffer, options):
+def _take(self: Array, shape: Any, dtype: Any, buffer: Any, options: dict[str, Any]) -> None:
     """A new array as numpy.ndarray(shape, dtype, buffer=None) makes one."""
     dtype, buffer = options.pop("dtype", dtype), options.pop("buffer", buffer)
     if buffer is not None or options.keys() - {"order"}:
@@ -262,4 +321,4 @@ def _take(self, shape, dtype, buffer, options):
     self.layout, self._block = made.layout, made._block
 
 
-Array._take = _take
+setattr(Array, "_take", _take)

@@ -1,6 +1,8 @@
 """Finds what computes a call of NumPy's on arrays: NumPy itself if all are whole, a function here
 (_names.py), or NumPy again after the operands were collected."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import skerry as sk
 from . import _more, _names, _ufuncs, _whole, fft, linalg
 from ._array import Array
+from ._types import Shape
 
 STANDARD: dict[str, Callable[..., Any]] = {}  # functions of skerry.xp, which enters them here
 _OTHER_NAMES = {
@@ -41,17 +44,17 @@ def _bound(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
     return ufunc if method == "__call__" else getattr(ufunc, method)
 
 
-def number(value):
+def number(value: Any) -> Any:
     """In NumPy's spelling a result without axes is a number."""
     return value._evaluate()[()] if isinstance(value, Array) and not value.shape else value
 
 
-def numbers(value):
+def numbers(value: Any) -> Any:
     """The same of several results."""
     return tuple(map(number, value)) if type(value) is tuple else number(value)
 
 
-def broadcasts(shape, to):
+def broadcasts(shape: Shape, to: Shape) -> bool:
     """Whether values of a shape fill another one, repeated: into `out` of a ufunc."""
     try:
         return np.broadcast_shapes(shape, to) == to
@@ -59,7 +62,9 @@ def broadcasts(shape, to):
         return False
 
 
-def into(out, value, name, fits=operator.eq):
+def into(
+    out: Any, value: Any, name: str, fits: Callable[[Shape, Shape], bool] = operator.eq
+) -> Array:
     if not isinstance(out, Array):
         raise sk.GatherError("out=: give a skerry.xp array, or take x.numpy()")
     if not fits(value.shape, out.shape) or not np.can_cast(value.dtype, out.dtype, "same_kind"):

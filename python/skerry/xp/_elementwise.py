@@ -1,34 +1,43 @@
 """Elementwise functions and operators: local, lazy where blocks are large."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
 from . import _exchange, _layout, _lazy
 from ._array import Array, as_array, empty_block, new_layout, some
 from ._info import check_device, check_dtype
+from ._layout import Layout
+from ._lazy import Expression
+from ._types import Block, Device, Function, Operand, Shape
 
 _SCALARS = (bool, int, float, complex)
+_Wrapped = TypeVar("_Wrapped", bound=Callable[..., Array])
 
 
-def _is_scalar(x):
+def _is_scalar(x: Any) -> TypeGuard[complex]:
     return isinstance(x, _SCALARS) and not isinstance(x, np.generic)
 
 
-def apply(function, *operands, dtype=None):
+def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """function(*operands, out=...) over the broadcast operands, as an array."""
-    operands = [x if _is_scalar(x) or isinstance(x, Array) else as_array(x) for x in operands]
+    taken = [x if _is_scalar(x) or isinstance(x, Array) else as_array(x) for x in operands]
     if dtype is None:
-        dtype = _dtype(function, operands)
-    layout = _result_layout([x for x in operands if isinstance(x, Array)], dtype)
-    arguments = [_argument(x, layout) for x in operands]
+        dtype = _dtype(function, taken)
+    layout = _result_layout([x for x in taken if isinstance(x, Array)], dtype)
+    arguments = [_argument(x, layout) for x in taken]
     shape = layout.extent(_exchange.job().rank)
     expression = _lazy.Expression(function, arguments, shape, dtype)
-    is_open = any(isinstance(x, Array) and x._memory.open for x in operands)
+    is_open = any(isinstance(x, Array) and x._memory.open for x in taken)
     if not layout.whole and raises():
         return Array(_agreed(expression), layout)
     least = _lazy.LEAST_WHOLE if layout.whole else _lazy.LEAST_ELEMENTS
@@ -37,7 +46,7 @@ def apply(function, *operands, dtype=None):
     return Array._of(expression, layout)
 
 
-def raises():
+def raises() -> bool:
     """Whether an element may raise an error, which then all ranks raise: not the one alone that
     has it, or its next call would meet another call of the others."""
     return "raise" in np.geterr().values() or any(
@@ -46,21 +55,22 @@ def raises():
     )
 
 
-def _agreed(expression):
-    error = value = None
+def _agreed(expression: Expression) -> Block:
+    value: Any = None
+    error: BaseException | None = None
     try:
         value = _now(expression)
     except (FloatingPointError, RuntimeWarning, MemoryError) as found:
         error = found
     _exchange.agree_no_error(error)
-    return value
+    return value  # agree_no_error() has raised the error, if there was one
 
 
-def _small(shape):
+def _small(shape: Shape) -> bool:
     return prod(shape) < _lazy.LEAST_ELEMENTS
 
 
-def _now(expression):
+def _now(expression: Expression) -> Block:
     """The value; in one call if all arguments are plain."""
     if not expression.shape or _small(expression.shape):
         out = np.empty(expression.shape, expression.dtype)
@@ -69,28 +79,28 @@ def _now(expression):
     return expression.evaluate()
 
 
-def _plain(argument):
+def _plain(argument: Any) -> Any:
     if isinstance(argument, _lazy.Expression):
         return argument.evaluate()
     return argument.joined() if isinstance(argument, _lazy.Parts) else argument
 
 
-def _dtype(function, operands):
+def _dtype(function: Function, operands: Sequence[Any]) -> np.dtype[Any]:
     if all(isinstance(x, Array) for x in operands):
         return _dtype_of(function, tuple(x.dtype for x in operands))
     return function(*[_sample(x.dtype) if isinstance(x, Array) else x for x in operands]).dtype
 
 
 @lru_cache(maxsize=4096)
-def _dtype_of(function, dtypes):
+def _dtype_of(function: Function, dtypes: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
     return function(*map(_sample, dtypes)).dtype
 
 
-def _sample(dtype):
+def _sample(dtype: Any) -> Block:
     return np.empty(0, dtype)
 
 
-def _result_layout(arrays, dtype):
+def _result_layout(arrays: Sequence[Array], dtype: Any) -> Layout:
     """The layout of a divided operand with the result's shape, the most even one; or a new one."""
     if len(arrays) == 1:
         return arrays[0].layout
@@ -105,7 +115,7 @@ def _result_layout(arrays, dtype):
     return full[0] if full else new_layout(shape, dtype)
 
 
-def _argument(x, layout):
+def _argument(x: Any, layout: Layout) -> Any:
     """An operand's part for a result so laid out."""
     if not isinstance(x, Array):
         return x
@@ -124,55 +134,63 @@ def _argument(x, layout):
 # ---- functions -----------------------------------------------------------------------------------
 
 
-def _wrapper(name, function, count):
-    if count == 1:
+def _unary_function(name: str, function: Function) -> Callable[[Operand], Array]:
+    def wrapped(x: Operand, /) -> Array:
+        return apply(function, as_array(x))
 
-        def wrapped(x, /):
-            return apply(function, as_array(x))
+    return _named(wrapped, name, function)
 
-    else:
 
-        def wrapped(x1, x2, /):
-            _some_array(name, x1, x2)
-            return apply(function, x1, x2)
+def _binary_function(
+    name: str, function: Function
+) -> Callable[[Operand | complex, Operand | complex], Array]:
+    def wrapped(x1: Operand | complex, x2: Operand | complex, /) -> Array:
+        _some_array(name, x1, x2)
+        return apply(function, x1, x2)
 
+    return _named(wrapped, name, function)
+
+
+def _named(wrapped: _Wrapped, name: str, function: Function) -> _Wrapped:
     wrapped.__name__ = wrapped.__qualname__ = name
-    wrapped.__doc__ = f"Elementwise, as numpy.{getattr(function, '__name__', name).strip('_')}."
+    wrapped.__doc__ = (
+        f"Elementwise, as numpy.{getattr(function, '__name__', name).strip('_')}."
+    )
     return wrapped
 
 
-def _some_array(name, *operands):
+def _some_array(name: str, *operands: Any) -> None:
     if all(_is_scalar(x) for x in operands):
         raise TypeError(f"{name} takes at least one array: all operands are Python numbers")
 
 
-def _real(x, out=None):
+def _real(x: Any, out: Any = None) -> Any:
     if out is None:
         return x.real
     np.copyto(out, x.real)
 
 
-def _imag(x, out=None):
+def _imag(x: Any, out: Any = None) -> Any:
     if out is None:
         return x.imag
     np.copyto(out, x.imag)
 
 
-def _round(x, out=None):
+def _round(x: Any, out: Any = None) -> Any:
     return np.round(x, out=out)
 
 
-def _integer_power(x1, x2):
+def _integer_power(x1: Any, x2: Any) -> None:
     """Negative powers of integers are an error, on every rank if on one."""
     if _is_scalar(x2):
-        bad = x2 < 0
+        bad = x2 < 0  # type: ignore[operator]  # pow() passes whole numbers
     else:
         bad = as_array(x2).dtype.kind == "i" and some(apply(np.less, x2, 0))
     if bad:
         raise ValueError("integers to negative integer powers: convert to a floating dtype first")
 
 
-def pow(x1, x2, /):
+def pow(x1: Operand | complex, x2: Operand | complex, /) -> Array:
     """Elementwise, as numpy.power."""
     _some_array("pow", x1, x2)
     kinds = {"i" if isinstance(x, int) else getattr(getattr(x, "dtype", None), "kind", "f")
@@ -182,43 +200,93 @@ def pow(x1, x2, /):
     return apply(np.power, x1, x2)
 
 
-_UNARY = {
-    **{
-        name: getattr(np, name)
-        for name in "acos acosh asin asinh atan atanh ceil conj cos cosh exp expm1 floor isfinite "
-        "isinf isnan log log1p log2 log10 logical_not negative positive reciprocal sign signbit "
-        "sin sinh square sqrt tan tanh trunc".split()
-    },
-    "abs": np.absolute,
-    "bitwise_invert": np.invert,
-    "round": _round,
-    "real": _real,
-    "imag": _imag,
-}
-_BINARY = {
-    **{
-        name: getattr(np, name)
-        for name in "add atan2 bitwise_and bitwise_or bitwise_xor copysign divide equal "
-        "floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or "
-        "logical_xor maximum minimum multiply nextafter not_equal remainder subtract".split()
-    },
-    "bitwise_left_shift": np.left_shift,
-    "bitwise_right_shift": np.right_shift,
-}
-functions = {
-    **{name: _wrapper(name, function, 1) for name, function in _UNARY.items()},
-    **{name: _wrapper(name, function, 2) for name, function in _BINARY.items()},
-    "pow": pow,
-}
-globals().update(functions)
+abs = _unary_function("abs", np.absolute)
+acos = _unary_function("acos", np.acos)
+acosh = _unary_function("acosh", np.acosh)
+asin = _unary_function("asin", np.asin)
+asinh = _unary_function("asinh", np.asinh)
+atan = _unary_function("atan", np.atan)
+atanh = _unary_function("atanh", np.atanh)
+bitwise_invert = _unary_function("bitwise_invert", np.invert)
+ceil = _unary_function("ceil", np.ceil)
+conj = _unary_function("conj", np.conj)
+cos = _unary_function("cos", np.cos)
+cosh = _unary_function("cosh", np.cosh)
+exp = _unary_function("exp", np.exp)
+expm1 = _unary_function("expm1", np.expm1)
+floor = _unary_function("floor", np.floor)
+imag = _unary_function("imag", _imag)
+isfinite = _unary_function("isfinite", np.isfinite)
+isinf = _unary_function("isinf", np.isinf)
+isnan = _unary_function("isnan", np.isnan)
+log = _unary_function("log", np.log)
+log10 = _unary_function("log10", np.log10)
+log1p = _unary_function("log1p", np.log1p)
+log2 = _unary_function("log2", np.log2)
+logical_not = _unary_function("logical_not", np.logical_not)
+negative = _unary_function("negative", np.negative)
+positive = _unary_function("positive", np.positive)
+real = _unary_function("real", _real)
+reciprocal = _unary_function("reciprocal", np.reciprocal)
+round = _unary_function("round", _round)
+sign = _unary_function("sign", np.sign)
+signbit = _unary_function("signbit", np.signbit)
+sin = _unary_function("sin", np.sin)
+sinh = _unary_function("sinh", np.sinh)
+sqrt = _unary_function("sqrt", np.sqrt)
+square = _unary_function("square", np.square)
+tan = _unary_function("tan", np.tan)
+tanh = _unary_function("tanh", np.tanh)
+trunc = _unary_function("trunc", np.trunc)
+
+add = _binary_function("add", np.add)
+atan2 = _binary_function("atan2", np.atan2)
+bitwise_and = _binary_function("bitwise_and", np.bitwise_and)
+bitwise_left_shift = _binary_function("bitwise_left_shift", np.left_shift)
+bitwise_or = _binary_function("bitwise_or", np.bitwise_or)
+bitwise_right_shift = _binary_function("bitwise_right_shift", np.right_shift)
+bitwise_xor = _binary_function("bitwise_xor", np.bitwise_xor)
+copysign = _binary_function("copysign", np.copysign)
+divide = _binary_function("divide", np.divide)
+equal = _binary_function("equal", np.equal)
+floor_divide = _binary_function("floor_divide", np.floor_divide)
+greater = _binary_function("greater", np.greater)
+greater_equal = _binary_function("greater_equal", np.greater_equal)
+hypot = _binary_function("hypot", np.hypot)
+less = _binary_function("less", np.less)
+less_equal = _binary_function("less_equal", np.less_equal)
+logaddexp = _binary_function("logaddexp", np.logaddexp)
+logical_and = _binary_function("logical_and", np.logical_and)
+logical_or = _binary_function("logical_or", np.logical_or)
+logical_xor = _binary_function("logical_xor", np.logical_xor)
+maximum = _binary_function("maximum", np.maximum)
+minimum = _binary_function("minimum", np.minimum)
+multiply = _binary_function("multiply", np.multiply)
+nextafter = _binary_function("nextafter", np.nextafter)
+not_equal = _binary_function("not_equal", np.not_equal)
+remainder = _binary_function("remainder", np.remainder)
+subtract = _binary_function("subtract", np.subtract)
+
+functions: dict[str, Callable[..., Array]] = {
+    each.__name__: each
+    for each in (
+        abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_invert,
+        bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, ceil, conj, copysign,
+        cos, cosh, divide, equal, exp, expm1, floor, floor_divide, greater, greater_equal,
+        hypot, imag, isfinite, isinf, isnan, less, less_equal, log, log10, log1p, log2,
+        logaddexp, logical_and, logical_not, logical_or, logical_xor, maximum, minimum,
+        multiply, negative, nextafter, not_equal, positive, pow, real, reciprocal, remainder,
+        round, sign, signbit, sin, sinh, sqrt, square, subtract, tan, tanh, trunc,
+    )
+}  # fmt: skip
 
 
-def _where(condition, x1, x2, out):
+def _where(condition: Block, x1: Any, x2: Any, out: Any) -> None:
     np.copyto(out, x2)
     np.copyto(out, x1, where=condition)
 
 
-def where(condition, x1, x2, /):
+def where(condition: Operand, x1: Operand | complex, x2: Operand | complex, /) -> Array:
     """Elements of x1 where the condition holds, of x2 elsewhere."""
     condition = as_array(condition)
     if condition.dtype != np.bool_:
@@ -226,16 +294,17 @@ def where(condition, x1, x2, /):
     if _is_scalar(x1) and _is_scalar(x2):
         dtype = np.result_type(x1, x2)
     else:
-        values = [x if _is_scalar(x) else as_array(x) for x in (x1, x2)]
-        dtype = np.result_type(*[x if _is_scalar(x) else _sample(x.dtype) for x in values])
+        dtype = np.result_type(
+            *[x if _is_scalar(x) else _sample(as_array(x).dtype) for x in (x1, x2)]
+        )
     return apply(_where, condition, x1, x2, dtype=dtype)
 
 
-def _clip(x, low, high, out):
+def _clip(x: Any, low: Any, high: Any, out: Any) -> None:
     np.minimum(np.maximum(x, low, out=out), high, out=out)
 
 
-def _bound(value, x, name):
+def _bound(value: Any, x: Array, name: str) -> Any:
     """A bound in the dtype of x; None if it bounds nothing."""
     if value is None:
         return None
@@ -251,7 +320,9 @@ def _bound(value, x, name):
 max_of = max
 
 
-def clip(x, /, min=None, max=None):
+def clip(
+    x: Operand, /, min: Operand | complex | None = None, max: Operand | complex | None = None
+) -> Array:
     """Elementwise, between min and max."""
     x = as_array(x)
     low, high = _bound(min, x, "min"), _bound(max, x, "max")
@@ -268,11 +339,13 @@ def clip(x, /, min=None, max=None):
     return apply(_clip, x, low, high, dtype=x.dtype)
 
 
-def _convert(x, out):
+def _convert(x: Block, out: Block) -> None:
     np.copyto(out, x, casting="unsafe")
 
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(
+    x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None
+) -> Array:
     """x with another dtype; x itself if it has it and copy is False."""
     check_device(device)
     x, dtype = as_array(x), check_dtype(dtype)
@@ -283,7 +356,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return x.copy() if x.dtype == dtype else apply(_convert, x, dtype=dtype)
 
 
-def inexact(x):
+def inexact(x: Array) -> Array:
     """x in floating or complex numbers: integers as float64."""
     return x if x.dtype.kind in "fc" else astype(x, np.dtype("float64"))
 
@@ -305,15 +378,15 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
-def _takes(x):
+def _takes(x: Any) -> bool:
     return _is_scalar(x) or isinstance(x, (Array, np.ndarray, np.generic, sk.Array))
 
 
-def _operator(function):
+def _operator(function: Function) -> Callable[..., Any]:
     """What the slots in C++ call if some operand is divided, large or not evaluated yet."""
     call = pow if function is np.power else lambda a, b: apply(function, a, b)
 
-    def operation(a, b, inplace=False, unnamed=False):
+    def operation(a: Any, b: Any, inplace: bool = False, unnamed: bool = False) -> Any:
         if inplace and isinstance(a, Array) and a.layout.whole and not a._frozen:
             done = _into_whole(function, a, b, unnamed)
             if done is not None:
@@ -329,7 +402,7 @@ def _operator(function):
     return operation
 
 
-def _into_whole(function, a, b, unnamed):
+def _into_whole(function: Function, a: Array, b: Any, unnamed: bool) -> Array | None:
     """a, after function(a, b) was computed into it where it lies; None if that cannot be."""
     if not isinstance(b, Array) or not b.layout.whole:
         return None
@@ -346,13 +419,11 @@ def _into_whole(function, a, b, unnamed):
     return a
 
 
-def _comparison(function):
+def _comparison(function: Function) -> Callable[..., Any]:
     operation = _operator(function)
 
-    def compare(a, b):
-        if function in (np.equal, np.not_equal) and (
-            b is None or isinstance(b, (str, bytes))
-        ):
+    def compare(a: Any, b: Any) -> Any:
+        if function in (np.equal, np.not_equal) and (b is None or isinstance(b, (str, bytes))):
             block = a._evaluate()
             return Array(np.asarray(block == b if function is np.equal else block != b), a.layout)
         return operation(a, b)
@@ -360,11 +431,11 @@ def _comparison(function):
     return compare
 
 
-def _divmod(a, b, inplace=False):
+def _divmod(a: Any, b: Any, inplace: bool = False) -> tuple[Array, Array]:
     return apply(np.floor_divide, a, b), apply(np.remainder, a, b)
 
 
-def _same_kind(value, target):
+def _same_kind(value: Array, target: Array) -> Array:
     if value.shape != target.shape:
         raise ValueError(
             f"an in-place operation cannot change shape {target.shape} to {value.shape}"
@@ -374,11 +445,11 @@ def _same_kind(value, target):
     return value
 
 
-def _unary(function):
+def _unary(function: Function) -> Callable[[Array], Array]:
     return lambda self: apply(function, self)
 
 
-def operators():
+def operators() -> dict[str, Callable[..., Any]]:
     """name -> function, of the operators of arrays that NumPy does not get at once."""
     made = {name: _operator(function) for name, function in _OPERATORS.items()}
     made |= {name: _comparison(function) for name, function in _COMPARISONS.items()}

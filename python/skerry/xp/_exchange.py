@@ -10,22 +10,30 @@ option check_calls every exchange first compares what the members are about to d
 error if they differ.
 """
 
+from __future__ import annotations
+
 import sys
 import time
 import zlib
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import skerry as sk
 from skerry import _core
 from . import _layout, _lazy, _options
+from ._layout import Layout
+from ._types import Block, Cut, Shape
 
 _LEAST_BYTES = 1 << 20  # of a staging segment
 
 _counts = dict.fromkeys(("exchanges", "bytes_read", "agreements", "gathers"), 0)
 
 
-def counters():
+def counters() -> dict[str, int]:
     """What this process has done: exchanges between layouts, bytes it read from others,
     agreements (small numbers that all ranks shared), gathers of whole arrays."""
     return dict(_counts)
@@ -34,13 +42,14 @@ def counters():
 class _Staging:
     """The two segments; made when first needed, larger ones when too small."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.rank, self.ranks = sk.rank(), sk.size()
-        self.segments, self.turn, self.bytes = [], 0, 0
+        self.segments: list[sk.Segment] = []
+        self.turn, self.bytes = 0, 0
         self.near = [sk.same_node(rank) for rank in range(self.ranks)]
         self.calls = 0
 
-    def next(self, nbytes):
+    def next(self, nbytes: int) -> sk.Segment:
         """The segment to write now. All ranks pass the same nbytes. Collective if it grows."""
         if nbytes > self.bytes:
             sk.sync()  # others may still read the old ones
@@ -52,7 +61,7 @@ class _Staging:
         self.turn ^= 1
         return self.segments[self.turn]
 
-    def compare(self, *what):
+    def compare(self, *what: object) -> None:
         """If members are about to do different things, an error on all; with check_calls."""
         self.calls += 1
         if not _options.values["check_calls"]:
@@ -67,9 +76,10 @@ class _Staging:
             )
 
 
-def _called():
+def _called() -> tuple[str, str] | None:
     """The function of skerry.xp that the program called, for check_calls: the outermost frame."""
-    frame, found = sys._getframe(1), None
+    frame: FrameType | None = sys._getframe(1)
+    found = None
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(("skerry.xp", "skerry.numpy")):
             function = frame.f_locals.get("function", frame.f_locals.get("ufunc"))
@@ -81,7 +91,7 @@ def _called():
 _staging = None
 
 
-def job():
+def job() -> _Staging:
     """The staging area; joins the job if the program has not yet."""
     global _staging
     if _staging is None or not sk.initialized():
@@ -98,7 +108,7 @@ _STATEMENT_S = 100e-6
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
 
 
-def _measure_bound(ranks):
+def _measure_bound(ranks: int) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
     The same on all ranks: rank 0 decides."""
@@ -128,7 +138,7 @@ def _measure_bound(ranks):
     )
 
 
-def tell_limits():
+def tell_limits() -> None:
     """Tells the slots in C++ what they need to know of the job and the options."""
     if _staging is not None:
         _core.xp_limits(_staging.ranks, _lazy.LEAST_WHOLE, _options.values["whole_bytes"])
@@ -137,11 +147,11 @@ def tell_limits():
 _options.listeners.append(tell_limits)
 
 
-def ranks():
+def ranks() -> int:
     return job().ranks
 
 
-def bring(block, source, target):
+def bring(block: Block, source: Layout, target: Layout) -> list[tuple[Cut, Block]]:
     """Parts of the own block of `target`, as (slices, array) in the order of the ranks that had
     them. The own part is a view of `block`; others are copies. Collective if anything moves."""
     here = job()
@@ -169,20 +179,25 @@ def bring(block, source, target):
     return [part[1:] for part in sorted(parts, key=lambda part: part[0])]
 
 
-def _view(memory, offset, shape, dtype):
+def _view(memory: Block, offset: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Block:
     begin = offset * dtype.itemsize
     count = int(np.prod(shape, dtype=np.int64))
     return memory[begin : begin + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
-def _read(staging, wanted, dtype):
+def _read(
+    staging: sk.Segment, wanted: Sequence[tuple[int, int, Shape]], dtype: np.dtype[Any]
+) -> list[Block]:
     """Copies of (rank, offset, shape) from the staging segment."""
-    here, arrays, requests = job(), [], []
+    here = job()
+    arrays: list[Block] = []
+    requests: list[sk.Request] = []
     for rank, offset, shape in wanted:
         array = np.empty(shape, dtype)
         _counts["bytes_read"] += array.nbytes
-        if here.near[rank]:
-            array[...] = _view(staging.pointer(rank), offset, shape, dtype)
+        near = staging.pointer(rank) if here.near[rank] else None
+        if near is not None:
+            array[...] = _view(near, offset, shape, dtype)
         else:
             requests.append(staging.get_nb(rank, offset * dtype.itemsize, array.reshape(-1)))
         arrays.append(array)
@@ -191,7 +206,9 @@ def _read(staging, wanted, dtype):
     return arrays
 
 
-def pass_rows(outgoing, counts, dtype, row=()):
+def pass_rows(
+    outgoing: Sequence[Block], counts: NDArray[np.int64], dtype: np.dtype[Any], row: Shape = ()
+) -> list[Block]:
     """Rows whose number depends on the data. outgoing: for each rank a contiguous array; counts:
     [from, to] rows, known to all (agree). Returns what each rank sent to this one. Collective."""
     here = job()
@@ -218,7 +235,7 @@ def pass_rows(outgoing, counts, dtype, row=()):
     return [got[at] for at in range(here.ranks)]
 
 
-def agree(values):
+def agree(values: Any) -> NDArray[np.int64]:
     """Each rank's integers, stacked: [rank, i]. Collective."""
     here = job()
     values = np.asarray(values, np.int64)
@@ -229,12 +246,12 @@ def agree(values):
     return sk.allgather(values)
 
 
-def on_any_rank(flag):
+def on_any_rank(flag: bool) -> bool:
     """Is it so on any rank? Collective."""
     return bool(agree([flag]).any())
 
 
-def agree_no_error(error):
+def agree_no_error(error: BaseException | None) -> None:
     """Raises on all ranks if some rank has an error: its own, or a word about the others'."""
     kind = 2 if isinstance(error, FloatingPointError) else int(error is not None)
     failed = agree([kind])[:, 0]
@@ -247,5 +264,5 @@ def agree_no_error(error):
         raise sk.InvalidError(f"rank {rank} refused its part: see its error")
 
 
-def count_gather():
+def count_gather() -> None:
     _counts["gathers"] += 1

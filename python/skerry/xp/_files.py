@@ -125,7 +125,7 @@ def _loaded(place: Place | Packed, path: Path, mmap_mode: str | None = None) -> 
     together, dtype = Together(path, sk.world()), place.dtype.newbyteorder("=")
     layout = new_layout(place.shape, dtype)
     bounds, rank = layout.boxes[_exchange.job().rank], _exchange.job().rank
-    if mmap_mode is not None:
+    if mmap_mode is not None and isinstance(place, Place):
         block = together(lambda: np.asarray(_mapped(place, mmap_mode)))
         return Array(block[tuple(slice(*each) for each in bounds)], layout)
     block = np.empty(layout.extent(rank), dtype)
@@ -138,7 +138,7 @@ def _loaded(place: Place | Packed, path: Path, mmap_mode: str | None = None) -> 
     return Array(block, layout)
 
 
-def _mapped(place: Place, mode: str) -> np.ndarray:
+def _mapped(place: Place, mode: Any) -> np.ndarray:
     if not place.dtype.isnative:
         raise sk.InvalidError(
             f"{place.path}: mmap_mode of {place.dtype}, another machine's order of bytes: load it "
@@ -248,7 +248,8 @@ def fromfile(
 
 def _by_the_first(path: Path, read: Any) -> Any:
     """What the first member reads, as arrays of all; collective."""
-    here, found = _exchange.job(), []
+    here = _exchange.job()
+    found: list[Any] = []
 
     def step() -> None:
         if here.rank == 0:
@@ -364,7 +365,9 @@ def savetxt(
         rows = source.block
         if not source.blocks:  # every member has all of them
             rows = rows[len(rows) * member // members : len(rows) * (member + 1) // members]
-        options = {"delimiter": delimiter, "newline": newline, "encoding": encoding}
+        options: dict[str, Any] = {
+            "delimiter": delimiter, "newline": newline, "encoding": encoding,
+        }  # fmt: skip
         out = io.BytesIO()
         top, bottom = header if member == 0 else "", footer if member == members - 1 else ""
         np.savetxt(out, rows, fmt, header=top, footer=bottom, comments=comments, **options)
@@ -406,4 +409,4 @@ def tofile(x: Array, file: FilePath, sep: str = "", format: str = "%s") -> None:
     _Text(path, text).write()
 
 
-Array.tofile = tofile
+setattr(Array, "tofile", tofile)

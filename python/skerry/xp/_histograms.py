@@ -82,10 +82,11 @@ def histogramdd(
     wanted = [bins] * d if _is_number(bins) else list(bins)
     if len(wanted) != d:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
-    ranges = [None] * d if range is None else list(range)
+    ranges: list[Any] = [None] * d if range is None else list(range)
     if len(ranges) != d:
         raise ValueError("range argument must have one entry per dimension")
-    edges, limits = [], []
+    edges: list[Any] = []
+    limits: list[Any] = []
     for axis, (one, given) in enumerate(zip(wanted, ranges, strict=True)):
         one = _whole.known(one, "bins")
         found = _limits(sample[:, axis])
@@ -100,7 +101,8 @@ def histogramdd(
                               sample.layout.whole)  # fmt: skip
         weights = in_layout(weights, rows)
     block = sample._evaluate().reshape(-1, d)
-    counts, edges = np.histogramdd(block, edges, limits, weights=weights)
+    counts, all_edges = np.histogramdd(block, edges, limits, weights=weights)
+    edges = list(all_edges)
     total = added(counts, sample.layout)
     if density:
         for axis, edge in enumerate(edges):

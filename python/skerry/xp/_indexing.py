@@ -1,6 +1,10 @@
 """x[key], x[key] = value, take: basic slices are views, index arrays make new arrays."""
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -18,15 +22,17 @@ from ._array import (
     some,
     undivided,
 )
+from ._layout import Layout
+from ._types import Block, Key, Operand, Shape
 
 
-def _is_index_array(item):
+def _is_index_array(item: Any) -> bool:
     if isinstance(item, Array):
         return item.ndim > 0 or item.dtype.kind == "b"
     return isinstance(item, (np.ndarray, list, sk.Array)) or isinstance(item, (bool, np.bool_))
 
 
-def _expanded(key, shape):
+def _expanded(key: Any, shape: Shape) -> tuple[Any, ...]:
     """The key as one item per dimension of the array, with None for new dimensions."""
     key = key if isinstance(key, tuple) else (key,)
     taken = sum(
@@ -43,9 +49,10 @@ def _expanded(key, shape):
     return key[:at] + (slice(None),) * (len(shape) - taken) + key[at + 1 :]
 
 
-def _basic(key, shape):
+def _basic(key: Any, shape: Shape) -> Key:
     """Slices as (start, length, step), indices as numbers; all in range."""
-    out, d = [], 0
+    out: list[tuple[int, int, int] | int | None] = []
+    d = 0
     for item in key:
         if item is None:
             out.append(None)
@@ -65,7 +72,7 @@ def _basic(key, shape):
     return tuple(out)
 
 
-def view(x, key):
+def view(x: Array, key: Key) -> Array:
     """The basic slice of x, sharing memory. `key` as from _basic."""
     if all(item is not None and not isinstance(item, tuple) for item in key):
         if not x.layout.whole:
@@ -79,13 +86,18 @@ def view(x, key):
     return Array(part, layout, x._memory, (view, x, key))
 
 
-def _element(x, key):
+def _as_ranges(key: Key) -> Key:
+    """Indices as ranges of length 1."""
+    return tuple((i, 1, 1) for i in key if isinstance(i, int))
+
+
+def _element(x: Array, key: Key) -> Any:
     """One element of a divided array, NumPy's number on every rank."""
-    one = view(x, tuple((i, 1, 1) for i in key))
+    one = view(x, _as_ranges(key))
     return in_layout(one, _layout.whole(one.shape, _exchange.ranks())).reshape(())[()]
 
 
-def getitem(x, key):
+def getitem(x: Array, key: Any) -> Any:
     if x.layout.whole and x._block is None:
         x._evaluate()
         return x[key]
@@ -100,7 +112,7 @@ def getitem(x, key):
     return _by_arrays(x, key)
 
 
-def _arrays_for_lists(key):
+def _arrays_for_lists(key: Any) -> Any:
     if isinstance(key, list):
         return np.asarray(key)
     if isinstance(key, tuple):
@@ -108,11 +120,11 @@ def _arrays_for_lists(key):
     return key
 
 
-def _local_index(item):
+def _local_index(item: Any) -> Any:
     return item._evaluate() if isinstance(item, Array) else item
 
 
-def _single_mask(key):
+def _single_mask(key: tuple[Any, ...]) -> bool:
     """Whether the key is one mask over leading dimensions."""
     return (
         getattr(key[0], "dtype", None) == np.bool_
@@ -121,24 +133,26 @@ def _single_mask(key):
     )
 
 
-def in_order(x):
+def in_order(x: Array) -> Array:
     """x in a layout in which ranks have ascending runs of the elements."""
     if _layout.ordered(x.layout):
         return x
     return redistributed(x, _layout.slabs(x.shape, 0, _exchange.ranks()))
 
 
-def by_counts(block, shape):
+def by_counts(block: Block, shape: Sequence[int]) -> Array:
     """The array whose own part is `block`, of a length along the first axis known here only."""
     counts = _exchange.agree([block.shape[0]])[:, 0]
     cuts = np.concatenate(([0], np.cumsum(counts))).tolist()
     return Array(block, _layout.along((cuts[-1], *shape), 0, cuts))
 
 
-def select(x, mask):
+def select(x: Array, mask: Array) -> Array:
     """The elements of x where the mask over its leading dimensions holds, in C order."""
-    if 0 in mask.shape and mask.ndim <= x.ndim and all(
-        m in (0, n) for m, n in zip(mask.shape, x.shape, strict=False)
+    if (
+        0 in mask.shape
+        and mask.ndim <= x.ndim
+        and all(m in (0, n) for m, n in zip(mask.shape, x.shape, strict=False))
     ):  # as in NumPy, a mask may be empty where the array is not
         return of_numpy(np.empty((0, *x.shape[mask.ndim :]), x.dtype))
     if mask.shape != x.shape[: mask.ndim]:
@@ -146,15 +160,14 @@ def select(x, mask):
     if mask.ndim == 0:
         return x[None][: int(bool(mask))]
     if x.layout.whole:
-        mask = gathered(mask, "a mask")
-        return of_numpy(x._evaluate()[mask])
+        return of_numpy(x._evaluate()[gathered(mask, "a mask")])
     x = in_order(x)
     wanted = _mask_layout(x.layout, mask.ndim)
     block = x._evaluate()[in_layout(mask, wanted)]
     return by_counts(np.ascontiguousarray(block), x.shape[mask.ndim :])
 
 
-def _mask_layout(layout, ndim):
+def _mask_layout(layout: Layout, ndim: int) -> Layout:
     """The part of a mask over the first dimensions that belongs to each rank's block."""
     if ndim == len(layout.shape):
         return layout
@@ -163,7 +176,7 @@ def _mask_layout(layout, ndim):
     )
 
 
-def _by_arrays(x, key):
+def _by_arrays(x: Array, key: Any) -> Array:
     """Integer and boolean arrays mixed with slices: positions are computed as NumPy does on an
     array of coordinates, then elements are fetched from their owners."""
     key = tuple(
@@ -185,7 +198,7 @@ def _by_arrays(x, key):
     return Array(fetch(x, [place[own] for place in places]), layout)
 
 
-def _by_dimension(key):
+def _by_dimension(key: Any) -> list[Any]:
     """The items of a key by dimension of the array; None where a mask spans several."""
     out = []
     for item in key:
@@ -198,7 +211,7 @@ def _by_dimension(key):
     return out
 
 
-def fetch(x, places):
+def fetch(x: Array, places: Sequence[Block]) -> Block:
     """Elements of x at places (one integer array per dimension, in range): each rank asks the
     owners and is answered. Collective."""
     shape, here = places[0].shape, _exchange.job()
@@ -230,7 +243,7 @@ def fetch(x, places):
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def setitem(x, key, value, unnamed=False):
+def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
     if x._frozen:
         raise _array.not_writable()
     if x.layout.whole and isinstance(value, Array) and value.layout.whole:
@@ -246,7 +259,7 @@ def setitem(x, key, value, unnamed=False):
         _assign_gathered(x, key, value)
 
 
-def _assign_whole(x, key, value, unnamed):
+def _assign_whole(x: Array, key: Any, value: Array, unnamed: bool) -> bool:
     """x[key] = value of whole arrays, computed where it goes if nobody has a name for the value."""
     if any(isinstance(item, Array) and not item.layout.whole
            for item in (key if isinstance(key, tuple) else (key,))):  # fmt: skip
@@ -254,8 +267,10 @@ def _assign_whole(x, key, value, unnamed):
     block, expression = x._evaluate(), value._expression
     if expression is not None and unnamed:
         target = block[_plain_key(key)]
-        if isinstance(target, np.ndarray) and target.base is not None and (
-            target.shape == value.shape and np.may_share_memory(target, block)
+        if (
+            isinstance(target, np.ndarray)
+            and target.base is not None
+            and (target.shape == value.shape and np.may_share_memory(target, block))
         ):
             _lazy.evaluate_into(expression, target, value)
             return True
@@ -265,13 +280,13 @@ def _assign_whole(x, key, value, unnamed):
     return True
 
 
-def _plain_key(key):
+def _plain_key(key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(_local_index(item) for item in key)
     return _local_index(key)
 
 
-def _value(value, x):
+def _value(value: Any, x: Array) -> Any:
     """The value as a number or an array that may go into x."""
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         np.empty(1, x.dtype)[...] = value  # out of range, or complex into real: an error here
@@ -282,14 +297,14 @@ def _value(value, x):
     return value
 
 
-def _target(x, key):
+def _target(x: Array, key: Key) -> Array:
     """The view to write; also of one element of a divided array, where its owner alone has it."""
     if all(item is not None and not isinstance(item, tuple) for item in key):
-        key = tuple((i, 1, 1) for i in key)
+        key = _as_ranges(key)
     return view(x, key)
 
 
-def _assign(target, value):
+def _assign(target: Array, value: Any) -> None:
     block = target._evaluate()
     if not isinstance(value, Array):
         _lazy.settle(block)
@@ -311,7 +326,7 @@ def _assign(target, value):
         block[...] = part
 
 
-def _assign_masked(x, mask, value):
+def _assign_masked(x: Array, mask: Array, value: Any) -> None:
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
     if isinstance(value, Array):
@@ -325,7 +340,7 @@ def _assign_masked(x, mask, value):
     block[in_layout(mask, _mask_layout(x.layout, mask.ndim))] = value
 
 
-def _assign_gathered(x, key, value):
+def _assign_gathered(x: Array, key: Any, value: Any) -> None:
     """General index arrays: every rank knows keys and values, and writes its own part."""
     key = tuple(
         gathered(item, "an index array") if isinstance(item, Array) else item for item in key
@@ -347,7 +362,7 @@ def _assign_gathered(x, key, value):
 # ---- functions -----------------------------------------------------------------------------------
 
 
-def take(x, indices, /, *, axis=None):
+def take(x: Operand, indices: Any, /, *, axis: SupportsIndex | None = None) -> Array:
     """Entries of one axis, by an integer array."""
     x = as_array(x)
     indices = as_array(indices) if not isinstance(indices, list) else of_numpy(np.array(indices))
@@ -365,7 +380,7 @@ def take(x, indices, /, *, axis=None):
     return take_known(x, np.where(index < 0, index + n, index), axis)
 
 
-def take_known(x, index, axis):
+def take_known(x: Array, index: Block, axis: int) -> Array:
     """take with an index array that every rank has, in range and not negative."""
     if not _layout.divided(x.layout, (axis,)):
         block = np.take(x._evaluate(), index, axis=axis) if x._evaluate().size else None
@@ -395,7 +410,7 @@ def take_known(x, index, axis):
     return Array(fetch(x, lines), layout)
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x: Operand, indices: Operand, /, *, axis: SupportsIndex = -1) -> Array:
     """Elements along an axis, at indices that broadcast against the other axes."""
     x, indices = as_array(x), as_array(indices)
     axis = axis_of(axis, x.ndim)
@@ -427,4 +442,3 @@ def take_along_axis(x, indices, /, *, axis=-1):
             line = np.arange(low, high).reshape([-1 if k == d else 1 for k in range(x.ndim)])
             places.append(np.broadcast_to(line, extent))
     return Array(fetch(x, places), layout)
-

@@ -1,8 +1,14 @@
 """Dtypes and what the namespace can do."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ._array import Array
+from ._types import Device, Operand
 
 DTYPES = {
     name: np.dtype(name)
@@ -15,7 +21,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def check_dtype(dtype):
+def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """A dtype of the namespace."""
     dtype = np.dtype(dtype)
     if dtype not in DTYPES.values():
@@ -23,21 +29,21 @@ def check_dtype(dtype):
     return dtype.newbyteorder("=")
 
 
-def check_device(device):
+def check_device(device: Device) -> None:
     if device not in (None, "cpu"):
         raise ValueError(f"no device {device!r}: there is 'cpu' alone")
 
 
-def _dtype_of(x):
+def _dtype_of(x: Any) -> np.dtype[Any]:
     return x.dtype if isinstance(x, (Array, np.ndarray, np.generic)) else np.dtype(x)
 
 
-def can_cast(from_, to, /):
+def can_cast(from_: DTypeLike | Operand, to: DTypeLike, /) -> bool:
     """Whether the promotion rules allow it."""
     return np.can_cast(_dtype_of(from_), _dtype_of(to))
 
 
-def result_type(*arrays_and_dtypes):
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype of an operation on these arrays, dtypes and Python numbers."""
     if not arrays_and_dtypes:
         raise ValueError("result_type takes at least one array or dtype")
@@ -50,7 +56,7 @@ def result_type(*arrays_and_dtypes):
     )  # fmt: skip
 
 
-def isdtype(dtype, kind):
+def isdtype(dtype: DTypeLike, kind: str | np.dtype[Any] | tuple[str | np.dtype[Any], ...]) -> bool:
     """Whether a dtype is of a kind, or one of several."""
     dtype = np.dtype(dtype)
     if isinstance(kind, tuple):
@@ -63,26 +69,26 @@ def isdtype(dtype, kind):
 
 
 class _FloatInfo:
-    def __init__(self, info, dtype):
+    def __init__(self, info: Any, dtype: np.dtype[Any]) -> None:
         self.dtype, self.bits = dtype, int(info.bits)
         for name in ("eps", "max", "min", "smallest_normal"):
             setattr(self, name, float(getattr(info, name)))
 
 
 class _IntegerInfo:
-    def __init__(self, info, dtype):
+    def __init__(self, info: Any, dtype: np.dtype[Any]) -> None:
         self.dtype, self.bits = dtype, int(info.bits)
         self.max, self.min = int(info.max), int(info.min)
 
 
-def finfo(type, /):
+def finfo(type: DTypeLike | Operand, /) -> _FloatInfo:
     """Limits of a floating dtype."""
     dtype = _dtype_of(type)
     real = np.finfo(dtype).dtype if dtype.kind == "c" else dtype
     return _FloatInfo(np.finfo(real), np.dtype(real))
 
 
-def iinfo(type, /):
+def iinfo(type: DTypeLike | Operand, /) -> _IntegerInfo:
     """Limits of an integer dtype."""
     dtype = _dtype_of(type)
     return _IntegerInfo(np.iinfo(dtype), dtype)
@@ -91,13 +97,13 @@ def iinfo(type, /):
 class Info:
     """What __array_namespace_info__ returns."""
 
-    def capabilities(self):
+    def capabilities(self) -> dict[str, Any]:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
-    def default_device(self):
+    def default_device(self) -> str:
         return "cpu"
 
-    def default_dtypes(self, *, device=None):
+    def default_dtypes(self, *, device: Device = None) -> dict[str, np.dtype[Any]]:
         check_device(device)
         return {
             "real floating": DTYPES["float64"],
@@ -106,16 +112,21 @@ class Info:
             "indexing": DTYPES["int64"],
         }
 
-    def devices(self):
+    def devices(self) -> list[str]:
         return ["cpu"]
 
-    def dtypes(self, *, device=None, kind=None):
+    def dtypes(
+        self,
+        *,
+        device: Device = None,
+        kind: str | tuple[Any, ...] | np.dtype[Any] | None = None,
+    ) -> dict[str, np.dtype[Any]]:
         check_device(device)
         return {
             name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)
         }
 
 
-def __array_namespace_info__():
+def __array_namespace_info__() -> Info:
     """Capabilities, devices and dtypes."""
     return Info()

@@ -3,11 +3,17 @@
 Nothing here communicates. Every rank knows every layout, so all ranks derive the same plan.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from ._types import Box, Boxes, Cut, Key, Shape
 
 
 class Layout:
@@ -19,7 +25,7 @@ class Layout:
 
     __slots__ = ("shape", "boxes", "whole", "_hash")
 
-    def __init__(self, shape, boxes, whole=False):
+    def __init__(self, shape: Shape, boxes: Boxes, whole: bool = False) -> None:
         if 0 in shape:  # nothing to divide
             boxes, whole = (tuple((0, n) for n in shape),) * len(boxes), True
         self.shape = shape
@@ -27,46 +33,47 @@ class Layout:
         self.whole = whole or len(boxes) == 1
         self._hash = hash((shape, boxes, self.whole))
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return self._hash
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self is other or (
-            self._hash == other._hash
+            isinstance(other, Layout)
+            and self._hash == other._hash
             and self.whole == other.whole
             and self.shape == other.shape
             and self.boxes == other.boxes
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Layout({self.shape}, {'whole' if self.whole else self.boxes})"
 
-    def extent(self, rank):
+    def extent(self, rank: int) -> Shape:
         """Shape of the box of a rank."""
         return tuple(high - low for low, high in self.boxes[rank])
 
     @property
-    def largest(self):
+    def largest(self) -> int:
         """Elements of the largest box."""
         return max(volume(box) for box in self.boxes)
 
 
-def volume(box):
+def volume(box: Box) -> int:
     return prod(high - low for low, high in box)
 
 
-def _box(bounds):
+def _box(bounds: Iterable[tuple[int, int]]) -> Box:
     bounds = tuple(bounds)
     return bounds if all(high > low for low, high in bounds) else tuple((0, 0) for _ in bounds)
 
 
 @lru_cache(maxsize=1024)
-def whole(shape, ranks):
+def whole(shape: Shape, ranks: int) -> Layout:
     return Layout(shape, (tuple((0, n) for n in shape),) * ranks, True)
 
 
 @lru_cache(maxsize=1024)
-def slabs(shape, axis, ranks):
+def slabs(shape: Shape, axis: int, ranks: int) -> Layout:
     """Even parts along one axis, as sk.empty(shape, grid=...) divides it."""
     n = shape[axis]
     parts = max(1, min(n, ranks))
@@ -74,7 +81,7 @@ def slabs(shape, axis, ranks):
     return along(shape, axis, cuts)
 
 
-def along(shape, axis, cuts):
+def along(shape: Shape, axis: int, cuts: Sequence[int]) -> Layout:
     """Parts of one axis: rank r has cuts[r] to cuts[r + 1]."""
     return Layout(
         shape,
@@ -86,7 +93,7 @@ def along(shape, axis, cuts):
 
 
 @lru_cache(maxsize=1024)
-def free_axis(shape, ranks, fixed):
+def free_axis(shape: Shape, ranks: int, fixed: Iterable[int]) -> int | None:
     """The axis to divide when those in `fixed` stay undivided: the first that has an element for
     each rank, or else the longest; None if there is none."""
     free = [d for d in range(len(shape)) if d not in fixed and shape[d] > 1]
@@ -95,7 +102,7 @@ def free_axis(shape, ranks, fixed):
     )
 
 
-def divided(layout, axes):
+def divided(layout: Layout, axes: Iterable[int]) -> bool:
     """Whether some rank lacks indices of one of `axes` where it has elements."""
     if layout.whole:
         return False
@@ -104,7 +111,7 @@ def divided(layout, axes):
     )
 
 
-def ordered(layout):
+def ordered(layout: Layout) -> bool:
     """Whether ranks hold ascending runs of the elements in C order."""
     if layout.whole:
         return True
@@ -121,7 +128,7 @@ def ordered(layout):
 
 
 @lru_cache(maxsize=1024)
-def sliced(layout, key):
+def sliced(layout: Layout, key: Key) -> Layout:
     """The layout of a basic slice. key: per dimension of the result or of the array a range given
     as (start, length, step), an index, or None for a new dimension of length 1. A divided layout
     keeps at least one dimension."""
@@ -145,7 +152,7 @@ def sliced(layout, key):
     return Layout(shape, tuple(boxes), layout.whole)
 
 
-def _positions(low, high, start, length, step):
+def _positions(low: int, high: int, start: int, length: int, step: int) -> tuple[int, int]:
     """Which positions of a range have indices in low..high."""
     if step > 0:
         first, last = -((start - low) // step), -((start - high) // step)
@@ -154,10 +161,11 @@ def _positions(low, high, start, length, step):
     return max(0, min(first, length)), max(0, min(last, length))
 
 
-def local_key(box, key):
+def local_key(box: Box, key: Key) -> tuple[Any, ...]:
     """The slices that take a basic slice's part out of the block with this box. The part must not
     be empty."""
-    out, d = [], 0
+    out: list[slice | int | None] = []
+    d = 0
     for item in key:
         if item is None:
             out.append(None)
@@ -176,7 +184,7 @@ def local_key(box, key):
 
 
 @lru_cache(maxsize=1024)
-def permuted(layout, axes):
+def permuted(layout: Layout, axes: tuple[int, ...]) -> Layout:
     return Layout(
         tuple(layout.shape[d] for d in axes),
         tuple(tuple(box[d] for d in axes) for box in layout.boxes),
@@ -185,7 +193,7 @@ def permuted(layout, axes):
 
 
 @lru_cache(maxsize=1024)
-def operand(layout, shape):
+def operand(layout: Layout, shape: Shape) -> Layout:
     """What each rank needs of an operand of `shape` that is broadcast to a result so laid out."""
     if shape == layout.shape:
         return layout
@@ -204,10 +212,10 @@ def operand(layout, shape):
 
 
 @lru_cache(maxsize=1024)
-def reduced(layout, axes, keepdims):
+def reduced(layout: Layout, axes: tuple[int, ...], keepdims: bool) -> Layout:
     """What each rank's partial result covers when its block is reduced along `axes`."""
 
-    def kept(values, one):
+    def kept(values: Any, one: Any) -> tuple[Any, ...]:
         return tuple(
             one if d in axes else value
             for d, value in enumerate(values)
@@ -233,19 +241,26 @@ class Plan(NamedTuple):
     most: int  # elements that the busiest rank publishes; 0: nothing moves anywhere
 
 
-def _relative(box, origin):
+def _relative(box: Box, origin: Box) -> Cut:
     return tuple(
         slice(low - at, high - at) for (low, high), (at, _) in zip(box, origin, strict=True)
     )
 
 
-def _meet(a, b):
+def _meet(a: Box, b: Box) -> Box | None:
     box = tuple((max(p[0], q[0]), min(p[1], q[1])) for p, q in zip(a, b, strict=True))
     return box if all(high > low for low, high in box) and volume(a) and volume(b) else None
 
 
+def _met(a: Box, b: Box) -> Box:
+    """What two boxes share, which is something."""
+    box = _meet(a, b)
+    assert box is not None
+    return box
+
+
 @lru_cache(maxsize=256)
-def plan(source, target, me):
+def plan(source: Layout, target: Layout, me: int) -> Plan:
     """The plan of rank `me`. A partial result's boxes may overlap: then each rank receives all
     parts."""
     mine, wanted = source.boxes[me], target.boxes[me]
@@ -266,12 +281,12 @@ def plan(source, target, me):
     most = int(offsets.sum(axis=1).max())
     offsets = np.cumsum(offsets, axis=1) - offsets
     sends = tuple(
-        (int(offsets[me, to]), _relative(_meet(mine, target.boxes[to]), mine))
+        (int(offsets[me, to]), _relative(_met(mine, target.boxes[to]), mine))
         for to in ranks
         if to != me and moved[me, to]
     )
     receives = tuple(
-        (at, int(offsets[at, me]), _relative(_meet(source.boxes[at], wanted), wanted))
+        (at, int(offsets[at, me]), _relative(_met(source.boxes[at], wanted), wanted))
         for at in ranks
         if at != me and moved[at, me]
     )
@@ -284,7 +299,7 @@ def plan(source, target, me):
     )
 
 
-def _plan_whole(source, me):
+def _plan_whole(source: Layout, me: int) -> Plan:
     holders = [at for at, box in enumerate(source.boxes) if volume(box)]
     everything = tuple(slice(0, n) for n in source.extent(me))
     receives = tuple(
@@ -301,7 +316,7 @@ def _plan_whole(source, me):
     return Plan(sends, receives, own, source.largest)
 
 
-def _volumes(sources, targets):
+def _volumes(sources: Boxes, targets: Boxes) -> NDArray[np.int64]:
     """Elements of each source's box that each target's box wants."""
     a, b = np.array(sources, np.int64), np.array(targets, np.int64)
     low = np.maximum(a[:, None, :, 0], b[None, :, :, 0])

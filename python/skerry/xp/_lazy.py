@@ -5,35 +5,51 @@ memory once. Evaluation touches the own block only and never communicates: what 
 fetched when the expression is made. So any rank may evaluate at any time.
 """
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+
+from ._type import Array
+from ._types import Block, Cut, Function, Shape
 
 BLOCK_ELEMENTS = 32768  # of one piece: 256 KiB of float64
 LEAST_ELEMENTS = BLOCK_ELEMENTS  # smaller blocks are computed at once
 LEAST_WHOLE = 1 << 19  # the same of whole arrays: NumPy's own statements are faster up to there
 MOST_NODES = 48  # longer expressions are computed when made
+MOST_QUICK_NODES = 4
+_QUICK = frozenset(
+    (np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.maximum,
+     np.minimum, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+)  # fmt: skip
+
+
+# A box, the leaves in it, and where results that outlive the run go there.
+_Cell: TypeAlias = tuple[Cut, list[Block], list[Any]]
 
 
 class LiveArrays:
     """Arrays that are still in use, by identity: == of arrays compares elements."""
 
-    def __init__(self):
-        self._references = {}
+    def __init__(self) -> None:
+        self._references: dict[int, weakref.ref[Array]] = {}
 
-    def add(self, array):
+    def add(self, array: Array) -> None:
         key, references = id(array), self._references
         references[key] = weakref.ref(array, lambda _: references.pop(key, None))
 
-    def discard(self, array):
+    def discard(self, array: Array) -> None:
         self._references.pop(id(array), None)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Array]:
         found = [reference() for reference in list(self._references.values())]
         return (array for array in found if array is not None)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._references)
 
 
@@ -45,10 +61,12 @@ class Parts:
 
     __slots__ = ("pieces", "shape", "dtype")
 
-    def __init__(self, pieces, shape, dtype):
+    def __init__(
+        self, pieces: Sequence[tuple[Cut, Block]], shape: Shape, dtype: np.dtype[Any]
+    ) -> None:
         self.pieces, self.shape, self.dtype = pieces, shape, dtype
 
-    def joined(self):
+    def joined(self) -> Block:
         array = np.empty(self.shape, self.dtype)
         for box, piece in self.pieces:
             array[box] = piece
@@ -61,7 +79,18 @@ class Expression:
     __slots__ = ("function", "arguments", "shape", "dtype", "nodes", "value", "owner", "errors",
                  "reduced")  # fmt: skip
 
-    def __init__(self, function, arguments, shape, dtype):
+    nodes: int
+    arguments: Sequence[Any]
+    value: Block | None
+    owner: weakref.ref[Array] | None
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        shape: Shape,
+        dtype: np.dtype[Any],
+    ) -> None:
         self.errors = np.geterr()  # of the line that wrote it
         arguments = [
             argument.evaluate()
@@ -74,40 +103,60 @@ class Expression:
         self.nodes = 1 + sum(a.nodes for a in arguments if isinstance(a, Expression))
         self.value = None  # the block, once evaluated
         self.owner = None  # weak reference to the Array with this value; None: nobody needs it
-        self.reduced = False  # without keeping the block
+        self.reduced = False
 
-    def evaluate(self, out=None):
+    def evaluate(self, out: Block | None = None) -> Block:
         """The block. Inner expressions whose arrays are still in use get their values too."""
         if self.value is None:
             with np.errstate(**self.errors):
                 _Program(self, out).run()
             self.arguments = ()
+        assert self.value is not None  # run() keeps the root's
         return self.value
 
-    def reduce(self, ufunc, axes, keep=False, **options):
-        """ufunc.reduce(block, axes, keepdims=True), piece by piece. The block is kept if `keep`, or
-        when it is reduced a second time: what is reduced once, as in xp.sum(x * y), mostly has no
-        name, and is not needed again. Should it be, it is computed again."""
+    def reduce(
+        self, ufunc: np.ufunc, axes: tuple[int, ...], keep: bool | None = None, **options: Any
+    ) -> Block:
+        """ufunc.reduce(block, axes, keepdims=True), piece by piece. `keep`: whether the block is
+        kept, or computed again, should it be needed. None: it is if that takes longer than to write
+        it, and from the second reduction on."""
         if self.value is not None:
             return ufunc.reduce(self.value, axis=axes, keepdims=True, **options)
-        keep, self.reduced = keep or self.reduced, True
+        if keep is None:
+            keep = self.reduced or not self.quick()
+        self.reduced = True
         with np.errstate(**self.errors):
             return _Program(self, None, keep).run(_Reduction(ufunc, axes, self, options))
 
-    def apart(self, memory):
+    def quick(self) -> bool:
+        """Whether computing it again takes about as long as reading it. What has an array in use
+        gets its value the first time."""
+        return (
+            self.nodes <= MOST_QUICK_NODES
+            and self.function in _QUICK
+            and all(
+                argument.quick()
+                for argument in self.arguments
+                if isinstance(argument, Expression)
+                and argument.value is None
+                and (argument.owner is None or argument.owner() is None)
+            )
+        )
+
+    def apart(self, memory: Block) -> bool:
         """Whether every leaf either shares nothing with an array or is that array."""
         if self.value is not None:
             return _apart(self.value, memory)
         return all(_apart(argument, memory) for argument in self.arguments)
 
-    def reads(self, memory):
+    def reads(self, memory: Block) -> bool:
         """Whether some leaf may share memory with an array."""
         if self.value is not None:
             return np.may_share_memory(self.value, memory)
         return any(_reads(argument, memory) for argument in self.arguments)
 
 
-def _reads(argument, memory):
+def _reads(argument: Any, memory: Block) -> bool:
     if isinstance(argument, Expression):
         return argument.reads(memory)
     if isinstance(argument, Parts):
@@ -115,7 +164,7 @@ def _reads(argument, memory):
     return isinstance(argument, np.ndarray) and np.may_share_memory(argument, memory)
 
 
-def _apart(argument, memory):
+def _apart(argument: Any, memory: Block) -> bool:
     if isinstance(argument, Expression):
         return argument.apart(memory)
     if isinstance(argument, Parts):
@@ -129,7 +178,7 @@ def _apart(argument, memory):
     )
 
 
-def settle(memory):
+def settle(memory: Block) -> None:
     """Evaluates what is pending and reads `memory`, which is about to change."""
     for array in pending:
         expression = array._expression
@@ -143,7 +192,7 @@ class _Moved:
 
     nodes, value, dtype, shape, owner = 1, None, None, None, None
 
-    def evaluate(self, *arguments, **options):
+    def evaluate(self, *arguments: Any, **options: Any) -> NoReturn:
         raise RuntimeError(
             "an array was used after it had been assigned to another without a name: compiled code "
             "must hold a second reference to it, or take x.copy()"
@@ -152,7 +201,7 @@ class _Moved:
     reduce = reads = evaluate
 
 
-def evaluate_into(expression, out, array):
+def evaluate_into(expression: Expression, out: Block, array: Array) -> None:
     """Computes an expression into `out`, of its shape, where that reads nothing of `out` that was
     written before. `array` has it as its value, or as a part of it, and is not used afterwards."""
     array._expression = _Moved()
@@ -167,15 +216,17 @@ def evaluate_into(expression, out, array):
 class _Reduction:
     """A block's reduction along axes, of which pieces come one after another in C order."""
 
-    def __init__(self, ufunc, axes, block, options):
+    def __init__(
+        self, ufunc: np.ufunc, axes: tuple[int, ...], block: Expression, options: dict[str, Any]
+    ) -> None:
         self.ufunc, self.axes, self.options = ufunc, axes, options
         self.whole = len(axes) == len(block.shape)
         shape = tuple(1 if d in axes else n for d, n in enumerate(block.shape))
         dtype = ufunc.reduce(np.ones(1, block.dtype), **options).dtype
         self.result = np.empty(shape, dtype)
-        self.parts = []  # of all axes: one of each piece
+        self.parts: list[Any] = []  # of all axes: one of each piece
 
-    def take(self, piece, cell, place):
+    def take(self, piece: Block, cell: Sequence[slice], place: Sequence[slice]) -> None:
         """A piece of a cell, where `place` says."""
         if self.whole:
             axis = 0 if piece.ndim == 1 else None
@@ -193,35 +244,39 @@ class _Reduction:
         else:
             self.ufunc(into, part, out=into)
 
-    def taken(self):
+    def taken(self) -> Block:
         """The result, when all pieces were taken."""
         if self.whole:
             self.result[...] = self.ufunc.reduce(np.array(self.parts), axis=0, **self.options)
         return self.result
 
 
-_buffers = {}  # dtype -> pieces of earlier runs, whose pages are mapped already
+# dtype -> pieces of earlier runs, whose pages are mapped already
+_buffers: dict[np.dtype[Any], list[Block]] = {}
 _MOST_BUFFERS = 8  # of a dtype
 
 
 class _Program:
     """An expression as a list of steps in the order of evaluation."""
 
-    def __init__(self, root, out, keep=True):
+    def __init__(self, root: Expression, out: Block | None, keep: bool = True) -> None:
         self.shape = root.shape
-        self.leaves, self.scalars, self.steps = [], [], []
-        self.leaf_slots, self.values = [], 0
-        self.made = []  # (expression, array): results that outlive the run
-        self.slots = {}
+        self.leaves: list[Any] = []
+        self.scalars: list[tuple[int, Any]] = []
+        self.steps: list[tuple[Function, list[int], int, Block | None, np.dtype[Any]]] = []
+        self.leaf_slots: list[int] = []
+        self.values = 0
+        self.made: list[tuple[Expression, Block]] = []  # results that outlive the run
+        self.slots: dict[int, int] = {}
         root.value = None
         self.root_out, self.keeps_root = out, keep
         self._add(root, True)
 
-    def _slot(self):
+    def _slot(self) -> int:
         self.values += 1
         return self.values - 1
 
-    def _add(self, node, root=False):
+    def _add(self, node: Any, root: bool = False) -> int:
         if isinstance(node, Expression) and node.value is not None:
             node = node.value
         known = self.slots.get(id(node))
@@ -251,7 +306,7 @@ class _Program:
         self.slots[id(node)] = slot
         return slot
 
-    def run(self, reduction=None):
+    def run(self, reduction: _Reduction | None = None) -> Any:
         """Computes what was asked for, and the reduction of it."""
         scratch = self._scratch()
         for cell in self._cells():
@@ -268,13 +323,14 @@ class _Program:
                 kept.append(buffer)
         return None if reduction is None else reduction.taken()
 
-    def _scratch(self):
+    def _scratch(self) -> dict[int, Block]:
         """A buffer of one piece for each inner result; those that are read no more are reused."""
         last = {}
         for at, (_, inputs, _, _, _) in enumerate(self.steps):
             for slot in inputs:
                 last[slot] = at
-        free, buffers = {}, {}
+        free: dict[np.dtype[Any], list[Block]] = {}
+        buffers: dict[int, Block] = {}
         for at, (_, inputs, slot, target, dtype) in enumerate(self.steps):
             if target is None:
                 spare = free.get(dtype) or _buffers.get(dtype)
@@ -284,17 +340,17 @@ class _Program:
                     free.setdefault(buffers[used].dtype, []).append(buffers[used])
         return buffers
 
-    def _cells(self):
+    def _cells(self) -> Iterator[_Cell]:
         """Boxes in which every leaf is one array: (box, leaves, targets), in C order."""
-        cuts = [{0, n} for n in self.shape]
+        edges = [{0, n} for n in self.shape]
         for leaf in self.leaves:
             if isinstance(leaf, Parts):
                 skip = len(self.shape) - len(leaf.shape)
                 for box, _ in leaf.pieces:
                     for d, bounds in enumerate(box, skip):
                         if leaf.shape[d - skip] == self.shape[d]:
-                            cuts[d].update((bounds.start, bounds.stop))
-        cuts = [sorted(cut) for cut in cuts]
+                            edges[d].update((bounds.start, bounds.stop))
+        cuts = [sorted(each) for each in edges]
         for corner in product(*(list(zip(cut[:-1], cut[1:], strict=True)) for cut in cuts)):
             box = tuple(slice(*bounds) for bounds in corner)
             shape = tuple(high - low for low, high in corner)
@@ -302,7 +358,9 @@ class _Program:
             targets = [None if step[3] is None else step[3][box] for step in self.steps]
             yield box, leaves, targets
 
-    def _run_cell(self, cell, scratch, reduction):
+    def _run_cell(
+        self, cell: _Cell, scratch: dict[int, Block], reduction: _Reduction | None
+    ) -> None:
         box, leaves, targets = cell
         shape = tuple(bounds.stop - bounds.start for bounds in box)
         arrays = leaves + [target for target in targets if target is not None]
@@ -311,20 +369,21 @@ class _Program:
             leaves = [a.reshape(-1) for a in leaves]
             targets = [None if a is None else a.reshape(-1) for a in targets]
             shape = (int(np.prod(shape, dtype=np.int64)),)
-        values = [None] * self.values
+        values: list[Any] = [None] * self.values
         for slot, scalar in self.scalars:
             values[slot] = scalar
         steps = [
             (function, inputs, slot, target)
             for (function, inputs, slot, _, _), target in zip(self.steps, targets, strict=True)
         ]
-        leaves = list(zip(self.leaf_slots, leaves, strict=True))
-        views, seen = {}, None
+        inputs_of_all = list(zip(self.leaf_slots, leaves, strict=True))
+        views: dict[int, Block] = {}
+        seen = None
         for block, size in _blocks(shape):
             if size != seen:
                 count, seen = int(np.prod(size, dtype=np.int64)), size
                 views = {slot: buffer[:count].reshape(size) for slot, buffer in scratch.items()}
-            for slot, leaf in leaves:
+            for slot, leaf in inputs_of_all:
                 values[slot] = leaf[block]
             for function, inputs, slot, target in steps:
                 out = values[slot] = views[slot] if target is None else target[block]
@@ -336,7 +395,7 @@ class _Program:
                 reduction.take(out, box, block)
 
 
-def _inside(leaf, box, shape, whole):
+def _inside(leaf: Any, box: Cut, shape: Shape, whole: Shape) -> Block:
     """The part of a leaf in a box, with the box's shape."""
     skip = len(whole) - len(leaf.shape)
     bounds = tuple(
@@ -357,13 +416,13 @@ def _inside(leaf, box, shape, whole):
     )
 
 
-def _shift(bounds, origin):
+def _shift(bounds: Cut, origin: Cut) -> Cut:
     return tuple(
         slice(b.start - at.start, b.stop - at.start) for b, at in zip(bounds, origin, strict=True)
     )
 
 
-def _blocks(shape):
+def _blocks(shape: Shape) -> Iterator[tuple[Cut, Shape]]:
     """(slices, shape) of pieces of at most BLOCK_ELEMENTS that cover a shape, in C order."""
     axis, inner = len(shape) - 1, 1
     while axis > 0 and inner * shape[axis] <= BLOCK_ELEMENTS:

@@ -1,5 +1,10 @@
 """Shapes and order: views where no element moves, new arrays where some do."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
 import numpy as np
 
 from . import _exchange, _layout
@@ -16,13 +21,15 @@ from ._array import (
 )
 from ._elementwise import functions
 from ._indexing import in_order, setitem, take_known, view
+from ._layout import Layout
+from ._types import Axes, Block, Operand, Shape, ShapeLike
 
 
-def _all(shape):
+def _all(shape: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
     return tuple((0, n, 1) for n in shape)
 
 
-def broadcast_to(x, /, shape):
+def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Array:
     """x repeated along new axes and those of length 1."""
     x, shape = as_array(x), tuple(int(n) for n in shape)
     if np.broadcast_shapes(x.shape, shape) != shape:
@@ -37,25 +44,25 @@ def broadcast_to(x, /, shape):
     return Array(np.broadcast_to(part, extent).copy(), layout)
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays: Operand) -> list[Array]:
     """All arrays, broadcast against each other."""
-    arrays = [as_array(x) for x in arrays]
-    shape = np.broadcast_shapes(*[x.shape for x in arrays])
-    return [broadcast_to(x, shape) for x in arrays]
+    taken = [as_array(x) for x in arrays]
+    shape = np.broadcast_shapes(*[x.shape for x in taken])
+    return [broadcast_to(x, shape) for x in taken]
 
 
-def expand_dims(x, /, axis):
+def expand_dims(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
     """A new axis of length 1; a view."""
     x = as_array(x)
-    axis = axis if isinstance(axis, tuple | list) else (axis,)
-    axes = axes_of(axis, x.ndim + len(axis))
-    key = list(_all(x.shape))
+    new: Sequence[Any] = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = axes_of(new, x.ndim + len(new))
+    key: list[tuple[int, int, int] | None] = list(_all(x.shape))
     for d in axes:
         key.insert(d, None)
     return view(x, tuple(key))
 
 
-def squeeze(x, /, axis):
+def squeeze(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
     """x without axes of length 1; a view."""
     x = as_array(x)
     axes = axes_of(axis, x.ndim)
@@ -65,7 +72,7 @@ def squeeze(x, /, axis):
     return _without(x, axes)
 
 
-def _without(x, axes):
+def _without(x: Array, axes: tuple[int, ...]) -> Array:
     if not axes:
         return x
     if len(axes) == x.ndim:
@@ -74,23 +81,23 @@ def _without(x, axes):
     return view(x, tuple(0 if d in axes else (0, n, 1) for d, n in enumerate(x.shape)))
 
 
-def permute_dims(x, /, axes):
+def permute_dims(x: Operand, /, axes: Sequence[SupportsIndex]) -> Array:
     """Axes in another order; a view."""
     x = as_array(x)
-    axes = tuple(axis_of(a, x.ndim) for a in axes)
-    if sorted(axes) != list(range(x.ndim)):
-        raise ValueError(f"permute_dims: {axes} is no order of {x.ndim} axes")
-    if not axes:
+    order = tuple(axis_of(a, x.ndim) for a in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ValueError(f"permute_dims: {order} is no order of {x.ndim} axes")
+    if not order:
         return x
-    return _permuted(x, axes)
+    return _permuted(x, order)
 
 
-def _permuted(x, axes):
+def _permuted(x: Array, axes: tuple[int, ...]) -> Array:
     block, layout = x._evaluate().transpose(axes), _layout.permuted(x.layout, axes)
     return Array(block, layout, x._memory, (_permuted, x, axes))
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x: Operand, /) -> Array:
     """The last two axes exchanged; a view."""
     x = as_array(x)
     if x.ndim < 2:
@@ -98,7 +105,7 @@ def matrix_transpose(x, /):
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-def moveaxis(x, source, destination, /):
+def moveaxis(x: Operand, source: Any, destination: Any, /) -> Array:
     """Some axes elsewhere; a view."""
     x = as_array(x)
     sources = [axis_of(a, x.ndim) for a in np.atleast_1d(source)]
@@ -111,7 +118,7 @@ def moveaxis(x, source, destination, /):
     return permute_dims(x, order)
 
 
-def flip(x, /, *, axis=None):
+def flip(x: Operand, /, *, axis: Axes = None) -> Array:
     """Order along axes reversed; a view."""
     x = as_array(x)
     axes = axes_of(axis, x.ndim)
@@ -119,10 +126,10 @@ def flip(x, /, *, axis=None):
     return view(x, key) if key else x
 
 
-def reshape(x, /, shape, *, copy=None):
+def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Array:
     """The elements in C order in another shape; a view where nothing moves."""
     x = as_array(x)
-    shape = _wanted_shape(x, (shape,) if hasattr(shape, "__index__") else tuple(shape))
+    shape = _wanted_shape(x, (shape,) if isinstance(shape, SupportsIndex) else tuple(shape))
     if x.shape == shape:
         return x.copy() if copy else x
     if x.layout.whole:
@@ -140,19 +147,19 @@ def reshape(x, /, shape, *, copy=None):
     return _shown(Array(block.reshape(target.extent(_exchange.job().rank)), target), x, copy)
 
 
-def _shown(out, x, copy=None):
+def _shown(out: Array, x: Array, copy: bool | None = None) -> Array:
     """`out`, which NumPy makes as a view of x. Where it is a copy, it may not be written: whether a
     write reaches x must not depend on the number of ranks."""
     out._frozen = not copy and out._memory is not x._memory and out.size > 0
     return out
 
 
-def _whole(shape):
+def _whole(shape: Shape) -> Layout:
     return _layout.whole(shape, _exchange.ranks())
 
 
-def _wanted_shape(x, shape):
-    shape = tuple(int(n.__index__()) for n in shape)
+def _wanted_shape(x: Array, wanted: Sequence[SupportsIndex]) -> Shape:
+    shape = tuple(int(n.__index__()) for n in wanted)
     if shape.count(-1) == 1:
         rest = int(np.prod([n for n in shape if n != -1], dtype=np.int64))
         if rest == 0 or x.size % rest:
@@ -163,7 +170,7 @@ def _wanted_shape(x, shape):
     return shape
 
 
-def _reshaped(x, block, layout, copy):
+def _reshaped(x: Array, block: Block, layout: Layout, copy: bool | None) -> Array:
     shared = np.may_share_memory(block, x._evaluate())
     if copy is False and block.size and not shared:
         raise ValueError("this reshape needs a copy")
@@ -172,7 +179,7 @@ def _reshaped(x, block, layout, copy):
     return Array(block, layout, x._memory) if shared else Array(block, layout)
 
 
-def _flat(layout):
+def _flat(layout: Layout) -> Layout:
     """A layout of runs of whole rows, as one of the flat array."""
     if layout.whole:
         return _whole((int(np.prod(layout.shape, dtype=np.int64)),))
@@ -183,7 +190,7 @@ def _flat(layout):
     )
 
 
-def _same_runs(layout, shape):
+def _same_runs(layout: Layout, shape: Shape) -> Layout | None:
     """The layout of the new shape with every rank's elements where they are; None if some rank's
     do not form whole entries of the first axis."""
     flat = _flat(layout)
@@ -200,7 +207,7 @@ def _same_runs(layout, shape):
     return _layout.Layout(shape, tuple(boxes))
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array:
     """Arrays one after another along an axis (None: flat)."""
     arrays = [as_array(np.asarray(x) if isinstance(x, (list, tuple)) else x) for x in arrays]
     if not arrays:
@@ -228,7 +235,7 @@ def concat(arrays, /, *, axis=0):
     return out
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays: Sequence[Any], /, *, axis: SupportsIndex = 0) -> Array:
     """Arrays of one shape along a new axis."""
     arrays = [as_array(x) for x in arrays]
     if any(x.shape != arrays[0].shape for x in arrays):
@@ -237,7 +244,7 @@ def stack(arrays, /, *, axis=0):
     return concat([expand_dims(x, axis) for x in arrays], axis=axis)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x: Operand, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
     """The entries of an axis, as a tuple of views."""
     x = as_array(x)
     if not x.ndim:
@@ -246,17 +253,17 @@ def unstack(x, /, *, axis=0):
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x: Operand, /, shift: int | Sequence[int], *, axis: Axes = None) -> Array:
     """Elements moved along axes; what leaves at the end comes back at the beginning."""
     x = as_array(x)
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape) if x.size else x.copy()
-    for by, a in np.broadcast(shift, axis):
+    for by, a in np.broadcast(shift, axis):  # type: ignore[arg-type]
         x = _rolled(x, int(by), axis_of(a, x.ndim))
     return x
 
 
-def _rolled(x, by, axis):
+def _rolled(x: Array, by: int, axis: int) -> Array:
     n = x.shape[axis]
     by = by % n if n else 0
     out = Array(empty_block(x.layout, x.dtype), x.layout)
@@ -267,7 +274,7 @@ def _rolled(x, by, axis):
     return out
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x: Operand, repeats: Any, /, *, axis: SupportsIndex | None = None) -> Array:
     """Each element several times."""
     x = as_array(x)
     if axis is None:
@@ -277,7 +284,7 @@ def repeat(x, repeats, /, *, axis=None):
     return take_known(x, np.repeat(np.arange(x.shape[axis]), times), axis)
 
 
-def tile(x, repetitions, /):
+def tile(x: Operand, repetitions: int | Sequence[int], /) -> Array:
     """The array several times along each axis."""
     x, times = as_array(x), tuple(int(n) for n in np.atleast_1d(repetitions))
     if len(times) > x.ndim:
@@ -289,7 +296,9 @@ def tile(x, repetitions, /):
     return x.copy() if all(n == 1 for n in times) else x
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(
+    x: Operand, /, *, axis: SupportsIndex = -1, n: int = 1, prepend: Any = None, append: Any = None
+) -> Array:
     """Differences of neighbours along an axis, n times."""
     x = as_array(x)
     if n == 0:
@@ -305,4 +314,3 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     for _ in range(n):
         x = difference(x[(*before, slice(1, None))], x[(*before, slice(None, -1))])
     return x
-

@@ -1,10 +1,15 @@
 """NumPy's functions beyond the standard, of whole arrays: np.dot(x, y) and skerry.numpy find them
 here."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _elementwise, _exchange, _indexing, _layout, _manipulation, linalg
@@ -19,24 +24,27 @@ from ._manipulation import (
 )  # fmt: skip
 from ._sorting import nonzero, unique_all
 from .linalg import matmul, matrix_norm, tensordot, vector_norm
+from ._types import Axes, Block, Box, Operand, Shape
 
 
-def ndim(a):
+def ndim(a: Any) -> int:
     """How many dimensions it has."""
     return a.ndim if isinstance(a, Array) else np.ndim(a)
 
 
-def shape(a):
+def shape(a: Array) -> Shape:
     """Its shape."""
     return a.shape
 
 
-def size(a, axis=None):
+def size(a: Array, axis: Axes = None) -> int:
     """Its number of elements, or its length along an axis."""
-    return a.size if axis is None else math.prod(a.shape[d] for d in np.atleast_1d(axis))
+    if axis is None:
+        return a.size
+    return math.prod(a.shape[d] for d in np.atleast_1d(np.asarray(axis)))
 
 
-def dot(a, b):
+def dot(a: Any, b: Any) -> Array:
     """Products as numpy.dot: of vectors, of matrices, over the last axis of a and the last but one
     of b."""
     if ndim(a) == 0 or ndim(b) == 0:
@@ -47,12 +55,12 @@ def dot(a, b):
     return tensordot(a, b, axes=([-1], [max(b.ndim - 2, 0)]))
 
 
-def transpose(a, axes=None):
+def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """Axes in another order, by default reversed; a view."""
     return permute_dims(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
 
 
-def swapaxes(a, axis1, axis2):
+def swapaxes(a: Array, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
     """Two axes exchanged; a view."""
     order = list(range(a.ndim))
     one, two = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
@@ -60,32 +68,34 @@ def swapaxes(a, axis1, axis2):
     return permute_dims(a, order)
 
 
-def squeeze(a, axis=None):
+def squeeze(a: Array, axis: Axes = None) -> Array:
     """Without axes of length 1; a view."""
     ones = tuple(d for d, n in enumerate(a.shape) if n == 1)
     return _manipulation.squeeze(a, ones if axis is None else axis)
 
 
-def ravel(a):
+def ravel(a: Operand) -> Array:
     """In one dimension, in C order."""
     return reshape(a, (-1,))
 
 
-def round(a, decimals=0):
+def round(a: Operand, decimals: int = 0) -> Array:
     """Elementwise, to so many decimals."""
     return apply(_rounding(decimals), as_array(a))
 
 
 @lru_cache
-def _rounding(decimals):
-    def rounded(x, out=None):
+def _rounding(decimals: int) -> Callable[..., Any]:
+    def rounded(x: Block, out: Block | None = None) -> Any:
         value = np.round(x, decimals)
         return value if out is None else np.copyto(out, value)
 
     return rounded
 
 
-def clip(a, a_min=None, a_max=None, *, min=None, max=None):
+def clip(
+    a: Operand, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Array:
     """Elementwise, between bounds; in the dtype that holds all of them."""
     a, bounds = as_array(a), [a_min if min is None else min, a_max if max is None else max]
     given = [a, *(b for b in bounds if b is not None)]
@@ -93,7 +103,7 @@ def clip(a, a_min=None, a_max=None, *, min=None, max=None):
     return _elementwise.clip(astype(a, dtype), *bounds)
 
 
-def take(a, indices, axis=None):
+def take(a: Operand, indices: Any, axis: SupportsIndex | None = None) -> Array:
     """Elements along an axis (None: of the flat array) by index."""
     a, places = as_array(a), asarray(indices)
     if axis is None:
@@ -103,7 +113,9 @@ def take(a, indices, axis=None):
     return reshape(out, a.shape[:axis] + places.shape + a.shape[axis + 1 :])
 
 
-def diagonal(a, offset=0, axis1=0, axis2=1):
+def diagonal(
+    a: Operand, offset: int = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+) -> Array:
     """The diagonals of matrices along two axes, as a last axis."""
     a = as_array(a)
     if axis_of(axis1, a.ndim) == axis_of(axis2, a.ndim):
@@ -111,24 +123,36 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     return linalg.diagonal(moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
 
 
-def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
+def trace(
+    a: Operand,
+    offset: int = 0,
+    axis1: SupportsIndex = 0,
+    axis2: SupportsIndex = 1,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Sums of the diagonals of matrices along two axes."""
     return _reductions.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-def outer(a, b):
+def outer(a: Operand, b: Operand) -> Array:
     """All products of elements."""
     return linalg.outer(ravel(as_array(a)), ravel(as_array(b)))
 
 
-def where(condition, x=None, y=None):
+def where(condition: Operand, x: Any = None, y: Any = None) -> Any:
     """Elements of x where the condition holds, of y elsewhere; or where it holds."""
     if (x is None) != (y is None):
         raise ValueError("where takes both x and y, or neither")
     return nonzero(condition) if x is None else _elementwise.where(condition, x, y)
 
 
-def unique(ar, return_index=False, return_inverse=False, return_counts=False, equal_nan=True):
+def unique(
+    ar: Operand,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    equal_nan: bool = True,
+) -> Any:
     """Different values, ascending; where each is first, which each element is, how often."""
     found = unique_all(ar)
     wanted = [True, return_index, return_inverse, return_counts]
@@ -141,7 +165,7 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False, eq
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
-def diag(v, k=0):
+def diag(v: Operand, k: int = 0) -> Array:
     """Of a matrix, a copy of diagonal k; of a vector, the matrix with that diagonal."""
     v = as_array(v)
     if v.ndim == 2:
@@ -152,14 +176,14 @@ def diag(v, k=0):
     layout = new_layout((n, n), v.dtype)
     first = min(k, 0)  # row i has v[i + first]
 
-    def rows_of(box):
+    def rows_of(box: Box) -> Box:
         low, high = (min(max(i + first, 0), v.shape[0]) for i in box[0])
         return ((low, high),) if high > low and _layout.volume(box) else ((0, 0),)
 
     wanted = tuple(map(rows_of, layout.boxes))
     part = in_layout(v, _layout.Layout(v.shape, wanted, layout.whole and v.layout.whole))
 
-    def fill(block, box):
+    def fill(block: Block, box: Box) -> None:
         block[...] = 0
         (low, high), (left, right) = box
         at = np.arange(*wanted[_exchange.job().rank][0])
@@ -170,7 +194,7 @@ def diag(v, k=0):
     return made(layout, v.dtype, fill)
 
 
-def bincount(x, weights=None, minlength=0):
+def bincount(x: Operand, weights: Operand | None = None, minlength: int = 0) -> Array:
     """How often each number occurs, or the sums of its weights."""
     x = as_array(x)
     if x.ndim != 1 or x.dtype.kind not in "iub":
@@ -192,7 +216,7 @@ def bincount(x, weights=None, minlength=0):
     return _reductions.sum(Array(partial[None], stacked), axis=0)
 
 
-def norm(x, ord=None, axis=None, keepdims=False):
+def norm(x: Operand, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """As numpy.linalg.norm: of vectors, or of matrices if `axis` names two."""
     x = as_array(x)
     if ord is None:
@@ -206,7 +230,9 @@ def norm(x, ord=None, axis=None, keepdims=False):
     return matrix_norm(permute_dims(x, (1, 0)) if swapped else x, ord=ord)
 
 
-def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+def isclose(
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Array:
     """Where |a - b| <= atol + rtol |b|, or both are the same infinity."""
     a, b = asarray(a), asarray(b)
     if b.dtype.kind in "biu":
@@ -216,29 +242,31 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return near | (functions["isnan"](a) & functions["isnan"](b)) if equal_nan else near
 
 
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether isclose everywhere."""
     return bool(_reductions.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
-def array_equal(a1, a2):
+def array_equal(a1: Any, a2: Any) -> bool:
     """Whether shapes and elements are equal."""
     a, b = asarray(a1), asarray(a2)
     return a.shape == b.shape and bool(_reductions.all(a == b))
 
 
-def _at_least(x, ndim):
+def _at_least(x: Operand, ndim: int) -> Array:
     x = as_array(x)
     return x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + x.shape)
 
 
-def hstack(tup):
+def hstack(tup: Sequence[Operand]) -> Array:
     """One beside the other: along axis 1, of vectors along axis 0."""
     arrays = [_at_least(x, 1) for x in tup]
     return concat(arrays, axis=0 if arrays[0].ndim == 1 else 1)
 
 
-def vstack(tup):
+def vstack(tup: Sequence[Operand]) -> Array:
     """One below the other: along axis 0; vectors are rows."""
     return concat([_at_least(x, 2) for x in tup], axis=0)
 
@@ -248,7 +276,12 @@ def vstack(tup):
 _MOST_SHIFTS = 128  # elements of a kernel that is applied by shifting; larger ones by FFT
 
 
-def convolve(a, v, mode="full", method="auto"):
+def convolve(
+    a: Operand,
+    v: Operand,
+    mode: Literal["full", "same", "valid"] = "full",
+    method: Literal["auto", "direct", "fft"] = "auto",
+) -> Array:
     """Convolution in any number of dimensions, as scipy.signal.convolve; `v` is the smaller one,
     and every rank gets all of it. mode: 'full', 'same' (the shape of a) or 'valid'. Each rank gets
     its part of `a` with the borders it needs. method: 'auto', 'direct' or 'fft'."""
@@ -288,7 +321,9 @@ def convolve(a, v, mode="full", method="auto"):
     return Array(block, layout)
 
 
-def _span(box, skip, sizes):
+def _span(
+    box: Box, skip: Sequence[int], sizes: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]] | None:
     """Which elements of `a` a box of the result needs; also such as lie outside. None: no box."""
     if not _layout.volume(box):
         return None
@@ -297,7 +332,7 @@ def _span(box, skip, sizes):
     ]
 
 
-def _shifted(x, kernel, dtype):
+def _shifted(x: Block, kernel: Block, dtype: np.dtype[Any]) -> Block:
     """The valid part of a convolution: a sum of shifted blocks."""
     extent = [n - k + 1 for n, k in zip(x.shape, kernel.shape, strict=True)]
     out = np.zeros(extent, dtype)
@@ -310,7 +345,7 @@ def _shifted(x, kernel, dtype):
     return out
 
 
-def _transformed(x, kernel, dtype):
+def _transformed(x: Block, kernel: Block, dtype: np.dtype[Any]) -> Block:
     """The same by FFT."""
     axes, box = tuple(range(x.ndim)), tuple(slice(k - 1, None) for k in kernel.shape)
     real = dtype.kind != "c"
@@ -319,7 +354,9 @@ def _transformed(x, kernel, dtype):
     return (np.rint(out) if dtype.kind in "iu" else out).astype(dtype)
 
 
-def average(a, axis=None, weights=None, *, keepdims=False):
+def average(
+    a: Operand, axis: Any = None, weights: Operand | None = None, *, keepdims: bool = False
+) -> Array:
     """The mean along an axis, or the weighted mean; weights of one dimension go along the axis."""
     a = as_array(a)
     if weights is None:

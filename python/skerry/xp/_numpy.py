@@ -1,8 +1,12 @@
 """NumPy's functions and methods on whole arrays: np.sum(x, axis=0), x.round(1). Their arguments are
 those of NumPy; what is not distributed raises GatherError."""
 
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -19,7 +23,7 @@ from ._manipulation import reshape
 from ._whole import NotDistributed, array_of
 from .linalg import matmul
 
-_BY_UFUNC = {np.power: functions["pow"]}
+_BY_UFUNC: dict[np.ufunc, Callable[..., Any]] = {np.power: functions["pow"]}
 _OTHER_PARAMETERS = {"ddof": "correction", "newshape": "shape"}
 # Of an array of several dimensions, axis=None means the flat array.
 _FLAT = {"cumsum", "cumprod", "sort", "argsort", "take_along_axis"}
@@ -30,7 +34,7 @@ _NO_MATTER = {
     "out": lambda value: value is None,
 }  # fmt: skip
 # Of functions in C, which tell it from NumPy 2.4 on, as far as they have a counterpart.
-_SIGNATURES = {
+_SIGNATURES: dict[str, Callable[..., Any]] = {
     "concatenate": lambda arrays, axis=0, out=None, dtype=None, casting="same_kind": None,
     "dot": lambda a, b, out=None: None,
     "where": lambda condition, x=None, y=None: None,
@@ -44,18 +48,29 @@ _SIGNATURES = {
 }
 
 
-def _clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None, **options):
+def _clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+    **options: Any,
+) -> None:
     """The signature of numpy.clip since 2.1, and of arrays' clip() always: no bound is needed."""
 
 
-def _any_signature(*arguments, **options):
+def _any_signature(*arguments: Any, **options: Any) -> None:
     """Of other functions in C: arguments go where they are."""
 
 
 _PLAIN = (bool, int, float, str)
 
 
-def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
+def _array_ufunc(
+    self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
+) -> Any:
     if any(isinstance(x, list) for x in inputs) and method != "at":
         inputs = tuple(array_of(x) if isinstance(x, list) else x for x in inputs)
     if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
@@ -64,19 +79,27 @@ def _array_ufunc(self, ufunc, method, *inputs, out=None, **options):
     return number(value) if out is None else into(out[0], value, ufunc.__name__, broadcasts)
 
 
-def _array_function(self, function, types, arguments, options):
+def _array_function(
+    self: Any, function: Callable[..., Any], types: Any, arguments: Any, options: Any
+) -> Any:
     return numbers(_dispatch.by_function(function, arguments, options, _call))
 
 
 @lru_cache
-def _parameters(function):
+def _parameters(function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(_clip if function is np.clip else function)
     except ValueError:
         return inspect.signature(_SIGNATURES.get(function.__name__, _any_signature))
 
 
-def _call(name, function, ours, arguments, options):
+def _call(
+    name: str,
+    function: Callable[..., Any],
+    ours: Callable[..., Any],
+    arguments: Any,
+    options: dict[str, Any],
+) -> Any:
     """ours(...) with the arguments that were given to NumPy's function."""
     bound = _parameters(function).bind(*arguments, **options)
     named, several = {}, ()
@@ -120,19 +143,19 @@ def _call(name, function, ours, arguments, options):
     return number(value) if out is None else into(out, value, name)
 
 
-def _default(bound, key):
+def _default(bound: inspect.BoundArguments, key: str) -> Any:
     """What was given, or what NumPy takes instead."""
     return bound.arguments.get(key, _default_of(bound, key))
 
 
-def _default_of(bound, key):
+def _default_of(bound: inspect.BoundArguments, key: str) -> Any:
     return bound.signature.parameters[key].default
 
 
-def function(name, whole, module="numpy"):
+def function(name: str, whole: Any, module: str = "numpy") -> Any:
     """NumPy's function `whole`, for arrays: straight to NumPy if all are whole."""
 
-    def spread(*arguments, **options):
+    def spread(*arguments: Any, **options: Any) -> Any:
         if isinstance(whole, np.ufunc):
             out, after = options.pop("out", None), arguments[whole.nin :]
             if after:  # out by position
@@ -166,40 +189,47 @@ _WRITERS = set("copyto put place putmask fill_diagonal put_along_axis".split())
 # ---- methods -------------------------------------------------------------------------------------
 
 
-def _method(name):
+def _method(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
-    def method(self, *arguments, **options):
+    def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return _array_function(self, function, (Array,), (self, *arguments), options)
 
     method.__name__, method.__doc__ = name, f"As numpy.{name}(x, ...)."
     return method
 
 
-def _sort(self, axis=-1, kind=None, order=None, *, stable=None):
+def _sort(
+    self: Array,
+    axis: SupportsIndex = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+) -> None:
     """Sorts along an axis in place."""
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
     self[...] = _sorting.sort(self, axis=axis)
 
 
-def _partition(self, kth, axis=-1, kind="introselect", order=None):
+def _partition(
+    self: Array, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+) -> None:
     """Partitions along an axis in place."""
     self[...] = _sets.partition(self, kth, axis, kind, order)
 
 
-def _tobytes(self, order="C"):
+def _tobytes(self: Array, order: Any = "C") -> bytes:
     """A copy of all of it as bytes, on every rank."""
     return self.numpy().tobytes(order)
 
 
-_methods._BY_NAME.update(
-    sort=_sort, partition=_partition, put=_placing.put, tobytes=_tobytes
-)
+_methods._BY_NAME.update(sort=_sort, partition=_partition, put=_placing.put, tobytes=_tobytes)
 
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):
-        _spread = _methods._BY_NAME.get(_name)
+        _spread: Callable[..., Any] | None = _methods._BY_NAME.get(_name)
         if _spread is None and hasattr(np, _name) and _name not in _methods._WRITE:
             _spread = _method(_name)
         if _name not in ("to_device",):
@@ -209,7 +239,7 @@ for _name in dir(np.ndarray):
 _SHARING = ("flat", "data", "ctypes")  # through which the program may write
 
 
-def _missing(self, name):
+def _missing(self: Array, name: str) -> Any:
     """An attribute that arrays here lack: of a whole array, NumPy's."""
     if hasattr(np.ndarray, name) and not name.startswith("__"):
         if self.layout.whole:
@@ -222,7 +252,7 @@ def _missing(self, name):
     raise AttributeError(f"skerry.xp.Array has no {name}")
 
 
-def _grown(x):
+def _grown(x: Array) -> Array:
     """A result that is too large to be whole: each rank keeps its part."""
     layout = new_layout(x.shape, x.dtype)
     if layout.whole:
@@ -231,17 +261,17 @@ def _grown(x):
     return Array(x._block[tuple(slice(*bounds) for bounds in box)].copy(), layout)
 
 
-def _not_writable(x):
+def _not_writable(x: Array) -> NoReturn:
     raise not_writable()
 
 
-def _length(x):
+def _length(x: Array) -> int:
     if not x.ndim:
         raise TypeError("a 0-d array cannot be iterated over")
     return x.shape[0]
 
 
-def _matmul_operator(a, b, inplace=False, unnamed=False):
+def _matmul_operator(a: Any, b: Any, inplace: bool = False, unnamed: bool = False) -> Any:
     """a @ b where some of both is divided, large or not evaluated yet."""
     if not all(isinstance(x, (Array, np.ndarray)) for x in (a, b)):
         return NotImplemented

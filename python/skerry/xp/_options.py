@@ -1,16 +1,20 @@
 """Options of skerry.xp, the same on every member."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import skerry as sk
 
 values = {"whole_bytes": 1 << 20, "gather_bytes": 1 << 30, "check_calls": 0}
 
 
-chosen = set()  # options that the program has set
+chosen: set[str] = set()  # options that the program has set
 why = {"whole_bytes": "not measured yet: no job"}
-listeners = []  # called when options change
+listeners: list[Callable[[], None]] = []  # called when options change
 
 
-def options(**changes):
+def options(**changes: int) -> dict[str, int]:
     """Sets and returns options; all members set the same.
 
     whole_bytes: new arrays up to this size are kept whole on every rank. Unless it is set, what the
@@ -30,7 +34,7 @@ def options(**changes):
     return dict(values)
 
 
-def explain():
+def explain() -> str:
     """Why arrays are whole or divided, in words."""
     return (
         f"new arrays are whole on every rank up to {values['whole_bytes']} bytes: "

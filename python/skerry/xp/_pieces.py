@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -87,10 +87,10 @@ def fliplr(m: Any) -> Array:
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by k times 90 degrees in the plane of two axes; a view. Collective. Gathers: no."""
-    m, axes = as_array(m), tuple(axes)
-    if len(axes) != 2:
+    m, plane = as_array(m), tuple(axes)
+    if len(plane) != 2:
         raise ValueError("len(axes) must be 2.")
-    one, two = (axis_of(a, m.ndim) for a in axes)
+    one, two = (axis_of(a, m.ndim) for a in plane)
     if one == two:
         raise ValueError("Axes must be different.")
     order = list(range(m.ndim))
@@ -112,7 +112,7 @@ def _cut(ary: Any, sections: Any, axis: int, even: bool) -> list[Array]:
     ary = as_array(ary)
     axis = axis_of(axis, ary.ndim) if ary.ndim else axis
     n = ary.shape[axis]
-    if hasattr(sections, "__len__") or getattr(sections, "ndim", 0):
+    if hasattr(sections, "__len__") or getattr(sections, "ndim", None):
         cuts = [operator.index(i) for i in np.asarray(_whole.known(sections, "split")).tolist()]
         bounds = zip([0, *cuts], [*cuts, n], strict=True)
     else:
@@ -395,7 +395,7 @@ def _with_constants(array: Array, widths: list, values: Any) -> Array:
     return out if array.ndim else array.copy()
 
 
-def _padded_by_lines(array: Array, widths: list, mode: str, kwargs: dict[str, Any]) -> Array:
+def _padded_by_lines(array: Array, widths: list, mode: Any, kwargs: dict[str, Any]) -> Array:
     for value in kwargs.values():
         if not isinstance(value, (int, float, str, type(None))):
             raise _whole.NotDistributed("pad with values for each axis: use x.numpy()")
@@ -409,18 +409,23 @@ def _padded_by_lines(array: Array, widths: list, mode: str, kwargs: dict[str, An
 # ---- bits ----------------------------------------------------------------------------------------
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
+def packbits(
+    a: Any, axis: int | None = None, bitorder: Literal["big", "little"] = "big"
+) -> Array:
     """Bits along an axis as bytes: uint8. Collective. Gathers: 1-d arrays, yes."""
     a = as_array(a)
     if axis is None:
         a, axis = reshape(a, (-1,)), 0
     if a.dtype.kind not in "biu":
         raise TypeError("Expected an input array of integer or boolean data type")
-    return _lines.mapped(a, axis, lambda b: np.packbits(b, axis=axis, bitorder=bitorder))
+    return _lines.mapped(a, axis, lambda b: np.packbits(b, axis, bitorder))
 
 
 def unpackbits(
-    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+    a: Any,
+    axis: int | None = None,
+    count: int | None = None,
+    bitorder: Literal["big", "little"] = "big",
 ) -> Array:
     """Bytes as bits along an axis: uint8, 0 or 1. Collective. Gathers: 1-d arrays, yes."""
     a = as_array(a)
@@ -428,7 +433,8 @@ def unpackbits(
         a, axis = reshape(a, (-1,)), 0
     if a.dtype != np.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
-    return _lines.mapped(a, axis, lambda b: np.unpackbits(b, axis, count, bitorder))
+    along: Any = axis
+    return _lines.mapped(a, axis, lambda b: np.unpackbits(b, along, count, bitorder))
 
 
 # ---- positions -----------------------------------------------------------------------------------

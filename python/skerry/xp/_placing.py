@@ -91,7 +91,7 @@ def write_flat(x: Array, positions: np.ndarray, values: np.ndarray) -> None:
 # ---- in place ------------------------------------------------------------------------------------
 
 
-def copyto(dst: Array, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: Array, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """Elements of src into dst where `where` holds; both broadcast to its shape.
     TypeError where `casting` forbids the dtype. Collective. Gathers: no."""
     dtype = src.dtype if hasattr(src, "dtype") else np.asarray(src).dtype

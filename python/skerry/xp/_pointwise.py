@@ -66,7 +66,7 @@ def _pointwise(name: str, what: str) -> Callable[..., Any]:
         return target
 
     call.__name__ = call.__qualname__ = name
-    call.__signature__ = signature
+    setattr(call, "__signature__", signature)
     call.__doc__ = f"Of each element, {what}; as numpy.{name}. Collective. Gathers: no."
     return call
 
@@ -128,11 +128,11 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether a write to one may change the other, on some rank. Collective. Gathers: no."""
-    mine = [x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b)]
-    return not _whole.everywhere(not np.may_share_memory(*mine, max_work))
+    one, two = (x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b))
+    return not _whole.everywhere(not np.may_share_memory(one, two, max_work))
 
 
-def shares_memory(a: Any, b: Any, max_work: int = -1) -> bool:
+def shares_memory(a: Any, b: Any, max_work: Any = -1) -> bool:
     """Whether a write to one can change the other, on some rank. Collective. Gathers: no."""
-    mine = [x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b)]
-    return not _whole.everywhere(not np.shares_memory(*mine, max_work))
+    one, two = (x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b))
+    return not _whole.everywhere(not np.shares_memory(one, two, max_work))

@@ -43,6 +43,5 @@ def formatted(x: Array, specification: str) -> str:
     return format(x._number("format()")[()], specification) if specification else str(x)
 
 
-Array.__repr__ = represented
-Array.__str__ = printed
-Array.__format__ = formatted
+for _name, _function in {"repr": represented, "str": printed, "format": formatted}.items():
+    setattr(Array, f"__{_name}__", _function)

@@ -172,21 +172,20 @@ def _contracted(
     cuts = [lengths[index] * i // ranks for i in range(ranks + 1)]
     blocks = [_part(term, x, index, cuts) for term, x in zip(terms, arrays, strict=True)]
     rank = _exchange.job().rank
-    if cuts[rank] == cuts[rank + 1]:
-        blocks = None
-    options = {"optimize": optimize if isinstance(optimize, (bool, str)) else True}
+    empty = cuts[rank] == cuts[rank + 1]
+    options: dict[str, Any] = {"optimize": optimize if isinstance(optimize, (bool, str)) else True}
     if index in output:
         axis = output.index(index)
         layout = _layout.along(shape, axis, cuts)
         block = (
             np.zeros(layout.extent(rank), dtype)
-            if blocks is None
+            if empty
             else np.asarray(np.einsum(text, *blocks, dtype=dtype, casting="unsafe", **options))
         )
         return redistributed(Array(np.ascontiguousarray(block), layout), new_layout(shape, dtype))
     partial = (
         np.zeros(shape, dtype)
-        if blocks is None
+        if empty
         else np.asarray(np.einsum(text, *blocks, dtype=dtype, casting="unsafe", **options))
     )
     total = added(partial, _layout.along((ranks,), 0, list(range(ranks + 1))))

@@ -1,7 +1,13 @@
 """Sums and their like: each rank reduces its block, then partial results are combined in the order
 of the ranks, so that all ranks get the same bits."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
 import numpy as np
+from numpy.typing import DTypeLike
 
 from . import _exchange, _layout
 from ._array import (
@@ -17,9 +23,11 @@ from ._array import (
 )
 from ._elementwise import apply, inexact
 from ._info import check_dtype
+from ._layout import Layout
+from ._types import Axes, Block, Operand
 
 
-def _finish(x, axes, keepdims):
+def _finish(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Drops the reduced axes, which have length 1."""
     if keepdims or not axes:
         return x
@@ -33,8 +41,10 @@ def _finish(x, axes, keepdims):
     return Array(out._evaluate(), out.layout)
 
 
-def _reduce(x, axis, keepdims, ufunc, keep=False, **options):
-    """Along axes. An expression is reduced while it is computed; its block is kept if `keep`."""
+def _reduce(
+    x: Array, axis: Axes, keepdims: bool, ufunc: np.ufunc, keep: bool | None = None, **options: Any
+) -> Array:
+    """Along axes. An expression is reduced while it is computed; keep: Expression.reduce."""
     axes = axes_of(axis, x.ndim)
     if x._block is None:
         partial = x._expression.reduce(ufunc, axes, keep, **options)
@@ -58,7 +68,7 @@ def _reduce(x, axis, keepdims, ufunc, keep=False, **options):
     return _finish(Array(out, target), axes, keepdims)
 
 
-def of_whole(block, axes, keepdims):
+def of_whole(block: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
     """The result of a reduction that every rank did alone."""
     block = np.asarray(block)
     if not keepdims:
@@ -66,7 +76,7 @@ def of_whole(block, axes, keepdims):
     return Array(block, _layout.whole(block.shape, _exchange.ranks()))
 
 
-def _sum_dtype(x, dtype):
+def _sum_dtype(x: Array, dtype: DTypeLike | None) -> np.dtype[Any]:
     """As NumPy: small integers sum in 64 bits."""
     if dtype is not None:
         return check_dtype(dtype)
@@ -75,78 +85,97 @@ def _sum_dtype(x, dtype):
     return np.dtype("uint64") if x.dtype.kind == "u" else x.dtype
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(
+    x: Operand,
+    /,
+    *,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """The sum along axes (None: all)."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.add, dtype=_sum_dtype(x, dtype))
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(
+    x: Operand,
+    /,
+    *,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """The product along axes (None: all)."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.multiply, dtype=_sum_dtype(x, dtype))
 
 
-def min(x, /, *, axis=None, keepdims=False):
+def min(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The least along axes (None: all)."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.minimum)
 
 
-def max(x, /, *, axis=None, keepdims=False):
+def max(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The greatest along axes (None: all)."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.maximum)
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether all elements along axes are true."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.logical_and, dtype=np.bool_)
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether some element along axes is true."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.logical_or, dtype=np.bool_)
 
 
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """How many elements along axes are not zero."""
     return _reduce(as_array(x) != 0, axis, keepdims, np.add, dtype=np.dtype("int64"))
 
 
-def _count(x, axis):
+def _count(x: Array, axis: Axes) -> int:
     return int(np.prod([x.shape[d] for d in axes_of(axis, x.ndim)], dtype=np.int64))
 
 
-def mean(x, /, *, axis=None, keepdims=False):
+def mean(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
     """The mean along axes (None: all)."""
     return _mean(inexact(as_array(x)), axis, keepdims)
 
 
-def _mean(x, axis, keepdims, keep=False):
+def _mean(x: Array, axis: Axes, keepdims: bool, keep: bool | None = None) -> Array:
     total = _reduce(x, axis, keepdims, np.add, keep)
     return apply(np.divide, total, float(_count(x, axis)))
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(
+    x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+) -> Array:
     """The variance along axes (None: all)."""
     x = inexact(as_array(x))
     center, real = _mean(x, axis, True, keep=True), np.empty(0, x.dtype).real.dtype
-    total = _reduce(apply(_square_size, x - center, dtype=real), axis, keepdims, np.add)
+    sizes = apply(_square_size, x - center, dtype=real)
+    total = _reduce(sizes, axis, keepdims, np.add, keep=False)
     count = _count(x, axis) - correction
     return apply(np.divide, total, float(count if count > 0 else 0))
 
 
-def _square_size(x, out):
+def _square_size(x: Block, out: Block) -> None:
     if x.dtype.kind == "c":
         np.add(np.square(x.real), np.square(x.imag), out=out)
     else:
         np.square(x, out=out)
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(
+    x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
+) -> Array:
     """The standard deviation along axes (None: all)."""
     return apply(np.sqrt, var(x, axis=axis, correction=correction, keepdims=keepdims))
 
@@ -154,7 +183,13 @@ def std(x, /, *, axis=None, correction=0.0, keepdims=False):
 # ---- positions -----------------------------------------------------------------------------------
 
 
-def _where_best(x, axis, keepdims, function, better):
+def _where_best(
+    x: Operand,
+    axis: SupportsIndex | None,
+    keepdims: bool,
+    function: Callable[..., Any],
+    better: np.ufunc,
+) -> Array:
     x = as_array(x)
     axis = None if axis is None else axis_of(axis, x.ndim)  # one only
     axes = axes_of(axis, x.ndim)
@@ -167,10 +202,10 @@ def _where_best(x, axis, keepdims, function, better):
         box = x.layout.boxes[_exchange.job().rank]
         found = function(block, axis=axis, keepdims=True)
         if axis is None:
-            where = np.unravel_index(int(found.reshape(())), block.shape)
-            values[...] = block[where]
+            at_best = np.unravel_index(int(found.reshape(())), block.shape)
+            values[...] = block[at_best]
             places[...] = np.ravel_multi_index(
-                [i + low for i, (low, _) in zip(where, box, strict=True)], x.shape
+                [i + low for i, (low, _) in zip(at_best, box, strict=True)], x.shape
             )
         else:
             values[...] = np.take_along_axis(block, found, axes[0])
@@ -191,20 +226,20 @@ def _where_best(x, axis, keepdims, function, better):
     return _finish(Array(where, target), axes, keepdims)
 
 
-def _is_nan(values):
+def _is_nan(values: Block) -> Block:
     return values != values
 
 
-def _beats(value, old, better):
+def _beats(value: Block, old: Block, better: np.ufunc) -> Block:
     return _is_nan(value) | (better(value, old) & ~_is_nan(old))
 
 
-def argmax(x, /, *, axis=None, keepdims=False):
+def argmax(x: Operand, /, *, axis: SupportsIndex | None = None, keepdims: bool = False) -> Array:
     """Where the greatest element is; the first of several."""
     return _where_best(x, axis, keepdims, np.argmax, np.greater)
 
 
-def argmin(x, /, *, axis=None, keepdims=False):
+def argmin(x: Operand, /, *, axis: SupportsIndex | None = None, keepdims: bool = False) -> Array:
     """Where the least element is; the first of several."""
     return _where_best(x, axis, keepdims, np.argmin, np.less)
 
@@ -212,7 +247,13 @@ def argmin(x, /, *, axis=None, keepdims=False):
 # ---- cumulative ----------------------------------------------------------------------------------
 
 
-def _cumulative(x, axis, dtype, include_initial, ufunc):
+def _cumulative(
+    x: Operand,
+    axis: SupportsIndex | None,
+    dtype: DTypeLike | None,
+    include_initial: bool,
+    ufunc: np.ufunc,
+) -> Array:
     from ._indexing import in_order
     from ._manipulation import concat, reshape
 
@@ -238,7 +279,7 @@ def _cumulative(x, axis, dtype, include_initial, ufunc):
     return out
 
 
-def _in_turn(block, layout, dtype):
+def _in_turn(block: Block, layout: Layout, dtype: np.dtype[Any]) -> Block:
     """Cumulative products, one rank after the other as NumPy has them: a product of a later rank's
     elements alone may overflow where the whole one does not."""
     me, total = _exchange.job().rank, np.ones(1, dtype)
@@ -254,7 +295,7 @@ def _in_turn(block, layout, dtype):
     return block
 
 
-def _continued(block, layout, ufunc):
+def _continued(block: Block, layout: Layout, ufunc: np.ufunc) -> Block:
     """Combines a 1-d cumulative block with the totals of the ranks before."""
     has = [_layout.volume(box) > 0 for box in layout.boxes]
     cuts = np.concatenate(([0], np.cumsum(has))).tolist()
@@ -272,11 +313,25 @@ def _continued(block, layout, ufunc):
     return ufunc(block, ufunc.accumulate(earlier[:before], dtype=block.dtype)[-1])
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(
+    x: Operand,
+    /,
+    *,
+    axis: SupportsIndex | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """Sums of ever more elements along an axis."""
     return _cumulative(x, axis, dtype, include_initial, np.add)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(
+    x: Operand,
+    /,
+    *,
+    axis: SupportsIndex | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """Products of ever more elements along an axis."""
     return _cumulative(x, axis, dtype, include_initial, np.multiply)

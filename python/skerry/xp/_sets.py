@@ -47,7 +47,8 @@ def intersect1d(
     """The values in both, ascending; with `return_indices` also where each is first.
     Collective. Gathers: no."""
     one, two = _flat(ar1), _flat(ar2)
-    first = second = None
+    first: Any = None
+    second: Any = None
     if not assume_unique:
         if return_indices:
             one, first = unique_all(one)[:2]
@@ -172,7 +173,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     return _lines.mapped(a, axis, lambda block: np.partition(block, kth, axis=axis))
 
 
-def _checked(kth: Any, a: Array, axis: int, kind: str) -> np.ndarray:
+def _checked(kth: Any, a: Array, axis: int, kind: Any) -> np.ndarray:
     np.partition([0], 0, kind=kind)  # its errors
     kth = np.asarray(_whole.known(kth, "partition"))
     n = a.shape[axis_of(axis, a.ndim)]

@@ -4,7 +4,9 @@ Along an axis that is divided in one dimension only, arrays are sorted by sampli
 its part, all agree on values that split it evenly, each rank receives one range of values.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from . import _exchange, _layout
 from ._array import Array, as_array, axis_of, gathered, of_numpy, spread, undivided
 from ._indexing import by_counts, in_order
 from ._manipulation import flip, reshape
+from ._types import Block, Operand
 
 
 class _Sorted(NamedTuple):
@@ -21,7 +24,7 @@ class _Sorted(NamedTuple):
     places: np.ndarray
 
 
-def _split_sorted(x):
+def _split_sorted(x: Array) -> _Sorted:
     """A divided 1-d array in order of value, then of place. Equal values are on one rank."""
     x = in_order(x)
     here, block = _exchange.job(), x._evaluate()
@@ -37,7 +40,7 @@ def _split_sorted(x):
     return _Sorted(got[order], where[order])
 
 
-def _splitters(values, ranks):
+def _splitters(values: Block, ranks: int) -> Block:
     """Values that part all ranks' values about evenly: from a sample of each rank's."""
     count = min(len(values), 4 * ranks)
     sample = values[np.linspace(0, len(values) - 1, count).astype(np.int64)] if count else values
@@ -47,20 +50,22 @@ def _splitters(values, ranks):
     return samples[[len(samples) * i // ranks for i in range(1, ranks)]]
 
 
-def _parted(x, axis):
+def _parted(x: Array, axis: int) -> Array | None:
     """x ready to be sorted along an axis: None if it needs _split_sorted."""
     if x.ndim == 1 and not x.layout.whole:
         return None
     return undivided(x, (axis,))
 
 
-def _descending_order(block, axis):
+def _descending_order(block: Block, axis: int) -> Block:
     """Positions in descending order; equal elements stay in order."""
     order = np.flip(np.argsort(np.flip(block, axis), axis=axis, kind="stable"), axis)
     return block.shape[axis] - 1 - order
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(
+    x: Operand, /, *, axis: SupportsIndex = -1, descending: bool = False, stable: bool = True
+) -> Array:
     """The elements along an axis in order."""
     x = as_array(x)
     if not x.ndim:
@@ -74,7 +79,9 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     return spread(Array(np.flip(block, axis) if descending else block, parted.layout))
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(
+    x: Operand, /, *, axis: SupportsIndex = -1, descending: bool = False, stable: bool = True
+) -> Array:
     """The positions along an axis in order of their elements."""
     x = as_array(x)
     if not x.ndim:
@@ -95,7 +102,14 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
     return spread(Array(np.asarray(order, np.int64), parted.layout))
 
 
-def searchsorted(x1, x2, /, *, side="left", sorter=None):
+def searchsorted(
+    x1: Operand,
+    x2: Any,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: Operand | None = None,
+) -> Array:
     """Where elements of x2 belong in the ascending x1."""
     x2 = x2 if isinstance(x2, Array) else np.asarray(x2)
     x1, x2 = as_array(x1), as_array(x2)
@@ -107,7 +121,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     return Array(np.asarray(places, np.int64).reshape(x2._evaluate().shape), x2.layout)
 
 
-def nonzero(x, /):
+def nonzero(x: Operand, /) -> tuple[Array, ...]:
     """The indices of elements that are not zero: one array per dimension."""
     x = as_array(x)
     if not x.ndim:
@@ -141,19 +155,19 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
-def _flat(x):
+def _flat(x: Operand) -> Array:
     x = as_array(x)
     return reshape(x, (x.size,))
 
 
-def _runs(values):
+def _runs(values: Block) -> Block:
     """Where runs of equal elements of an ascending array begin; every NaN is a run."""
     if not len(values):
         return np.empty(0, np.int64)
     return np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
 
 
-def unique_all(x, /):
+def unique_all(x: Operand, /) -> UniqueAll:
     """Different values, ascending; where each is first, which each element is, how often it is."""
     x = as_array(x)
     flat = _flat(x)
@@ -169,17 +183,17 @@ def unique_all(x, /):
     if flat.layout.whole:
         inverse = np.empty(flat.size, np.int64)
         inverse[ranked.places] = which
-        values, indices, counts = map(of_numpy, parts)
-        return UniqueAll(values, indices, of_numpy(inverse.reshape(x.shape)), counts)
+        first, indices, often = map(of_numpy, parts)
+        return UniqueAll(first, indices, of_numpy(inverse.reshape(x.shape)), often)
     values = by_counts(parts[0], ())
     which = which + values.layout.boxes[_exchange.job().rank][0][0]
-    indices, counts = (Array(part, values.layout) for part in parts[1:])
+    indices, often = (Array(part, values.layout) for part in parts[1:])
     return UniqueAll(
-        values, indices, reshape(_sent_back(ranked.places, which, flat), x.shape), counts
+        values, indices, reshape(_sent_back(ranked.places, which, flat), x.shape), often
     )
 
 
-def _sent_back(places, values, flat):
+def _sent_back(places: Block, values: Block, flat: Array) -> Array:
     """The 1-d array, laid out in order, with values[i] at places[i]."""
     layout = in_order(flat).layout
     here = _exchange.job()
@@ -197,13 +211,13 @@ def _sent_back(places, values, flat):
     return Array(block, layout)
 
 
-def unique_counts(x, /):
+def unique_counts(x: Operand, /) -> UniqueCounts:
     """Different values, ascending, and how often each is there."""
     values, _, _, counts = _without_inverse(x)
     return UniqueCounts(values, counts)
 
 
-def _without_inverse(x):
+def _without_inverse(x: Operand) -> tuple[Array, Any, Any, Array]:
     flat = _flat(x)
     if flat.layout.whole:
         return unique_all(flat)
@@ -214,12 +228,12 @@ def _without_inverse(x):
     return values, None, None, Array(counts, values.layout)
 
 
-def unique_inverse(x, /):
+def unique_inverse(x: Operand, /) -> UniqueInverse:
     """Different values, ascending, and which of them each element is."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-def unique_values(x, /):
+def unique_values(x: Operand, /) -> Array:
     """Different values, ascending."""
     return _without_inverse(x)[0]

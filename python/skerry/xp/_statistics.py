@@ -315,7 +315,8 @@ def _places(method: str, n: int, q: np.ndarray) -> tuple[np.ndarray, np.ndarray,
         if method == "midpoint":
             at = 0.5 * (np.floor(at) + np.ceil(at))
         else:
-            at = {"lower": np.floor, "higher": np.ceil, "nearest": np.around}[method](at)
+            rounding: dict[str, Any] = {"lower": np.floor, "higher": np.ceil, "nearest": np.around}
+            at = rounding[method](at)
     elif method == "inverted_cdf":
         at = n * q
         at = np.where(at % 1 == 0, at - 1, np.floor(at))
@@ -393,9 +394,9 @@ def _quantiles(
         each = [
             _quantiles(name, a, one, axis, None, method, keepdims, None) for one in q.reshape(-1)
         ]
-        value = stack(each, axis=0) if each else None
-        if value is None:
+        if not each:
             raise _whole.NotDistributed(f"{name} of no quantiles: use x.numpy()")
+        value = stack(each, axis=0)
         return _stored(out, reshape(value, q.shape + value.shape[1:]))
     single = functools.partial(function, q=q[()], method=method)
     return _stored(out, _lines.folded(a, axes, keep, single))
@@ -544,7 +545,7 @@ def _clipped(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     return out
 
 
-def correlate(a: Any, v: Any, mode: str = "valid") -> Array:
+def correlate(a: Any, v: Any, mode: Any = "valid") -> Array:
     """Cross-correlation of 1-d arrays: the sums of a[n + k] conj(v[n]); mode 'valid', 'same' or
     'full'. Each rank gets its part with the borders it needs. Collective. Gathers: the shorter."""
     from ._more import convolve

@@ -1,15 +1,22 @@
-"""An array that becomes an sk.Array: it takes memory that others may reach, and its views follow."""
+"""An array that becomes an sk.Array: it takes memory that others reach, and its views follow."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _exchange, _layout, _lazy
 from ._array import Array, in_layout, layout_of, Memory
 from ._indexing import view
 from ._manipulation import permute_dims
+from ._layout import Layout
+from ._types import Block, Key, Shape
 
 
-def _array(self):
+def _array(self: Array) -> sk.Array:
     """The sk.Array with the same memory; of a computed array, one that takes its memory over.
     Collective."""
     if self._is_view:
@@ -19,7 +26,7 @@ def _array(self):
     return self._memory.source
 
 
-def _move_to(self, storage):
+def _move_to(self: Array, storage: sk.Array) -> None:
     """Takes the memory of `storage`. Views follow, where they can without communication."""
     layout, views, old = layout_of(storage), list(self._memory.views), self._evaluate()
     followers = _following(self, old)
@@ -30,7 +37,8 @@ def _move_to(self, storage):
     self.layout, self._block = layout, storage.local
     _follow(self, followers)
     for each in views:  # an array's views come after it
-        function, parent, argument = each._recipe or (None, None, None)
+        recipe: Any = each._recipe or (None, None, None)
+        function, parent, argument = recipe
         if parent is not None and parent._memory is self._memory:
             followers = _following(each, each._block) if each.layout.whole else []
             again = function(parent, argument)
@@ -40,7 +48,7 @@ def _move_to(self, storage):
             _follow(each, followers)
 
 
-def _new_storage(shape, dtype, layout):
+def _new_storage(shape: Shape, dtype: DTypeLike, layout: Layout) -> sk.Array:
     """An sk.Array, divided as the layout is if it is one of slabs."""
     ranks, grid = _exchange.ranks(), None
     for axis, n in enumerate(shape):
@@ -52,7 +60,7 @@ def _new_storage(shape, dtype, layout):
 # ---- views that NumPy made of whole arrays -------------------------------------------------------
 
 
-def _following(x, block):
+def _following(x: Array, block: Block) -> list[Any]:
     """Views of x as (view, key, order of axes): what makes each of them of x."""
     found = []
     for each in x._whole_views:
@@ -66,13 +74,13 @@ def _following(x, block):
     return found
 
 
-def _follow(x, followers):
+def _follow(x: Array, followers: list[Any]) -> None:
     for follower, key, axes in followers:
         again = permute_dims(view(x, key), axes)
         follower.layout, follower._block = again.layout, again._block
 
 
-def _key_of(part, block):
+def _key_of(part: Block, block: Block) -> tuple[Key, list[int]] | None:
     """The basic key and order of axes that make `part`, a view of `block`; None if there is none.
     Works on distinct strides, which every C-contiguous block has but for axes of length 1."""
     if not part.size:
@@ -84,7 +92,8 @@ def _key_of(part, block):
             start[d], offset = divmod(offset, block.strides[d])
     if offset or any(not 0 <= at < n for at, n in zip(start, block.shape, strict=True)):
         return None
-    key, source = list(start), {}
+    key: list[Any] = list(start)
+    source = {}
     for axis, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
         if n == 1:
             continue
@@ -102,4 +111,4 @@ def _key_of(part, block):
     return (*key, *(None for _ in ones)), [places.index(axis) for axis in range(part.ndim)]
 
 
-Array.array = property(_array)
+setattr(Array, "array", property(_array))

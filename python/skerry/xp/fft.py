@@ -1,20 +1,27 @@
 """Fourier transforms: along an axis that every rank has whole; arrays are turned when needed."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import SupportsIndex
+
 import numpy as np
+from numpy.typing import DTypeLike
 
 from . import _layout
 from ._array import Array, as_array, axis_of, made, new_layout, spread, undivided
 from ._elementwise import inexact
 from ._info import check_device, check_dtype
 from ._manipulation import roll
+from ._types import Block, Box, Device, Norm, Operand
 
-__all__ = (
-    "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 rfftn irfftn hfft ihfft fftfreq "
-    "rfftfreq fftshift ifftshift"
-).split()
+__all__ = [
+    "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn",
+    "irfftn", "hfft", "ihfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift",
+]  # fmt: skip
 
 
-def _along(name, x, n, axis, norm):
+def _along(name: str, x: Operand, n: int | None, axis: SupportsIndex, norm: Norm) -> Array:
     x = inexact(as_array(x))
     if not x.ndim:
         raise ValueError(f"{name} takes at least one dimension")
@@ -43,66 +50,103 @@ def _along(name, x, n, axis, norm):
     return spread(Array(np.empty((0,) * x.ndim, dtype) if out is None else out, layout))
 
 
-def fft(x, /, *, n=None, axis=-1, norm="backward"):
+def fft(
+    x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
+) -> Array:
     """The transform along an axis."""
     return _along("fft", x, n, axis, norm)
 
 
-def ifft(x, /, *, n=None, axis=-1, norm="backward"):
+def ifft(
+    x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
+) -> Array:
     """The inverse transform along an axis."""
     return _along("ifft", x, n, axis, norm)
 
 
-def rfft(x, /, *, n=None, axis=-1, norm="backward"):
+def rfft(
+    x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
+) -> Array:
     """The transform of real elements: the non-negative frequencies."""
     return _along("rfft", x, n, axis, norm)
 
 
-def irfft(x, /, *, n=None, axis=-1, norm="backward"):
+def irfft(
+    x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
+) -> Array:
     """The inverse of rfft."""
     return _along("irfft", x, n, axis, norm)
 
 
-def hfft(x, /, *, n=None, axis=-1, norm="backward"):
+def hfft(
+    x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
+) -> Array:
     """The transform of a Hermitian signal: real."""
     return _along("hfft", x, n, axis, norm)
 
 
-def ihfft(x, /, *, n=None, axis=-1, norm="backward"):
+def ihfft(
+    x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
+) -> Array:
     """The inverse of hfft."""
     return _along("ihfft", x, n, axis, norm)
 
 
-def _lengths(x, s, axes):
+def _lengths(
+    x: Array, s: Sequence[int | None] | None, axes: Sequence[SupportsIndex] | None
+) -> tuple[list[int], list[int | None]]:
     """Axes and their lengths (None: as they are) of a transform of several axes."""
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
-    axes = [axis_of(a, x.ndim) for a in axes]
-    s = [None] * len(axes) if s is None else [None if n in (None, -1) else int(n) for n in s]
-    if len(s) != len(axes):
-        raise ValueError(f"{len(s)} lengths for {len(axes)} axes")
-    return axes, s
+    along = [axis_of(a, x.ndim) for a in axes]
+    if s is None:
+        return along, [None] * len(along)
+    if len(s) != len(along):
+        raise ValueError(f"{len(s)} lengths for {len(along)} axes")
+    return along, [None if n is None or n == -1 else int(n) for n in s]
 
 
-def _each(name, x, axes, s, norm):
+def _each(name: str, x: Operand, axes: Sequence[int], s: Sequence[int | None], norm: Norm) -> Array:
+    out = as_array(x)
     for axis, n in reversed(list(zip(axes, s, strict=True))):
-        x = _along(name, x, n, axis, norm)
-    return x
+        out = _along(name, out, n, axis, norm)
+    return out
 
 
-def fftn(x, /, *, s=None, axes=None, norm="backward"):
+def fftn(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = None,
+    norm: Norm = "backward",
+) -> Array:
     """The transform along several axes."""
     x = as_array(x)
     return _each("fft", x, *_lengths(x, s, axes), norm)
 
 
-def ifftn(x, /, *, s=None, axes=None, norm="backward"):
+def ifftn(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = None,
+    norm: Norm = "backward",
+) -> Array:
     """The inverse transform along several axes."""
     x = as_array(x)
     return _each("ifft", x, *_lengths(x, s, axes), norm)
 
 
-def rfftn(x, /, *, s=None, axes=None, norm="backward"):
+def rfftn(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = None,
+    norm: Norm = "backward",
+) -> Array:
     """The transform of real elements along several axes."""
     x = as_array(x)
     axes, s = _lengths(x, s, axes)
@@ -110,7 +154,14 @@ def rfftn(x, /, *, s=None, axes=None, norm="backward"):
     return _each("fft", x, axes[:-1], s[:-1], norm)
 
 
-def irfftn(x, /, *, s=None, axes=None, norm="backward"):
+def irfftn(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = None,
+    norm: Norm = "backward",
+) -> Array:
     """The inverse of rfftn."""
     x = as_array(x)
     axes, s = _lengths(x, s, axes)
@@ -119,50 +170,88 @@ def irfftn(x, /, *, s=None, axes=None, norm="backward"):
     return _along("irfft", x, s[-1], axes[-1], norm)
 
 
-def fft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+def fft2(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = (-2, -1),
+    norm: Norm = "backward",
+) -> Array:
     """The transform along two axes. Collective. Gathers: no."""
     return fftn(x, s=s, axes=axes, norm=norm)
 
 
-def ifft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+def ifft2(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = (-2, -1),
+    norm: Norm = "backward",
+) -> Array:
     """The inverse of fft2. Collective. Gathers: no."""
     return ifftn(x, s=s, axes=axes, norm=norm)
 
 
-def rfft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+def rfft2(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = (-2, -1),
+    norm: Norm = "backward",
+) -> Array:
     """The transform of real elements along two axes. Collective. Gathers: no."""
     return rfftn(x, s=s, axes=axes, norm=norm)
 
 
-def irfft2(x, /, *, s=None, axes=(-2, -1), norm="backward"):
+def irfft2(
+    x: Operand,
+    /,
+    *,
+    s: Sequence[int | None] | None = None,
+    axes: Sequence[SupportsIndex] | None = (-2, -1),
+    norm: Norm = "backward",
+) -> Array:
     """The inverse of rfft2. Collective. Gathers: no."""
     return irfftn(x, s=s, axes=axes, norm=norm)
 
 
-def _frequencies(function, n, d, dtype, device):
+def _frequencies(
+    function: Callable[[int, float], Block],
+    n: int,
+    d: float,
+    dtype: DTypeLike | None,
+    device: Device,
+) -> Array:
     check_device(device)
     dtype = check_dtype("float64" if dtype is None else dtype)
     if dtype.kind != "f":
         raise TypeError(f"frequencies are real floating, not {dtype}")
     values = function(n, d)
 
-    def fill(block, box):
+    def fill(block: Block, box: Box) -> None:
         block[...] = values[slice(*box[0])]
 
     return made(new_layout(values.shape, dtype), dtype, fill)
 
 
-def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """The frequencies of fft's results."""
     return _frequencies(np.fft.fftfreq, n, d, dtype, device)
 
 
-def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Device = None
+) -> Array:
     """The frequencies of rfft's results."""
     return _frequencies(np.fft.rfftfreq, n, d, dtype, device)
 
 
-def _shifted(x, axes, sign):
+def _shifted(x: Operand, axes: int | Sequence[SupportsIndex] | None, sign: int) -> Array:
     x = as_array(x)
     axes = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
     axes = tuple(axis_of(a, x.ndim) for a in axes)
@@ -170,11 +259,11 @@ def _shifted(x, axes, sign):
     return roll(x, shifts, axis=axes)
 
 
-def fftshift(x, /, *, axes=None):
+def fftshift(x: Operand, /, *, axes: int | Sequence[SupportsIndex] | None = None) -> Array:
     """Frequency zero in the middle."""
     return _shifted(x, axes, 1)
 
 
-def ifftshift(x, /, *, axes=None):
+def ifftshift(x: Operand, /, *, axes: int | Sequence[SupportsIndex] | None = None) -> Array:
     """The inverse of fftshift."""
     return _shifted(x, axes, -1)

@@ -2,9 +2,13 @@
 part by part. Stacks of matrices are solved where they are; one large matrix is collected on every
 rank, up to xp.options()["gather_bytes"], and LAPACK solves it there."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from . import _exchange, _layout
 from . import _reductions
@@ -31,11 +35,14 @@ from ._manipulation import (
     reshape,
     squeeze,
 )
+from ._layout import Layout
+from ._types import Axes, Block, Operand, Shape
 
-__all__ = (
-    "cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank "
-    "matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm"
-).split()
+__all__ = [
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
+    "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
 
 
 class EighResult(NamedTuple):
@@ -62,7 +69,7 @@ class SVDResult(NamedTuple):
 # ---- products ------------------------------------------------------------------------------------
 
 
-def matmul(x1, x2, /):
+def matmul(x1: Operand, x2: Operand, /) -> Array:
     """The matrix product, of stacks of matrices too."""
     x1, x2 = as_array(x1, "matmul's x1"), as_array(x2, "matmul's x2")
     if not x1.ndim or not x2.ndim:
@@ -78,7 +85,7 @@ def matmul(x1, x2, /):
     return squeeze(out, -1) if x2.ndim == 1 else out
 
 
-def _product(a, b):
+def _product(a: Array, b: Array) -> Array:
     (m, k), n = a.shape, b.shape[1]
     dtype = np.result_type(a.dtype, b.dtype)
     if 0 in (m, k, n):
@@ -103,7 +110,7 @@ def _product(a, b):
 _PIECE_BYTES = 64 << 20  # of the second factor that every rank holds at a time
 
 
-def _add_pieces(out, mine, b):
+def _add_pieces(out: Block, mine: Block, b: Array) -> None:
     """out += mine @ b, with all ranks collecting some rows of b at a time."""
     rows = max(1, _PIECE_BYTES // max(1, b.nbytes // b.shape[0]))
     for low in range(0, b.shape[0], rows):
@@ -112,25 +119,25 @@ def _add_pieces(out, mine, b):
             out += mine[:, low : low + rows] @ piece
 
 
-def _along_inner(a, b):
+def _along_inner(a: Array, b: Array) -> bool:
     """Whether both factors lie in the same parts of a summed axis that is long: X^T Y."""
     if a.layout.whole or not rows_only(b.layout) or a.shape[0] > b.shape[0]:
         return False
     return a.layout == _layout.permuted(_wide(b.layout, a.shape[0]), (1, 0))
 
 
-def _wide(layout, n):
+def _wide(layout: Layout, n: int) -> Layout:
     """A layout of rows of another length."""
     nothing = ((0, 0), (0, 0))
     boxes = tuple((box[0], (0, n)) if _layout.volume(box) else nothing for box in layout.boxes)
     return _layout.Layout((layout.shape[0], n), boxes)
 
 
-def rows_only(layout):
+def rows_only(layout: Layout) -> bool:
     return not layout.whole and not _layout.divided(layout, (1,))
 
 
-def _whole_product(a, b, dtype):
+def _whole_product(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
     layout = new_layout((a.shape[0], b.shape[1]), dtype)
     if layout.whole:
         return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
@@ -138,7 +145,7 @@ def _whole_product(a, b, dtype):
     return Array(np.matmul(a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]), layout)
 
 
-def _inner_product(a, b, m, n, dtype):
+def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> Array:
     """A short result: each rank multiplies along its part of the summed axis."""
     ranks = _exchange.ranks()
     b = b if rows_only(b.layout) else redistributed(b, _layout.slabs(b.shape, 0, ranks))
@@ -150,7 +157,7 @@ def _inner_product(a, b, m, n, dtype):
     return _reductions.sum(Array(partial[None], stacked), axis=0, dtype=dtype)
 
 
-def _stacked_product(a, b):
+def _stacked_product(a: Array, b: Array) -> Array:
     """Stacks broadcast against each other; the stack is divided, or else the rows."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = broadcast_to(a, batch + a.shape[-2:])
@@ -165,7 +172,7 @@ def _stacked_product(a, b):
     return Array(block, _batch_layout(a.layout, shape))
 
 
-def _batch_layout(layout, shape):
+def _batch_layout(layout: Layout, shape: Shape) -> Layout:
     """A layout of stacks with whole matrices of another shape."""
     tail = tuple((0, n) for n in shape[-2:])
     boxes = tuple(
@@ -174,11 +181,11 @@ def _batch_layout(layout, shape):
     return _layout.Layout(shape, boxes, layout.whole)
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(x1: Operand, x2: Operand, /, *, axes: int | Sequence[Any] = 2) -> Array:
     """The sum of products over pairs of axes."""
     x1, x2 = as_array(x1), as_array(x2)
     if isinstance(axes, (int, np.integer)):
-        pairs = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
+        pairs = [list(range(x1.ndim - axes, x1.ndim)), list(range(axes))]
     else:
         pairs = [[axis_of(a, x.ndim) for a in np.atleast_1d(which)]
                  for x, which in zip((x1, x2), axes, strict=True)]  # fmt: skip
@@ -193,7 +200,7 @@ def tensordot(x1, x2, /, *, axes=2):
     return reshape(_product(a, b), tuple(shape1 + shape2))
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
     """Sums of conj(x1) * x2 along an axis."""
     x1, x2 = as_array(x1), as_array(x2)
     if not -min(x1.ndim, x2.ndim) <= axis < 0:
@@ -206,7 +213,7 @@ def vecdot(x1, x2, /, *, axis=-1):
     return _reductions.sum(product, axis=axis, dtype=dtype)
 
 
-def outer(x1, x2, /):
+def outer(x1: Operand, x2: Operand, /) -> Array:
     """All products of elements of two vectors."""
     x1, x2 = as_array(x1), as_array(x2)
     if x1.ndim != 1 or x2.ndim != 1:
@@ -214,7 +221,7 @@ def outer(x1, x2, /):
     return expand_dims(x1, 1) * expand_dims(x2, 0)
 
 
-def cross(x1, x2, /, *, axis=-1):
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
     """Products of vectors with 3 components along an axis."""
     x1, x2 = as_array(x1), as_array(x2)
     if not -min(x1.ndim, x2.ndim) <= axis < max(x1.ndim, x2.ndim):
@@ -234,10 +241,12 @@ def cross(x1, x2, /, *, axis=-1):
 # ---- norms and diagonals -------------------------------------------------------------------------
 
 
-def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+def vector_norm(
+    x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
     """Norms of vectors along axes (None: of all elements)."""
     size = functions["abs"](inexact(as_array(x)))
-    along = {"axis": axis, "keepdims": keepdims}
+    along: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if ord == np.inf:
         return _reductions.max(size, **along)
     if ord == -np.inf:
@@ -251,7 +260,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     return _reductions.sum(size ** float(ord), **along) ** (1 / ord)
 
 
-def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """Norms of matrices."""
     x = _matrices(x, "matrix_norm")
     if ord in ("fro", None):
@@ -268,7 +277,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     return expand_dims(out, (-2, -1)) if keepdims else out
 
 
-def diagonal(x, /, *, offset=0):
+def diagonal(x: Operand, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices, along a last axis. Of one matrix in rows, each rank takes its
     part."""
     x = _matrices(x, "diagonal")
@@ -283,7 +292,7 @@ def diagonal(x, /, *, offset=0):
     return Array(x._evaluate()[at + down - x.bounds[0][0], at + right], layout)
 
 
-def trace(x, /, *, offset=0, dtype=None):
+def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Sums of the diagonals of matrices."""
     return _reductions.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
@@ -291,21 +300,21 @@ def trace(x, /, *, offset=0, dtype=None):
 # ---- by LAPACK -----------------------------------------------------------------------------------
 
 
-def _matrices(x, name):
+def _matrices(x: Operand, name: str) -> Array:
     x = as_array(x)
     if x.ndim < 2:
         raise ValueError(f"{name} takes at least 2 dimensions: reshape x, or take x.numpy()")
     return x
 
 
-def _square(x, name):
+def _square(x: Operand, name: str) -> Array:
     x = _matrices(x, name)
     if x.shape[-1] != x.shape[-2]:
         raise ValueError(f"{name} takes square matrices, not {x.shape[-2:]}")
     return x
 
 
-def _solved(function, x):
+def _solved(function: Callable[..., Any], x: Array) -> Any:
     """function over own stacks of whole matrices; its arrays, or several. An error on one rank is
     one on all."""
     x = undivided(x, (x.ndim - 2, x.ndim - 1))
@@ -324,13 +333,13 @@ def _solved(function, x):
     return _stack_of(x, out)
 
 
-def _identity(x):
+def _identity(x: Array) -> Block:
     return np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape[-2:])[
         (None,) * (x.ndim - 2)
     ]
 
 
-def _stack_of(x, block):
+def _stack_of(x: Array, block: Any) -> Array:
     block = np.asarray(block)
     batch = x.ndim - 2
     if x.layout.whole:
@@ -348,47 +357,47 @@ def _stack_of(x, block):
     return Array(block, layout)
 
 
-def cholesky(x, /, *, upper=False):
+def cholesky(x: Operand, /, *, upper: bool = False) -> Array:
     """Triangular factors of positive definite matrices."""
     return _solved(lambda a: np.linalg.cholesky(a, upper=upper), _square(x, "cholesky"))
 
 
-def det(x, /):
+def det(x: Operand, /) -> Array:
     """Determinants."""
     return _solved(np.linalg.det, _square(x, "det"))
 
 
-def slogdet(x, /):
+def slogdet(x: Operand, /) -> SlogdetResult:
     """Sign and logarithm of determinants."""
     return SlogdetResult(*_solved(lambda a: tuple(np.linalg.slogdet(a)), _square(x, "slogdet")))
 
 
-def eigh(x, /):
+def eigh(x: Operand, /) -> EighResult:
     """Eigenvalues and eigenvectors of Hermitian matrices."""
     return EighResult(*_solved(lambda a: tuple(np.linalg.eigh(a)), _square(x, "eigh")))
 
 
-def eigvalsh(x, /):
+def eigvalsh(x: Operand, /) -> Array:
     """Eigenvalues of Hermitian matrices."""
     return _solved(np.linalg.eigvalsh, _square(x, "eigvalsh"))
 
 
-def inv(x, /):
+def inv(x: Operand, /) -> Array:
     """Inverses."""
     return _solved(np.linalg.inv, _square(x, "inv"))
 
 
-def matrix_power(x, n, /):
+def matrix_power(x: Operand, n: int, /) -> Array:
     """Powers of matrices by whole numbers."""
     x = _square(x, "matrix_power")
     return _solved(lambda a: np.linalg.matrix_power(a, n), x)
 
 
-def _tolerance(rtol):
+def _tolerance(rtol: Any) -> Any:
     return rtol if rtol is None or isinstance(rtol, (int, float)) else gathered(rtol, "rtol")
 
 
-def matrix_rank(x, /, *, rtol=None):
+def matrix_rank(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
     """How many singular values are not negligible."""
     x, rtol = _matrices(x, "matrix_rank"), _tolerance(rtol)
     values = svdvals(x)
@@ -402,7 +411,7 @@ def matrix_rank(x, /, *, rtol=None):
     return _reductions.count_nonzero(values > most * rtol, axis=-1)
 
 
-def pinv(x, /, *, rtol=None):
+def pinv(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
     """Pseudo-inverses."""
     x, rtol = inexact(_matrices(x, "pinv")), _tolerance(rtol)
     if rtol is None:
@@ -412,7 +421,7 @@ def pinv(x, /, *, rtol=None):
     return _solved(lambda a: np.linalg.pinv(a, rtol=rtol), x)
 
 
-def qr(x, /, *, mode="reduced"):
+def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """Orthogonal and upper triangular factors."""
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: no mode {mode!r}: 'reduced', 'complete', or take xp.linalg.qr(x).R")
@@ -422,14 +431,14 @@ def qr(x, /, *, mode="reduced"):
     return QRResult(*_solved(lambda a: tuple(np.linalg.qr(a, mode)), x))
 
 
-def _is_tall(x):
+def _is_tall(x: Array) -> bool:
     """Whether ranks hold whole rows of one matrix, each at least as many as there are columns."""
     if x.ndim != 2 or not rows_only(x.layout):
         return False
     return all(box[0][1] - box[0][0] >= x.shape[1] for box in x.layout.boxes if _layout.volume(box))
 
 
-def _triangle(x, mode="r"):
+def _triangle(x: Array, mode: Literal["r", "reduced"] = "r") -> tuple[Array, Any]:
     """(R of a tall matrix, what led to it): each rank factors its rows, then all factor the
     triangles of all (Demmel et al. 2012, TSQR, as one level)."""
     n, boxes = x.shape[1], x.layout.boxes
@@ -444,14 +453,14 @@ def _triangle(x, mode="r"):
     return of_numpy(all_found[1]), (found[0], all_found[0][low : low + n])
 
 
-def _tall_qr(x):
+def _tall_qr(x: Array) -> QRResult:
     """QR of a tall matrix. Rows stay where they are."""
     r, (own, of_triangles) = _triangle(x, "reduced")
     q = own @ of_triangles if own.size else empty_block(x.layout, own.dtype)
     return QRResult(Array(q, x.layout), r)
 
 
-def svd(x, /, *, full_matrices=True):
+def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
     """Singular value decompositions."""
     x = _matrices(x, "svd")
     if _is_tall(x) and not full_matrices:
@@ -461,14 +470,14 @@ def svd(x, /, *, full_matrices=True):
     return SVDResult(*_solved(lambda a: tuple(np.linalg.svd(a, full_matrices)), x))
 
 
-def svdvals(x, /):
+def svdvals(x: Operand, /) -> Array:
     """Singular values, descending."""
     x = _matrices(x, "svdvals")
     x = _triangle(x)[0] if _is_tall(x) else x
     return _solved(lambda a: np.linalg.svd(a, compute_uv=False), x)
 
 
-def solve(x1, x2, /):
+def solve(x1: Operand, x2: Operand, /) -> Array:
     """The solutions y of x1 y = x2; a 1-d x2 is one vector."""
     a, b = _square(x1, "solve"), as_array(x2)
     known_a = gathered(a, "solve")

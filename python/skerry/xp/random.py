@@ -18,6 +18,7 @@ The functions of this module (`rand`, `normal`, `seed`) are those of numpy.rando
 same in the same way, but `random` and `rand` of more than 65,536 numbers, which come in runs.
 """
 
+import builtins
 import pickle
 from collections.abc import Callable, Sequence
 from math import prod
@@ -32,6 +33,7 @@ from ._manipulation import reshape
 
 _RUN = 65536  # numbers that one stream gives, and most that every rank draws alike
 
+_Distribution = Callable[..., Any]
 Draw = Callable[[Any, int], np.ndarray]  # draw(generator, count): numbers in one dimension
 
 
@@ -92,6 +94,43 @@ class _Drawing:
     """What Generator and RandomState share: small draws are NumPy's, large ones come in runs."""
 
     _numpy: Any  # NumPy's generator; the same state on every rank
+    # Distributions, made below; the same for RandomState, if NumPy's has them.
+    beta: _Distribution
+    binomial: _Distribution
+    chisquare: _Distribution
+    dirichlet: _Distribution
+    exponential: _Distribution
+    f: _Distribution
+    gamma: _Distribution
+    geometric: _Distribution
+    gumbel: _Distribution
+    hypergeometric: _Distribution
+    laplace: _Distribution
+    logistic: _Distribution
+    lognormal: _Distribution
+    logseries: _Distribution
+    multinomial: _Distribution
+    multivariate_normal: _Distribution
+    multivariate_hypergeometric: _Distribution
+    negative_binomial: _Distribution
+    noncentral_chisquare: _Distribution
+    noncentral_f: _Distribution
+    normal: _Distribution
+    pareto: _Distribution
+    poisson: _Distribution
+    power: _Distribution
+    rayleigh: _Distribution
+    standard_cauchy: _Distribution
+    standard_exponential: _Distribution
+    standard_gamma: _Distribution
+    standard_normal: _Distribution
+    standard_t: _Distribution
+    triangular: _Distribution
+    uniform: _Distribution
+    vonmises: _Distribution
+    wald: _Distribution
+    weibull: _Distribution
+    zipf: _Distribution
 
     def _key(self) -> list[int]:
         raise NotImplementedError
@@ -302,7 +341,7 @@ class Generator(_Drawing):
         """Independent generators."""
         return [self._over(each) for each in self._numpy.spawn(n_children)]
 
-    def bytes(self, length: int) -> bytes:
+    def bytes(self, length: int) -> builtins.bytes:
         """Random bytes, NumPy's, on every rank."""
         return self._numpy.bytes(length)
 
@@ -406,7 +445,7 @@ class RandomState(_Drawing):
         """Goes on from a state of get_state(). All members set the same."""
         self._numpy.set_state(state)
 
-    def bytes(self, length: int) -> bytes:
+    def bytes(self, length: int) -> builtins.bytes:
         """Random bytes, NumPy's, on every rank."""
         return self._numpy.bytes(length)
 
@@ -552,5 +591,53 @@ def _module_function(name: str) -> Callable[..., Any]:
     return call
 
 
-_FUNCTIONS = [name for name in dir(RandomState) if not name.startswith("_") and name != "seed"]
-globals().update({name: _module_function(name) for name in _FUNCTIONS})
+# Methods of RandomState as functions.
+beta = _module_function("beta")
+binomial = _module_function("binomial")
+bytes = _module_function("bytes")
+chisquare = _module_function("chisquare")
+choice = _module_function("choice")
+dirichlet = _module_function("dirichlet")
+exponential = _module_function("exponential")
+f = _module_function("f")
+gamma = _module_function("gamma")
+geometric = _module_function("geometric")
+get_state = _module_function("get_state")
+gumbel = _module_function("gumbel")
+hypergeometric = _module_function("hypergeometric")
+laplace = _module_function("laplace")
+logistic = _module_function("logistic")
+lognormal = _module_function("lognormal")
+logseries = _module_function("logseries")
+multinomial = _module_function("multinomial")
+multivariate_normal = _module_function("multivariate_normal")
+negative_binomial = _module_function("negative_binomial")
+noncentral_chisquare = _module_function("noncentral_chisquare")
+noncentral_f = _module_function("noncentral_f")
+normal = _module_function("normal")
+pareto = _module_function("pareto")
+permutation = _module_function("permutation")
+poisson = _module_function("poisson")
+power = _module_function("power")
+rand = _module_function("rand")
+randint = _module_function("randint")
+randn = _module_function("randn")
+random = _module_function("random")
+random_integers = _module_function("random_integers")
+random_sample = _module_function("random_sample")
+ranf = _module_function("ranf")
+rayleigh = _module_function("rayleigh")
+sample = _module_function("sample")
+set_state = _module_function("set_state")
+shuffle = _module_function("shuffle")
+standard_cauchy = _module_function("standard_cauchy")
+standard_exponential = _module_function("standard_exponential")
+standard_gamma = _module_function("standard_gamma")
+standard_normal = _module_function("standard_normal")
+standard_t = _module_function("standard_t")
+triangular = _module_function("triangular")
+uniform = _module_function("uniform")
+vonmises = _module_function("vonmises")
+wald = _module_function("wald")
+weibull = _module_function("weibull")
+zipf = _module_function("zipf")
