@@ -45,6 +45,8 @@ def _slices(job: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 class Attached:
+    """A running job, as attach() finds it."""
+
     def __init__(self, job: str) -> None:
         self._job, _ = _slices(job)
 
