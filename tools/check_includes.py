@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the room table, transitively, and that pure rooms stay pure.
+"""Checks that includes follow the room table, transitively, that pure rooms stay pure, and that no
+modules of the Python package import one another in a circle, within functions or not.
 
 A room is a directory. A file may include what its room's row names, and nothing may reach it through those: the rooms of all files that
 it pulls in, directly or not, must be in the row's closure. Pure rooms include no header of threads, sockets, clocks or allocators,
 also not through others. Tests of a room (test/, *_test.cpp) may use more and are not checked. Standard library only.
 """
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -348,9 +350,70 @@ def against_floors():
     return found
 
 
+def python_modules():
+    """{module of the package: {modules that it imports: line}}; of a name from a package that is a
+    module, that module."""
+    top = ROOT / "python"
+    names = {}
+    for path in (top / "skerry").rglob("*.py"):
+        parts = path.relative_to(top).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph = {}
+    for name, path in names.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        found = graph[name] = {}
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                wanted = [each.name for each in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                up = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*(up if node.level else []), *filter(None, [node.module])])
+                wanted = [f"{base}.{each.name}" for each in node.names]
+                # `from . import _core`, which is no module in Python, needs nothing of the package.
+                wanted = [w if w in names else base if node.module else None for w in wanted]
+            else:
+                continue
+            found.update({w: node.lineno for w in wanted if w in names and w != name})
+    return graph
+
+
+def circles(graph):
+    """A circle of each set of modules that need one another, as a list of modules; and the floors
+    of those that need none: modules stand above all that they import."""
+    floor, way, found = {}, [], []
+
+    def visit(module):
+        if module in floor:
+            return floor[module]
+        if module in way:
+            found.append([*way[way.index(module) :], module])
+            return 0
+        way.append(module)
+        floor[module] = 1 + max((visit(each) for each in graph[module]), default=0)
+        way.pop()
+        return floor[module]
+
+    for module in sorted(graph):
+        visit(module)
+    return found, floor
+
+
+def python_circles():
+    graph = python_modules()
+    found, floor = circles(graph)
+    least = min(floor[m] for m in graph if m.startswith("skerry.xp._"))
+    floors = max(floor[m] for m in graph if m.startswith("skerry.xp")) - least + 1
+    print(f"modules: {len(graph)} of Python, {floors} floors in skerry.xp, {len(found)} circles")
+    return [
+        "python: a circle of imports: "
+        + " -> ".join(f"{a} (line {graph[a][b]})" for a, b in zip(way, way[1:])) + f" -> {way[-1]}"
+        for way in found
+    ]  # fmt: skip
+
+
 def main():
     includes = Includes()
-    problems, used, checked = against_floors(), set(), 0
+    problems, used, checked = against_floors() + python_circles(), set(), 0
     for path in sorted(
         p
         for top in (
