@@ -23,16 +23,13 @@ import time
 from pathlib import Path
 
 import peers
-from peers import OUT, ROOT
+from peers import OUT
 
 HERE = Path(__file__).resolve().parent
 CUPYNUMERIC = "https://github.com/nv-legate/cupynumeric"
 PACKAGES = ["numpy", "scipy", "scikit-learn", "xarray", "dask", "zarr>=3", "pytest", "ipyparallel"]
 IMPORTS = ["scipy", "sklearn", "xarray", "dask.array", "zarr", "pytest", "ipyparallel"]
-ENVIRONMENT = {
-    **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SCIPY_ARRAY_API": "1",
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "build" / "python"), str(HERE)]),
-}  # fmt: skip
+ENVIRONMENT = peers.environment(HERE, SCIPY_ARRAY_API="1")
 
 
 def row(name, value, target, met):

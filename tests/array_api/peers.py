@@ -1,5 +1,6 @@
 """What tests of other projects' programs need: the programs by name, a Python with packages."""
 
+import json
 import os
 import subprocess
 import sys
@@ -50,3 +51,35 @@ def interpreter(name, packages, imports):
 def ranks(count, nodes=1):
     """The words that start a program on ranks."""
     return [ROOT / "build" / "bin" / "skerry", "run", "-n", str(count), "--nodes", str(nodes)]
+
+
+def environment(*folders, **settings):
+    """Of programs on ranks: our package and `folders` to import from, one thread a rank."""
+    paths = map(str, [ROOT / "build" / "python", *folders])
+    return {
+        **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0",
+        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **settings,
+    }  # fmt: skip
+
+
+def tested(name, python, layout, words, *, folder, settings, minutes):
+    """What each rank of one job of pytest told: out/NAME.RANK, as SKERRY_USER_REPORT says. None if
+    the job did not end within so many minutes, or some rank told nothing; then its log is named."""
+    (count, nodes), report, log = layout, OUT / name, OUT / f"{name}.log"
+    for old in OUT.glob(f"{name}.*"):
+        old.unlink()
+    command = [*ranks(count, nodes), python, "-m", "pytest", "-p", "no:cacheprovider", "-q",
+               "-W", "ignore", *words]  # fmt: skip
+    about = f"{count} ranks on {nodes} nodes"
+    with log.open("w") as output:
+        try:
+            subprocess.run(list(map(str, command)), cwd=folder, stdout=output,
+                           env={**settings, "SKERRY_USER_REPORT": str(report)},
+                           stderr=subprocess.STDOUT, timeout=minutes * 60)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            print(f"{about}: not done after {minutes} minutes; {log}")
+    found = [Path(f"{report}.{rank}") for rank in range(int(count))]
+    if not all(path.exists() for path in found):
+        print(f"{about}: some rank told nothing; {log}")
+        return None
+    return [json.loads(path.read_text()) for path in found]

@@ -12,13 +12,11 @@ Writes out/array_api.json: rows with name, value, target, met.
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import peers
-from peers import OUT, ROOT
+from peers import OUT
 
 HERE = Path(__file__).resolve().parent
 SUITE, TAG = "https://github.com/data-apis/array-api-tests", "2026.02.26"
@@ -41,38 +39,16 @@ def exceptions():
 
 def run(folder, python, ranks, nodes, options):
     """The counts of all ranks of one job; None if it did not end."""
-    report = OUT / f"array_api_{ranks}x{nodes}"
-    for old in OUT.glob(f"{report.name}.*"):
-        old.unlink()
-    paths = [ROOT / "build" / "python", HERE]
-    settings = {
-        "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-        "ARRAY_API_TESTS_MODULE": "skerry.xp", "SKERRY_USER_REPORT": str(report),
-        "SKERRY_USER_WHOLE_BYTES": str(options.whole_bytes),
-    }  # fmt: skip
-    command = [
-        *peers.ranks(ranks, nodes), python, "-m", "pytest",
-        "-p", "lockstep", "-p", "no:cacheprovider", "-q", "--tb=short",
-        "-W", "ignore", "--max-examples", options.examples, "-c", folder / "pytest.ini",
-        f"--xfails-file={HERE / 'exceptions.txt'}", *(options.tests or ["array_api_tests"]),
+    words = [
+        "-p", "lockstep", "--tb=short", "--max-examples", options.examples,
+        "-c", folder / "pytest.ini", f"--xfails-file={HERE / 'exceptions.txt'}",
+        *(options.tests or ["array_api_tests"]),
     ]  # fmt: skip
-    log = OUT / f"{report.name}.log"
-    with log.open("w") as output:
-        try:
-            subprocess.run(list(map(str, command)), cwd=folder, env={**os.environ, **settings},
-                           stdout=output, stderr=subprocess.STDOUT,
-                           timeout=options.minutes * 60)  # fmt: skip
-        except subprocess.TimeoutExpired:
-            print(
-                f"{ranks} ranks on {nodes} nodes: not done after {options.minutes} minutes; {log}"
-            )
-    found = [Path(f"{report}.{rank}") for rank in range(int(ranks))]
-    return (
-        [json.loads(path.read_text()) for path in found]
-        if all(path.exists() for path in found)
-        else None
+    settings = peers.environment(
+        HERE, ARRAY_API_TESTS_MODULE="skerry.xp", SKERRY_USER_WHOLE_BYTES=str(options.whole_bytes)
     )
+    return peers.tested(f"array_api_{ranks}x{nodes}", python, (ranks, nodes), words, folder=folder,
+                        settings=settings, minutes=options.minutes)  # fmt: skip
 
 
 def row(ranks, nodes, told, options):

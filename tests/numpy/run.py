@@ -11,8 +11,6 @@ point (no array of a dtype that there is). Writes out/numpy.json. Rows: name, va
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "array_api"))
 import peers  # noqa: E402
-from peers import OUT, ROOT  # noqa: E402
+from peers import OUT  # noqa: E402
 
 PACKAGES = ["numpy", "pytest", "hypothesis>=6.151"]
 IMPORTS = ["numpy", "pytest", "hypothesis"]
@@ -46,32 +44,12 @@ AVOID = (
 
 def run(python, ranks, options):
     """What the ranks of one job counted; None if it did not end."""
-    report = OUT / f"numpy_{ranks}"
-    for old in OUT.glob(f"{report.name}.*"):
-        old.unlink()
-    settings = {
-        "PYTHONPATH": os.pathsep.join(map(str, [ROOT / "build" / "python", HERE])),
-        "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-        "SKERRY_USER_REPORT": str(report),
-    }  # fmt: skip
-    command = [
-        *peers.ranks(ranks), python, "-m", "pytest", "-p", "judged", "-p", "no:cacheprovider",
-        "-q", "--tb=no", "-W", "ignore", "-k", AVOID, "--pyargs",
+    words = [
+        "-p", "judged", "--tb=no", "-k", AVOID, "--pyargs",
         *(f"numpy.{module}" for module in options.modules or MODULES),
     ]  # fmt: skip
-    log = OUT / f"{report.name}.log"
-    with log.open("w") as output:
-        try:
-            subprocess.run(list(map(str, command)), cwd=OUT, env={**os.environ, **settings},
-                           stdout=output, stderr=subprocess.STDOUT,
-                           timeout=options.minutes * 60)  # fmt: skip
-        except subprocess.TimeoutExpired:
-            print(f"{ranks} ranks: not done after {options.minutes} minutes; {log}")
-    found = [Path(f"{report}.{rank}") for rank in range(ranks)]
-    if not all(path.exists() for path in found):
-        print(f"{ranks} ranks: some rank told nothing; {log}")
-        return None
-    return [json.loads(path.read_text()) for path in found]
+    return peers.tested(f"numpy_{ranks}", python, (ranks, 1), words, folder=OUT,
+                        settings=peers.environment(HERE), minutes=options.minutes)  # fmt: skip
 
 
 def summary(told):
