@@ -8,7 +8,7 @@
 
 #include "core/config.hpp"
 #include "core/pure/bytes_name.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "launcher/planner/node_memory.hpp"
 
 extern char** environ;

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "capi/arguments.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 using namespace skerry;
 using namespace skerry::capi;

@@ -1,7 +1,7 @@
 // From a name to a fabric, and what a build may leave out.
 #include <algorithm>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #ifdef SKERRY_HAS_FAULTS
 #include "fabric/test/faults.hpp"
 #endif

@@ -13,7 +13,7 @@
 #include <span>
 #include <unordered_set>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric {
 

@@ -13,7 +13,7 @@
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 #include "core/thread.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "memory/control.hpp"
 #include "memory/spans.hpp"
 #include "placement/node_map.hpp"

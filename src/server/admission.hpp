@@ -7,7 +7,7 @@
 
 #include "connection/core/doorkeeper.hpp"
 #include "connection/core/quota.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "server/answers.hpp"
 #include "server/clients.hpp"
 #include "server/relay.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "lock/mutex.hpp"
 #include "server/clients.hpp"
 #include "wire/message.hpp"

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "lock/host/locks.hpp"
 #include "memory/apply.hpp"
 #include "memory/stripes.hpp"

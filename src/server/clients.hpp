@@ -11,7 +11,7 @@
 #include "connection/core/doorkeeper.hpp"
 #include "connection/core/quota.hpp"
 #include "core/pure/pointer_table.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "server/node.hpp"
 #include "session/resting.hpp"
 #include "session/session.hpp"

@@ -13,7 +13,7 @@
 #include "connection/core/doorkeeper.hpp"
 #include "core/pure/container_bytes.hpp"
 #include "core/pure/ids.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "server/node.hpp"
 #include "wire/message.hpp"
 

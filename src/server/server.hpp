@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "core/thread.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "server/admission.hpp"
 #include "server/answers.hpp"
 #include "server/applier.hpp"

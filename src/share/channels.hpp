@@ -73,7 +73,7 @@ class Channels {
   static constexpr uint64_t channel_bit = 1ull << 31;
   static bool is_channel(EndpointId id) { return (id & channel_bit) != 0; }
 
-  // ---- the caller's: as in fabric.h ------------------------------------------------------------
+  // ---- the caller's: as in fabric.hpp -----------------------------------------------------------
   EndpointId connect(Trunk& trunk, Bytes address, Bytes hello);
   Status accept(RequestId request, Bytes reply);
   void reject(RequestId request, CloseReason why);

@@ -15,7 +15,7 @@
 
 #include "core/pure/assert.hpp"
 #include "core/pure/ids.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::share {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "connection/core/hello.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "placement/routes.hpp"
 
 namespace skerry::share {

@@ -9,7 +9,7 @@
 
 #include "capi/handles.hpp"
 #include "connection/core/hello.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"
 #include "wire/message.hpp"

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "capi/handles.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "fabric/test/faults.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "job/bootstrap/test/thread_bootstrap.hpp"

@@ -13,7 +13,7 @@
 
 #include "capi/handles.hpp"
 #include "connection/core/hello.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"
 #include "job/bootstrap/test/thread_bootstrap.hpp"

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "connection/core/hello.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "placement/plan.hpp"
 #include "server/server.hpp"
 #include "share/message.hpp"

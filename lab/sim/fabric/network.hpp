@@ -1,4 +1,4 @@
-// The simulated network does all that fabric.h allows a network to do. Messages are delayed and
+// The simulated network does all that fabric.hpp allows a network to do. Messages are delayed and
 // stay in order. A break loses a random rest of what is on the wire, each direction for itself.
 // Each end hears of the other's end at its own time. Long payloads are read late and placed in two
 // steps, or only half. RMA takes effect in order or at random times.
@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "sim/runtime/fiber.hpp"
 
 namespace skerry::sim {

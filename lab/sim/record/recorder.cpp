@@ -13,7 +13,7 @@
 #include <unordered_map>
 
 #include "core/futex.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "fabric/test/forward.hpp"
 #include "skerry/skerry.h"
 #include "wire/message.hpp"

@@ -1,5 +1,5 @@
-// What fabric.h promises, for the simulated fabric: the conformance suite on a fiber. Left out are
-// its tests with threads of their own, and descriptors, which simulated processes do not have.
+// What fabric.hpp promises, for the simulated fabric: the conformance suite on a fiber. Left out
+// are its tests with threads of their own, and descriptors, which simulated processes do not have.
 #include <gtest/gtest.h>
 
 #include "fabric/test/side.hpp"

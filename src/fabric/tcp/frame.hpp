@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric::tcp {
 

@@ -3,7 +3,7 @@
 // address is a multiple of 8.
 #pragma once
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric::test {
 

@@ -1,5 +1,5 @@
-// What fabric.h promises, for every fabric. Where a capability is missing, the part of the promise
-// that needs it is left out.
+// What fabric.hpp promises, for every fabric. Where a capability is missing, the part of the
+// promise that needs it is left out.
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric {
 

@@ -2,7 +2,7 @@
 // it is about.
 #pragma once
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric::test {
 

@@ -15,7 +15,7 @@
 #include "connection/core/dialer.hpp"
 #include "connection/core/machine.hpp"
 #include "core/pure/status.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "placement/node_map.hpp"
 #include "session/requests.hpp"
 

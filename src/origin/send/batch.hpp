@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "origin/description.hpp"
 
 namespace skerry::origin {

@@ -1,5 +1,5 @@
-// What fabric.h promises, for shared connections: from proxy to proxy, and from a rank through its
-// proxy.
+// What fabric.hpp promises, for shared connections: from proxy to proxy, and from a rank through
+// its proxy.
 #include <sodium.h>
 
 #include <atomic>

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 
 namespace skerry::fabric {
 

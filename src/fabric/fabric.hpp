@@ -1,6 +1,6 @@
-// fabric.h: what carries bytes between nodes. One interface, several implementations: tcp/ (native)
-// and ofi/ (libfabric); for tests test/loop/ (in process), and hooks that wrap any of them. The
-// core asks for capabilities, never for a provider's name.
+// fabric.hpp: what carries bytes between nodes. One interface, several implementations: tcp/
+// (native) and ofi/ (libfabric); for tests test/loop/ (in process), and hooks that wrap any of
+// them. The core asks for capabilities, never for a provider's name.
 //
 // A Fabric object belongs to one *side*: the origin side of a process (it connects) or a data
 // server (it listens, and may connect).
