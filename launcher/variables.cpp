@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "connection/core/cap.hpp"
+#include "connection/cap.hpp"
 #include "lock/machine.hpp"
 
 namespace skerry::launcher {

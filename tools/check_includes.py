@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = "include/skerry"
 ORIGIN_USES = [
     *("src/core", "src/core/pure", "src/wire", "src/placement", "src/memory", "src/session"),
-    *("src/connection", "src/connection/core", "src/fabric"),
+    "src/connection",
+    "src/fabric",
 ]
 # Those who use an engine see all of it.
 ORIGIN = ["src/origin", *(f"src/origin/{room}" for room in ("progress", "link", "send", "engine"))]
@@ -31,18 +32,7 @@ ROOMS = {
     "src/memory": (["src/core", "src/core/pure"], False),
     "src/placement": (["src/core/pure"], True),
     "src/session": (["src/core/pure", "src/wire"], True),
-    "src/connection/core": (["src/core/pure"], True),
-    "src/connection": (
-        [
-            "src/core",
-            "src/core/pure",
-            "src/wire",
-            "src/session",
-            "src/fabric",
-            "src/connection/core",
-        ],
-        False,
-    ),
+    "src/connection": (["src/core/pure"], True),
     "src/lock": (["src/core/pure"], True),
     "src/lock/host": (
         ["src/core", "src/core/pure", "src/memory", "src/placement", "src/lock"],
@@ -50,14 +40,7 @@ ROOMS = {
     ),
     "src/fabric": (["src/core", "src/core/pure"], False),
     "src/share": (
-        [
-            "src/core",
-            "src/core/pure",
-            "src/wire",
-            "src/placement",
-            "src/connection/core",
-            "src/fabric",
-        ],
+        ["src/core", "src/core/pure", "src/wire", "src/placement", "src/connection", "src/fabric"],
         False,
     ),
     "src/server": (
@@ -69,7 +52,6 @@ ROOMS = {
             "src/placement",
             "src/session",
             "src/connection",
-            "src/connection/core",
             "src/lock",
             "src/lock/host",
             "src/fabric",
@@ -98,7 +80,6 @@ ROOMS = {
             "src/placement",
             "src/session",
             "src/connection",
-            "src/connection/core",
             "src/lock",
             "src/lock/host",
             "src/fabric",
@@ -144,7 +125,7 @@ ROOMS = {
         [
             PUBLIC,
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
-            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
+            *("src/session", "src/connection", "src/fabric", "src/lock", "src/share"),
             *("src/lock/host", "src/server", "src/job/bootstrap"),
             "launcher",  # it answers a start
             "lab/bench/micro",  # its clock and medians
@@ -153,10 +134,7 @@ ROOMS = {
     ),
     "hpcaas": ([PUBLIC, "array"], False),
     "examples": ([PUBLIC, "array"], False),
-    "lab/locks": (
-        ["src/core/pure", "src/lock", "lab/sim"],
-        False,
-    ),
+    "lab/locks": (["src/core/pure", "src/lock", "lab/sim"], False),
     "lab/sim": (
         [
             "src/core/pure",
@@ -165,7 +143,7 @@ ROOMS = {
             "src/placement",
             "src/memory",
             "src/session",
-            "src/connection/core",
+            "src/connection",
             "src/fabric",
             "src/lock",
             "src/lock/host",
@@ -177,15 +155,12 @@ ROOMS = {
         False,
     ),
     "lab/sim/calibrate": ([PUBLIC, "launcher/probes"], False),
-    "lab/sim/record": (
-        [PUBLIC, "src/core/pure", "src/core", "src/wire", "src/fabric"],
-        False,
-    ),
+    "lab/sim/record": ([PUBLIC, "src/core/pure", "src/core", "src/wire", "src/fabric"], False),
     "launcher/probes": ([PUBLIC], False),
     "launcher/planner": (
         [
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
-            *("src/session", "src/connection/core", "src/fabric", "src/lock"),
+            *("src/session", "src/connection", "src/fabric", "src/lock"),
             *ORIGIN,
         ],
         False,
@@ -194,15 +169,15 @@ ROOMS = {
     "launcher/look": (
         [
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
-            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
+            *("src/session", "src/connection", "src/fabric", "src/lock", "src/share"),
             *ORIGIN,
             *("src/server", "src/job", "src/job/bootstrap", "launcher"),
         ],
         False,
     ),
-    # src/connection/core and src/lock know the values of two variables
+    # src/connection and src/lock know the values of two variables
     "launcher": (
-        ["src/core", "src/core/pure", "src/job/bootstrap", "src/connection/core", "src/lock"],
+        ["src/core", "src/core/pure", "src/job/bootstrap", "src/connection", "src/lock"],
         False,
     ),
 }
@@ -416,16 +391,7 @@ def main():
     problems, used, checked = against_floors() + python_circles(), set(), 0
     for path in sorted(
         p
-        for top in (
-            "include",
-            "src",
-            "array",
-            "python",
-            "compat",
-            "lab",
-            "examples",
-            "launcher",
-        )
+        for top in ("include", "src", "array", "python", "compat", "lab", "examples", "launcher")
         for p in (ROOT / top).rglob("*")
         if p.suffix in SOURCE and p.is_file()
     ):

@@ -1,5 +1,5 @@
 /* One connection between an origin and a data server, and the session above it: opening, draining, bye, closing, breaking, resuming, and
- * everything that may cross. The origin is src/connection/core/machine.cpp with the engine around it, the server is src/server. Despite
+ * everything that may cross. The origin is src/connection/machine.cpp with the engine around it, the server is src/server. Despite
  * all breaks every request is applied exactly once and in order, and in the end all are done and the connection is closed.
  *
  * Each #ifdef takes one of these rules away; the checker must then find a mistake:

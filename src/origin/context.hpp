@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "core/pure/assert.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"

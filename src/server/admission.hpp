@@ -1,12 +1,12 @@
 // Who may connect to a data server, and how long an origin keeps its place when places are short.
-// Performs what connection/core decides: the doorkeeper and the quota. Server's thread only.
+// Performs what connection decides: the doorkeeper and the quota. Server's thread only.
 #pragma once
 
 #include <cstdint>
 #include <unordered_map>
 
-#include "connection/core/doorkeeper.hpp"
-#include "connection/core/quota.hpp"
+#include "connection/doorkeeper.hpp"
+#include "connection/quota.hpp"
 #include "fabric/fabric.hpp"
 #include "server/answers.hpp"
 #include "server/clients.hpp"

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "connection/core/doorkeeper.hpp"
-#include "connection/core/quota.hpp"
+#include "connection/doorkeeper.hpp"
+#include "connection/quota.hpp"
 #include "core/pure/pointer_table.hpp"
 #include "fabric/fabric.hpp"
 #include "server/node.hpp"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "core/pure/ids.hpp"
 #include "lock/host/locks.hpp"
 #include "memory/apply.hpp"

@@ -9,8 +9,8 @@
 #include <deque>
 #include <unordered_map>
 
-#include "connection/core/dialer.hpp"
-#include "connection/core/doorkeeper.hpp"
+#include "connection/dialer.hpp"
+#include "connection/doorkeeper.hpp"
 #include "core/pure/container_bytes.hpp"
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.hpp"

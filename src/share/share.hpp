@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/fabric.hpp"
 #include "placement/routes.hpp"
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "connection/core/cap.hpp"
-#include "connection/core/dialer.hpp"
-#include "connection/core/doorkeeper.hpp"
+#include "connection/cap.hpp"
+#include "connection/dialer.hpp"
+#include "connection/doorkeeper.hpp"
 #include "core/pure/pointer_table.hpp"
 #include "share/context.hpp"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "capi/handles.hpp"
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/fabric.hpp"
 #include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"

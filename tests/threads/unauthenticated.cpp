@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "capi/handles.hpp"
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/fabric.hpp"
 #include "placement/plan.hpp"
 #include "server/server.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "connection/core/cap.hpp"
+#include "connection/cap.hpp"
 
 namespace skerry::sim {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "connection/core/cap.hpp"
+#include "connection/cap.hpp"
 #include "sim/study/traffic.hpp"
 
 namespace skerry::sim {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "connection/core/cap.hpp"
-#include "connection/core/machine.hpp"
+#include "connection/cap.hpp"
+#include "connection/machine.hpp"
 #include "core/pure/assert.hpp"
 #include "sim/event_queue.hpp"
 #include "sim/study/adaptive.hpp"

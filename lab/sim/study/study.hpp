@@ -54,7 +54,7 @@ struct StudyResult {
   Spread server_bytes;
 };
 
-// Those of connection/core, "adaptive", and "optimum", the last.
+// Those of connection, "adaptive", and "optimum", the last.
 std::vector<std::string> policies();
 StudyResult run_study(const StudyConfig& config, const std::function<void(double done)>& progress);
 

@@ -11,9 +11,9 @@
 #include <memory>
 #include <unordered_map>
 
-#include "connection/core/cap.hpp"
-#include "connection/core/dialer.hpp"
-#include "connection/core/machine.hpp"
+#include "connection/cap.hpp"
+#include "connection/dialer.hpp"
+#include "connection/machine.hpp"
 #include "core/pure/status.hpp"
 #include "fabric/fabric.hpp"
 #include "placement/node_map.hpp"

@@ -2,7 +2,7 @@
 // resumed when they break, closed. ACTS: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant
 // Connection Management for PGAS Models on InfiniBand", section IV.
 //
-// The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (which link gets
+// The decisions are pure classes in src/connection: `Machine` (states), `Cap` (which link gets
 // a slot, which is evicted), `Dialer` (attempts, when to try again), `Outstanding` (when it may
 // close). This performs them on the fabric. A victim is chosen in Cap::ask, with what standing()
 // says of each.
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "connection/core/cap.hpp"
+#include "connection/cap.hpp"
 #include "origin/context.hpp"
 #include "origin/link/slots.hpp"
 #include "origin/link/table.hpp"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/test/forward.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "origin/engine/engine.hpp"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "lock/home.hpp"
 #include "placement/node_map.hpp"

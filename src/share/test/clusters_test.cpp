@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "fabric/test/forward.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/side.hpp"

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "core/pure/rule.hpp"
-#include "connection/core/machine.hpp"
+#include "connection/machine.hpp"
 #include "core/pure/assert.hpp"
 #include "core/pure/container_bytes.hpp"
 #include "core/pure/status.hpp"

@@ -1,8 +1,8 @@
-#include "connection/core/dialer.hpp"
+#include "connection/dialer.hpp"
 
 #include <gtest/gtest.h>
 
-#include "connection/core/test/given.hpp"
+#include "connection/test/given.hpp"
 
 namespace skerry::connection {
 namespace {

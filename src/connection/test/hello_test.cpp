@@ -1,8 +1,8 @@
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 
 #include <gtest/gtest.h>
 
-#include "connection/core/test/given.hpp"
+#include "connection/test/given.hpp"
 
 namespace skerry::connection {
 namespace {

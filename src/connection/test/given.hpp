@@ -1,7 +1,7 @@
 // What several tests of this room take as given.
 #pragma once
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 
 namespace skerry::connection {
 

@@ -1,4 +1,4 @@
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 
 #include <sodium.h>
 

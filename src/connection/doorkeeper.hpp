@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 
 namespace skerry::connection {
 

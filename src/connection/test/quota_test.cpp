@@ -1,4 +1,4 @@
-#include "connection/core/quota.hpp"
+#include "connection/quota.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "connection/core/test/given.hpp"
+#include "connection/test/given.hpp"
 
 namespace skerry::connection {
 namespace {

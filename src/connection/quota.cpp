@@ -1,4 +1,4 @@
-#include "connection/core/quota.hpp"
+#include "connection/quota.hpp"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "connection/core/cap.hpp"
+#include "connection/cap.hpp"
 
 namespace skerry::connection {
 namespace {

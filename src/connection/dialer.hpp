@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-#include "connection/core/hello.hpp"
+#include "connection/hello.hpp"
 #include "core/pure/assert.hpp"
 
 namespace skerry::connection {

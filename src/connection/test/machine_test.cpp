@@ -1,4 +1,4 @@
-#include "connection/core/machine.hpp"
+#include "connection/machine.hpp"
 
 #include <gtest/gtest.h>
 

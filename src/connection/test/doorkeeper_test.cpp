@@ -1,12 +1,12 @@
-#include "connection/core/doorkeeper.hpp"
+#include "connection/doorkeeper.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <vector>
 
-#include "connection/core/dialer.hpp"
-#include "connection/core/test/given.hpp"
+#include "connection/dialer.hpp"
+#include "connection/test/given.hpp"
 
 namespace skerry::connection {
 namespace {

@@ -1,4 +1,4 @@
-#include "connection/core/cap.hpp"
+#include "connection/cap.hpp"
 
 #include <gtest/gtest.h>
 
