@@ -191,7 +191,7 @@ DEVIATIONS = {
 # both, and the class that others know it by. A part names only those of lower floors, in includes
 # and otherwise; a friend is an owner, who is named by what it owns.
 FLOORS = [
-    {"context": "Context", "description": None, "link/op": "Op", "link/link": "Link"},
+    {"context": "EngineContext", "description": None, "link/op": "Op", "link/link": "Link"},
     {
         "progress/progress": "Progress",
         "link/operations": "Operations",

@@ -1,6 +1,6 @@
 /* The fair queue of src/lock (mutex.cpp) with all who drive it: local ranks that
  * sleep for it (src/lock/host/wait.hpp, src/job/mutexes.cpp), the data server that acts for
- * ranks of other nodes (src/lock/host/locks.cpp), and one such rank, whose threads ask over one
+ * ranks of other nodes (src/lock/host/requests.cpp), and one such rank, whose threads ask over one
  * connection (wait_granted in src/origin/send/transfers.cpp). The connection breaks, is given up
  * and comes back at any moment. One writer or many readers have the lock, nobody overtakes the
  * queue, no grant is lost, and in the end all had their turns.
@@ -274,7 +274,7 @@ inline hand_over(batch) {
   next_one = 0
 }
 
-/* ---- src/lock/host/locks.cpp: tell ---- */
+/* ---- src/lock/host/requests.cpp: tell ---- */
 
 inline say(kind, number, who) {
   if

@@ -366,7 +366,7 @@ skerry_group* skerry_window_group(const skerry_window* window) {
 
 int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
   if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0) [[likely]] {
-    const window::ShortWay locked = of(window).epochs().lock_free(rank);
+    const window::ShortWay locked = of(window).epochs().lock_if_free(rank);
     if (locked == window::ShortWay::done) [[likely]]
       return SKERRY_OK;
     if (locked == window::ShortWay::open) return lock_open(SITE, window, rank);

@@ -20,31 +20,31 @@ void Deaths::note_end(memory::Member& member, std::string_view how) {
   member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
   const std::string text = concat("rank ", member.rank, " (process ", member.pid, ")", how,
                                   " without leaving the job");
-  if (context_.control.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) &&
-      !context_.bootstrap->launcher_ends_job() && !context_.failures_return)
-    context_.bootstrap->abort(1, text);
+  if (watched_.control.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) &&
+      !watched_.bootstrap->launcher_ends_job() && !watched_.failures_return)
+    watched_.bootstrap->abort(1, text);
 }
 
 // (Ranks that are threads of one process have no ends of their own.)
-Status Deaths::watch(Context context) {
-  context_ = context;
-  Bootstrap& bootstrap = *context_.bootstrap;
-  if (context_.failures_return) {
+Status Deaths::watch(Watched watched) {
+  watched_ = watched;
+  Bootstrap& bootstrap = *watched_.bootstrap;
+  if (watched_.failures_return) {
     if (Status status = bootstrap.report_failures(); !status.ok())
       return Status(status.code(),
                     concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap.name(),
                            " ends the job when a rank dies: ", status.message()));
   }
-  if (context_.server == nullptr) {
+  if (watched_.server == nullptr) {
     watch_leader();
     return {};
   }
-  if (context_.failures_return) news_fd_ = bootstrap.events_fd();
+  if (watched_.failures_return) news_fd_ = bootstrap.events_fd();
   if (news_fd_ >= 0)
-    context_.server->call(
-        [this] { (void)context_.server->watch(news_fd_, [this] { take_news(); }); });
-  for (int32_t k = 0; k < context_.map->node_size(context_.node); ++k)
-    watch_member(context_.control.member(static_cast<uint32_t>(k)));
+    watched_.server->call(
+        [this] { (void)watched_.server->watch(news_fd_, [this] { take_news(); }); });
+  for (int32_t k = 0; k < watched_.map->node_size(watched_.node); ++k)
+    watch_member(watched_.control.member(static_cast<uint32_t>(k)));
   return {};
 }
 
@@ -53,16 +53,16 @@ void Deaths::watch_member(memory::Member& member) {
   const int fd = open_process(member.pid);
   if (fd < 0) return;  // an old kernel: the launcher still sees deaths
   processes_.push_back(fd);
-  context_.server->post([this, fd, &member] {
-    (void)context_.server->watch(fd, [this, fd, &member] {
-      context_.server->unwatch(fd);
-      note_end(member, concat(" on node ", context_.node, " ended"));
+  watched_.server->post([this, fd, &member] {
+    (void)watched_.server->watch(fd, [this, fd, &member] {
+      watched_.server->unwatch(fd);
+      note_end(member, concat(" on node ", watched_.node, " ended"));
     });
   });
 }
 
 void Deaths::watch_leader() {
-  const memory::Member& leader = context_.control.member(0);
+  const memory::Member& leader = watched_.control.member(0);
   if (leader.pid == getpid()) return;
   const int fd = open_process(leader.pid);
   if (fd < 0) return;
@@ -76,7 +76,7 @@ void Deaths::watch_leader() {
     while (::poll(both, 2, -1) < 0) {
     }
     if ((both[1].revents & POLLIN) == 0)
-      note_end(context_.control.member(0), concat(", leader of node ", context_.node, ", ended"));
+      note_end(watched_.control.member(0), concat(", leader of node ", watched_.node, ", ended"));
     close(fd);
   });
 }
@@ -86,23 +86,23 @@ void Deaths::watch_leader() {
 // bootstrap between start and stop.
 void Deaths::take_news() {
   std::vector<DeadRank> dead;
-  const Status status = context_.bootstrap->take_events(&dead);
+  const Status status = watched_.bootstrap->take_events(&dead);
   for (const DeadRank& d : dead) {
-    if (context_.map->node_of(d.rank) == context_.node)
-      context_.control.member(static_cast<uint32_t>(context_.map->index_in_node(d.rank)))
+    if (watched_.map->node_of(d.rank) == watched_.node)
+      watched_.control.member(static_cast<uint32_t>(watched_.map->index_in_node(d.rank)))
           .state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
-    (void)context_.control.set_abort(d.rank, static_cast<int32_t>(Code::peer_dead),
+    (void)watched_.control.set_abort(d.rank, static_cast<int32_t>(Code::peer_dead),
                                      concat("rank ", d.rank, " ", d.cause));
   }
   if (!status.ok()) {
-    context_.server->unwatch(news_fd_);
-    (void)context_.control.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
+    watched_.server->unwatch(news_fd_);
+    (void)watched_.control.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
                                      "the launcher has gone");
   }
 }
 
 void Deaths::stop_news() {
-  if (news_fd_ >= 0) context_.server->call([&] { context_.server->unwatch(news_fd_); });
+  if (news_fd_ >= 0) watched_.server->call([&] { watched_.server->unwatch(news_fd_); });
 }
 
 void Deaths::stop() {

@@ -17,7 +17,7 @@ namespace skerry::job {
 
 class Deaths {
  public:
-  struct Context {
+  struct Watched {
     Bootstrap* bootstrap;
     memory::Control control;
     const placement::NodeMap* map;
@@ -28,7 +28,7 @@ class Deaths {
 
   // Once, when all members of the node have signed in. Errors: of a launcher that ends the job when
   // a rank dies, though the program wants to go on.
-  Status watch(Context context);
+  Status watch(Watched watched);
   // No news are taken any more: the bootstrap serves its caller alone.
   void stop_news();
   // Before the leader may leave.
@@ -42,7 +42,7 @@ class Deaths {
   void note_end(memory::Member& member, std::string_view how);
   void take_news();
 
-  Context context_{};
+  Watched watched_{};
   int news_fd_ = -1;  // the bootstrap's, of a leader that is told of deaths; -1: no news come
   std::vector<int> processes_;  // pidfds of the node's other members, which the server watches
   Thread leader_watch_;         // sleeps until the leader's process ends

@@ -54,15 +54,15 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
 }
 
 bool Mutexes::lock_here(Rank rank, uint32_t index) {
-  lock::Mutex* const mutex = here(rank, index);
+  lock::Mutex* const mutex = local(rank, index);
   if (mutex == nullptr || job_->asked_lock_ != nullptr || job_->spans().is_on()) return false;
   const lock::Holder holder = holder_of(*job_);
-  return lock::lock_free(*mutex, holder) == 0 ||
+  return lock::lock_if_free(*mutex, holder) == 0 ||
          lock::try_lock(*mutex, holder) == lock::LockAnswer::granted;
 }
 
 bool Mutexes::unlock_here(Rank rank, uint32_t index) {
-  lock::Mutex* const mutex = here(rank, index);
+  lock::Mutex* const mutex = local(rank, index);
   if (mutex == nullptr) return false;
   const lock::Holder holder = holder_of(*job_);
   return lock::unlock_unasked(*mutex, holder) == holder ||
@@ -80,7 +80,7 @@ Status Mutexes::unlock(Rank rank, uint32_t index) {
 
 Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   const memory::CallSpan call(&job_->spans(), memory::SpanKind::lock, rank, 0);
-  lock::Mutex* mutex = here(rank, index);
+  lock::Mutex* mutex = local(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
   const lock::LockAnswer quick = lock::try_lock(*mutex, holder);
@@ -114,7 +114,7 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
 }
 
 Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
-  lock::Mutex* mutex = here(rank, index);
+  lock::Mutex* mutex = local(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().unlock({rank, segment_->id()}, index, holder);
   // The next holder must see what we did to this node's memory. Our stores are visible already,

@@ -36,7 +36,7 @@ class Mutexes {
  private:
   Status find(Rank rank, uint32_t index, lock::Mutex** mutex) const;
   // The fast path: a mutex on this node; null: the long way.
-  lock::Mutex* here(Rank rank, uint32_t index) const {
+  lock::Mutex* local(Rank rank, uint32_t index) const {
     const memory::Region* region = segment_->usable(rank);
     return region != nullptr && index < region->bytes / sizeof(lock::Mutex)
                ? reinterpret_cast<lock::Mutex*>(region->base) + index

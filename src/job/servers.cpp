@@ -44,20 +44,20 @@ Status NodeServers::make_side(const placement::Shape& shape, uint16_t index,
                               std::unique_ptr<fabric::Fabric>* side) {
   // What a connection takes is the fabric's to say, and what its buffers may take follows from how
   // many there are.
-  fabric::Options options = context_.fabric;
-  SKERRY_TRY(context_.make_fabric(options, side));
+  fabric::Options options = setup_.fabric;
+  SKERRY_TRY(setup_.make_fabric(options, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  const placement::Plan plan = placement::plan(shape, settings_of(context_.config), idle_bytes);
-  share::Guide way = guide(plan.routes, context_.map, index);
+  const placement::Plan plan = placement::plan(shape, settings_of(setup_.config), idle_bytes);
+  share::Guide way = guide(plan.routes, setup_.map, index);
   const placement::Budget& budget = plan.budget;
   options.socket_buffer_bytes = budget.socket_buffer_bytes;
   if (!way.routes.is_direct()) {  // trunks break, too
-    options.faults = context_.config.faults;
-    options.faults_side = static_cast<uint64_t>(context_.node) + 100 * index;
+    options.faults = setup_.config.faults;
+    options.faults_side = static_cast<uint64_t>(setup_.node) + 100 * index;
   }
   if (options.socket_buffer_bytes != 0 || !options.faults.empty())
-    SKERRY_TRY(context_.make_fabric(options, side));
-  max_sessions_ = context_.config.server_max_connections;
+    SKERRY_TRY(setup_.make_fabric(options, side));
+  max_sessions_ = setup_.config.server_max_connections;
   if (way.routes.is_direct()) return {};
   // Sessions are one for each rank of the job that talks to this server: the budget bounds those
   // that are connected.
@@ -68,10 +68,10 @@ Status NodeServers::make_side(const placement::Shape& shape, uint16_t index,
 // Routes lead through other servers: this node's pass on what is not for them.
 Status NodeServers::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                             std::unique_ptr<fabric::Fabric>* side) {
-  const Config& config = context_.config;
+  const Config& config = setup_.config;
   share::Options hub;
-  hub.key = context_.key;
-  hub.node = static_cast<uint32_t>(context_.node);
+  hub.key = setup_.key;
+  hub.node = static_cast<uint32_t>(setup_.node);
   hub.index = index;
   hub.guide = std::move(way);
   hub.pool_bytes = budget.pool_bytes;
@@ -83,10 +83,10 @@ Status NodeServers::forward(share::Guide way, const placement::Budget& budget, u
   return share::make_proxy(std::move(*side), std::move(hub), side);
 }
 
-Status NodeServers::start(Context context, const memory::Broker::Options& broker,
+Status NodeServers::start(Setup setup, const memory::Broker::Options& broker,
                           const NodeLayout& layout, Bootstrap& bootstrap,
                           std::unique_ptr<NodeServers>* made, std::vector<std::byte>* map_block) {
-  std::unique_ptr<NodeServers> servers(new NodeServers(std::move(context)));
+  std::unique_ptr<NodeServers> servers(new NodeServers(std::move(setup)));
   SKERRY_TRY(memory::Broker::create(broker, &servers->broker_));
   SKERRY_TRY(servers->start_all(layout, bootstrap));
   *made = std::move(servers);
@@ -103,12 +103,12 @@ Status NodeServers::start_all(const NodeLayout& layout, Bootstrap& bootstrap) {
   for (uint16_t i = 0; i < layout.shape.servers; ++i) {
     std::unique_ptr<fabric::Fabric> side;
     SKERRY_TRY(make_side(layout.shape, i, &side));
-    const placement::ServerRef self{context_.node, i};
+    const placement::ServerRef self{setup_.node, i};
     servers_.push_back(std::make_unique<server::Server>(
-        server::ServerConfig{self, context_.key, static_cast<int32_t>(layout.rank_node.size()),
+        server::ServerConfig{self, setup_.key, static_cast<int32_t>(layout.rank_node.size()),
                              max_sessions_},
         std::move(side),
-        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, context_.node))));
+        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, setup_.node))));
   }
   // The broker runs on the first one's thread: the others stop using the segment there and then.
   broker_->on_release([this](SegmentId segment) {
@@ -131,7 +131,7 @@ void NodeServers::open(const memory::Control& control, uint32_t member,
                        const std::function<int32_t(Rank)>& member_of) {
   std::vector<server::Server*> all;
   for (const auto& server : servers_) all.push_back(server.get());
-  for (server::Server* server : all) server->open({control, member, member_of, &context_.map, all});
+  for (server::Server* server : all) server->open({control, member, member_of, &setup_.map, all});
 }
 
 void NodeServers::stop() {

@@ -30,7 +30,7 @@ struct NodeLayout {
 
 class NodeServers {
  public:
-  struct Context {
+  struct Setup {
     const Config& config;
     JobKey key{};
     NodeId node = no_node;
@@ -40,9 +40,9 @@ class NodeServers {
   };
   // Starts the broker and the servers, publishes their addresses, and makes the node map with those
   // of all nodes. Fences in between.
-  static Status start(Context context, const memory::Broker::Options& broker,
-                      const NodeLayout& layout, Bootstrap& bootstrap,
-                      std::unique_ptr<NodeServers>* made, std::vector<std::byte>* map_block);
+  static Status start(Setup setup, const memory::Broker::Options& broker, const NodeLayout& layout,
+                      Bootstrap& bootstrap, std::unique_ptr<NodeServers>* made,
+                      std::vector<std::byte>* map_block);
   ~NodeServers() { stop(); }
 
   void open(const memory::Control& control, uint32_t member,
@@ -58,14 +58,14 @@ class NodeServers {
   }
 
  private:
-  explicit NodeServers(Context context) : context_(std::move(context)) {}
+  explicit NodeServers(Setup setup) : setup_(std::move(setup)) {}
   Status start_all(const NodeLayout& layout, Bootstrap& bootstrap);
   Status make_side(const placement::Shape& shape, uint16_t index,
                    std::unique_ptr<fabric::Fabric>* side);
   Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                  std::unique_ptr<fabric::Fabric>* side);
 
-  const Context context_;
+  const Setup setup_;
   uint32_t max_sessions_ = 0;  // of each of them; 0: no limit
   std::unique_ptr<memory::Broker> broker_;
   std::vector<std::unique_ptr<NodeDirectory>> directories_;  // one for each server

@@ -5,17 +5,17 @@
 // bring. The journey of a lock:
 //
 //   asked        a rank of the lock's node tries the word itself (job/mutexes.cpp); one of another
-//     |          node sends a request, and its data server asks in its name (host/locks.cpp). A
+//     |          node sends a request, and its data server asks in its name (host/requests.cpp). A
 //     |          short epoch of a window first asks without queueing (Applier::locked)
 //     |-> taken  the word was free: one compare-and-swap (try_lock)
 //   queued       a record stands in the mutex's queue, the word has its queued bit (request);
 //     |          without a record or the guard a server keeps the request and tries again
-//     |          (Locks::retry), a rank sleeps until a record is free (host/wait.hpp)
+//     |          (LockRequests::retry), a rank sleeps until a record is free (host/wait.hpp)
 //   granted      release() picks the next holder under the guard and writes it into the word; or
 //     |          leaves the mutex open and invites the first waiter
 //   told         Caller::tell, without the guard: fills the waiter's completion slot if it is of
-//     |          this node (memory/slots.hpp); Server::grant (server/locks.cpp) answers one of
-//     |          another node
+//     |          this node (memory/slots.hpp); Server::grant (server/apply_locks.cpp) answers one
+//     of |          another node
 //   taken        the waiter wakes and has it; an invited one tries for it (try_turn) or sleeps
 //     |          again (rest)
 //   passed on    its unlock is release() again. If the next waiter is out of a rank's reach, the
@@ -285,7 +285,7 @@ inline UnlockAnswer try_unlock(Mutex& mutex,
 // The most frequent case of both for an exclusive holder, without any call. The word that it met:
 // 0, it is locked now; `holder`, it is unlocked; others, nothing has happened. Only the holder
 // looks first: it has the word's line.
-inline uint64_t lock_free(Mutex& mutex, Holder holder) {
+inline uint64_t lock_if_free(Mutex& mutex, Holder holder) {
   uint64_t met = 0;
   mutex.word.compare_exchange_strong(met, holder, std::memory_order_acquire,
                                      std::memory_order_relaxed);

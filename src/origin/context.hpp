@@ -71,7 +71,7 @@ struct EngineCounters {
   uint64_t fences = 0;
 };
 
-struct Context {
+struct EngineContext {
   EngineConfig config;
   std::unique_ptr<fabric::Fabric> fabric;
   Mutex mutex;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fabric/fabric.hpp"
-#include "lock/host/locks.hpp"
+#include "lock/host/requests.hpp"
 #include "memory/apply.hpp"
 #include "memory/stripes.hpp"
 #include "server/answers.hpp"
@@ -51,8 +51,8 @@ class Applier {
     park,      // something is held for a moment: the same request must come again
   };
 
-  Applier(const NodeView& view, fabric::Fabric& fabric, Directory& directory, lock::Locks& locks,
-          Answers& answers);
+  Applier(const NodeView& view, fabric::Fabric& fabric, Directory& directory,
+          lock::LockRequests& locks, Answers& answers);
   // The view was filled.
   void open();
 
@@ -103,7 +103,7 @@ class Applier {
   const NodeView& view_;
   fabric::Fabric& fabric_;
   Directory& directory_;  // a look-up is valid within one request
-  lock::Locks& locks_;
+  lock::LockRequests& locks_;
   Answers& answers_;
   std::optional<memory::Stripes> stripes_;
   struct Registrations {

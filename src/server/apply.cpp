@@ -1,4 +1,4 @@
-// How a request of each kind is checked and applied; those of locks: locks.cpp.
+// How a request of each kind is checked and applied; those of locks: apply_locks.cpp.
 #include <cstring>
 
 #include "core/pure/container_bytes.hpp"
@@ -145,7 +145,7 @@ Status Incoming::check_holder(lock::Holder holder) const {
 // ---- requests ---------------------------------------------------------------------------------
 
 Applier::Applier(const NodeView& view, fabric::Fabric& fabric, Directory& directory,
-                 lock::Locks& locks, Answers& answers)
+                 lock::LockRequests& locks, Answers& answers)
     : view_(view),
       fabric_(fabric),
       directory_(directory),

@@ -8,7 +8,7 @@
 
 #include "connection/hello.hpp"
 #include "core/pure/ids.hpp"
-#include "lock/host/locks.hpp"
+#include "lock/host/requests.hpp"
 #include "memory/apply.hpp"
 #include "memory/control.hpp"
 #include "placement/node_map.hpp"

@@ -114,7 +114,7 @@ class Server final : private fabric::Sink, private lock::Outlet {
   Answers answers_;
   Relay relay_;
   Admission admission_;
-  lock::Locks locks_;
+  lock::LockRequests locks_;
   Applier applier_;
   wire::Request request_;                  // the one being applied
   std::vector<fabric::EndpointId> retry_;  // parked by a busy stripe

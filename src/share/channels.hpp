@@ -66,7 +66,7 @@ static_assert(sizeof(End) <= 104, "a server has one for each session that comes 
 
 class Channels {
  public:
-  Channels(Context& context, Trunks& trunks) : context_(context), trunks_(trunks) {}
+  Channels(MultiplexContext& context, Trunks& trunks) : context_(context), trunks_(trunks) {}
   ~Channels();
 
   // No slot of the fabrics beneath is that high.
@@ -156,7 +156,7 @@ class Channels {
   void take_confirmed(EndpointId id, uint64_t taken);
   void resume(EndpointId id);
 
-  Context& context_;
+  MultiplexContext& context_;
   Trunks& trunks_;
   PointerTable<End*, IdOf> ends_;  // owned
   uint64_t last_end_ = 0;

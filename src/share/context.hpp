@@ -16,8 +16,8 @@
 
 namespace skerry::share {
 
-struct Context {
-  Context(fabric::Fabric& beneath, Options o, bool proxy)
+struct MultiplexContext {
+  MultiplexContext(fabric::Fabric& beneath, Options o, bool proxy)
       : options(std::move(o)), is_proxy(proxy), inner(beneath) {
     from_ranks.limit = from_servers.limit = options.pool_bytes;
     if (!options.counters) options.counters = std::make_shared<Counters>();

@@ -94,7 +94,7 @@ class Multiplex final : public fabric::Fabric, private fabric::Sink, private Tru
   void on_watched(int fd) override { context_.outer->on_watched(fd); }
 
   const std::unique_ptr<fabric::Fabric> inner_;
-  Context context_;
+  MultiplexContext context_;
   Trunks trunks_;
   Channels channels_;
   Transits transits_;
@@ -205,7 +205,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
     const RequestId request = channels_.ask(trunk, prefix.channel, window);
     const std::string name = trunk.of_rank ? concat("rank ", trunk.name)
                                            : concat("through a data server of node ",
-                                                    Context::node_named(trunk.name));
+                                                    MultiplexContext::node_named(trunk.name));
     context_.outer->on_connect_request(request, hello, name);
     return;
   }

@@ -30,7 +30,7 @@ static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passe
 
 class Transits {
  public:
-  Transits(Context& context, Trunks& trunks) : context_(context), trunks_(trunks) {}
+  Transits(MultiplexContext& context, Trunks& trunks) : context_(context), trunks_(trunks) {}
 
   // A channel that came on `from` goes on over `to`, with a window of so much.
   void open(Trunk& from, Trunk& to, Prefix prefix, uint64_t window, Bytes hello, Bytes address);
@@ -57,7 +57,7 @@ class Transits {
   void leave(Transit& transit, int side);
   void release(Transit& transit);
 
-  Context& context_;
+  MultiplexContext& context_;
   Trunks& trunks_;
   std::vector<std::unique_ptr<Transit>> all_;
   size_t hand_ = 0;  // in all_: where make_some_leave looks next

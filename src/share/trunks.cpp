@@ -25,7 +25,7 @@ constexpr Cap::Patience patience{4'000'000, 100'000'000};
 
 }  // namespace
 
-Trunks::Trunks(Context& context, User& user)
+Trunks::Trunks(MultiplexContext& context, User& user)
     : context_(context), user_(user), cap_(patience), openings_(context.options.openings_before) {
   const Status limited = cap_.set_limit(context.options.max_trunks, context.options.victim);
   SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");

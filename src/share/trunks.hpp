@@ -87,7 +87,7 @@ class Trunks {
     // could not send: it is put back in front.
     virtual bool on_turn(Place& place) = 0;
   };
-  Trunks(Context& context, User& user);
+  Trunks(MultiplexContext& context, User& user);
 
   // ---- opening ---------------------------------------------------------------------------------
   Trunk* of(EndpointId id) const { return by_id_.find(id); }
@@ -205,7 +205,7 @@ class Trunks {
   std::string with_way(const Trunk& trunk, std::string_view what) const;
   void count_trunks();
 
-  Context& context_;
+  MultiplexContext& context_;
   User& user_;
   std::list<Trunk> all_;
   PointerTable<Trunk*, IdOf> by_id_;

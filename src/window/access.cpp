@@ -68,7 +68,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   Target* target = nullptr;
   uint64_t offset = 0;
   const bool may_wait = may_defer(block.kind, place.bytes, handle) && !context_.completes_at_once;
-  SKERRY_TRY(epochs_.begin(place, may_wait, &target, &offset));
+  SKERRY_TRY(epochs_.begin_access(place, may_wait, &target, &offset));
   if (block.what != nullptr) SKERRY_TRY(check_alignment(block.what->type, offset));
   if (handle != nullptr) *handle = 0;
   if (place.bytes == 0) [[unlikely]]
@@ -89,7 +89,7 @@ Status Accesses::issue_checked(Target& target, uint64_t offset, uint64_t bytes, 
   Check::Access access{Check::Kind::update, offset, bytes, {}};
   if (block.what != nullptr) access.what = *block.what;
   else access.kind = block.kind == wire::Kind::put ? Check::Kind::put : Check::Kind::get;
-  SKERRY_TRY(check.begin(target.rank, access));
+  SKERRY_TRY(check.begin_access(target.rank, access));
   if (handle == nullptr && block.reads()) check.reads(target.rank, block.origin, bytes);
   if (handle == nullptr && block.result != nullptr)
     block.result = check.fills(target.rank, block.result, bytes);
@@ -202,14 +202,15 @@ Status Accesses::fetch_update(const Place& at, const memory::Update& what, const
 Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desired, uint64_t* old) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(epochs_.begin(at, false, &target, &offset));
+  SKERRY_TRY(epochs_.begin_access(at, false, &target, &offset));
   if (offset % at.bytes != 0)
     return error(Code::invalid, "byte ", as_written(offset),
                " of the target's memory is not a multiple of ",
                  at.bytes);
   if (context_.check != nullptr && Check::is_checking()) [[unlikely]] {
     const auto one_at_a_time = context_.check->access();
-    SKERRY_TRY(context_.check->begin(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
+    SKERRY_TRY(
+        context_.check->begin_access(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
     context_.check->issued(at.rank, nullptr);
   }
   if (target->region == nullptr) {

@@ -25,7 +25,7 @@ struct VectorPiece {
 
 class Accesses {
  public:
-  Accesses(Context& context, const Memory& memory, Epochs& epochs)
+  Accesses(WindowContext& context, const Memory& memory, Epochs& epochs)
       : context_(context), memory_(memory), epochs_(epochs) {}
 
   // `handle` null: done at the next synchronization.
@@ -89,7 +89,7 @@ class Accesses {
   Status update_pieces(const Target& target, const memory::Update& what,
                        std::span<const VectorPiece> pieces) const;
 
-  Context& context_;
+  WindowContext& context_;
   const Memory& memory_;
   Epochs& epochs_;
 };

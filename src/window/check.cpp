@@ -133,7 +133,7 @@ Status Check::explain(const Told& a, const Told& b) const {
                a.origin == b.origin ? "Flush between them" : "Put a fence between them");
 }
 
-Status Check::begin(Rank target, const Access& access) {
+Status Check::begin_access(Rank target, const Access& access) {
   const std::lock_guard guard(mutex_);
   Target& known = targets_[target];
   known.last.reset();

@@ -60,13 +60,13 @@ class Check {
   // what other threads issue meanwhile the call completes nothing.
   void enter(const void* address);
   static bool is_checking() { return !unchecked_; }  // accesses of this thread
-  // One access at a time, from begin to issued or refused.
+  // One access at a time, from begin_access to issued or refused.
   std::unique_lock<std::mutex> access() { return std::unique_lock(accesses_); }
   // The error, with the window and the place of the call.
   Status located(const Status& status) const;
 
   // Errors: conflict; then nothing is kept.
-  Status begin(Rank target, const Access& access);
+  Status begin_access(Rank target, const Access& access);
   // Of the access that has begun just now. A buffer that stays as it is until it is done here:
   void reads(Rank target, const void* origin, uint64_t bytes);
   // A buffer that is filled when it is done here; returns where the data is to arrive.

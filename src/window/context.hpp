@@ -13,13 +13,13 @@
 
 namespace skerry::window {
 
-struct Context {
+struct WindowContext {
   job::Job& job;
   job::Group* group;             // null: the window was freed, or stands for all that were
   const bool multiple;           // several threads may call at the same time
   std::unique_ptr<Check> check;  // null: not in the debug mode
 
-  Context(job::Job& of, job::Group* members)
+  WindowContext(job::Job& of, job::Group* members)
       : job(of),
         group(members),
         multiple(of.options().thread_level == job::ThreadLevel::multiple),

@@ -413,7 +413,7 @@ Status Epochs::out_of_range(const Target& target, const Place& place) const {
                " bytes of rank ", target.rank, "'s memory");
 }
 
-Status Epochs::begin(const Place& place, bool may_wait, Target** found, uint64_t* offset) {
+Status Epochs::begin_access(const Place& place, bool may_wait, Target** found, uint64_t* offset) {
   StateLock state = guard();
   SKERRY_TRY(target(place.rank, found));
   Target& target = **found;

@@ -13,7 +13,7 @@
 
 #include "window/context.hpp"
 #include "window/exposure.hpp"
-#include "window/locks.hpp"
+#include "window/window_locks.hpp"
 #include "window/memory.hpp"
 #include "window/target.hpp"
 
@@ -34,7 +34,7 @@ struct Place {
 
 class Epochs final : private job::AskedLock {
  public:
-  Epochs(Context& context, const Memory& memory, Locks& locks)
+  Epochs(WindowContext& context, const Memory& memory, WindowLocks& locks)
       : job_(context.job), context_(context), memory_(memory), locks_(locks) {}
 
   void open(const Desk& desk) { exposure_.open(*context_.group, *desk.signals, desk.signals_at); }
@@ -72,7 +72,7 @@ class Epochs final : private job::AskedLock {
   bool unlock_quickly(Rank rank);
   // Exclusive, if no other rank holds the lock or waits for it. Inline all the way: a call within
   // would make the calling function save registers.
-  ShortWay lock_free(Rank rank) {
+  ShortWay lock_if_free(Rank rank) {
     Target* const target = lockable(rank);
     const ShortWay taken = target == nullptr ? ShortWay::no : locks_.take_free(*target);
     if (taken == ShortWay::done) note_locked(*target, false);
@@ -125,7 +125,7 @@ class Epochs final : private job::AskedLock {
   // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:
   // in bytes.
   // With `may_wait`, a member elsewhere may still want its lock: then the access is deferred.
-  Status begin(const Place& place, bool may_wait, Target** found, uint64_t* offset);
+  Status begin_access(const Place& place, bool may_wait, Target** found, uint64_t* offset);
 
  private:
   // State is guarded where threads may call at the same time; never while a call waits.
@@ -191,9 +191,9 @@ class Epochs final : private job::AskedLock {
   Status end_epoch(Target& target, Hold before);
 
   job::Job& job_;
-  Context& context_;
+  WindowContext& context_;
   const Memory& memory_;
-  Locks& locks_;
+  WindowLocks& locks_;
   Epoch epoch_ = Epoch::none;
   uint32_t locked_ = 0;        // targets with a lock of this rank, lock_all's not counted
   uint32_t all_promises_ = 0;  // of lock_all

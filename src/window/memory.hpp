@@ -19,7 +19,7 @@ class Memory {
  public:
   // `keeps`: the group may keep the data for the next window. `base` and `bytes`: the own memory;
   // base null if it is allocated.
-  Memory(Context& context, Flavor flavor, void* base, uint64_t bytes, bool keeps)
+  Memory(WindowContext& context, Flavor flavor, void* base, uint64_t bytes, bool keeps)
       : context_(context), flavor_(flavor), keeps_data_(keeps), base_(base), base_bytes_(bytes) {}
   Memory(const Memory&) = delete;
   ~Memory() { forget_moved(); }
@@ -71,7 +71,7 @@ class Memory {
   void describe_given(Target& target) const;
   memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
 
-  Context& context_;
+  WindowContext& context_;
   const Flavor flavor_;
   const bool keeps_data_;
   void* const base_;

@@ -61,7 +61,7 @@ Status Accesses::access_pieces(Rank rank, wire::Kind kind, const memory::Update*
                                std::span<const VectorPiece> pieces) {
   Target* target = nullptr;
   uint64_t unused = 0;
-  SKERRY_TRY(epochs_.begin({rank, 0, 0}, false, &target, &unused));
+  SKERRY_TRY(epochs_.begin_access({rank, 0, 0}, false, &target, &unused));
   SKERRY_TRY(check_pieces(*target, what, pieces));
   if (what != nullptr && what->operation == Operation::no_op) return {};
   if (is_one_request(*target)) {
@@ -164,7 +164,7 @@ Status Accesses::access_strided(Rank rank, wire::Kind kind, uint64_t offset, con
                                 std::byte* origin, const Shape& here) {
   Target* target = nullptr;
   uint64_t unused = 0, bytes = 0;
-  SKERRY_TRY(epochs_.begin({rank, 0, 0}, false, &target, &unused));
+  SKERRY_TRY(epochs_.begin_access({rank, 0, 0}, false, &target, &unused));
   if (memory_.flavor() != Flavor::dynamic && !within(there, offset, target->bytes))
     return error(Code::range, "a strided transfer from byte ", as_written(offset), " leaves the ",
                  target->bytes, " bytes of rank ", rank, "'s memory");

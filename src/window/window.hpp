@@ -9,9 +9,9 @@
 //
 // Its parts, each a class in a file of its own:
 //
-//   Memory    whose, how much, and where it lies   Locks    take and give back
-//   Epochs    who may be accessed now              Context  what is done by now
-//   Accesses  put, get, update and their kin       Check    the debug mode
+//   Memory    whose, how much, and where it lies   WindowLocks    take and give back
+//   Epochs    who may be accessed now              WindowContext  what is done by now
+//   Accesses  put, get, update and their kin       Check          the debug mode
 //
 // Source: Santhanaraman et al., "Natively Supporting True One-sided Communication in MPI on
 // Multi-core Systems with InfiniBand", sections 2 to 4.
@@ -27,7 +27,7 @@
 #include "window/access.hpp"
 #include "window/context.hpp"
 #include "window/epochs.hpp"
-#include "window/locks.hpp"
+#include "window/window_locks.hpp"
 #include "window/memory.hpp"
 #include "window/desks.hpp"
 
@@ -75,10 +75,10 @@ class Window {
   void give_up(bool keeps);
   Status close();
 
-  Context context_;
+  WindowContext context_;
   Memory memory_;
   Desk desk_;  // no signals: none yet
-  Locks locks_;
+  WindowLocks locks_;
   Epochs epochs_;
   Accesses accesses_;
 };

@@ -146,7 +146,7 @@ void Checker::finish_chain(Rank target, const char* what, Chain& chain, uint64_t
 
 // Those that have a record, in their order.
 std::vector<lock::Waiter> Checker::waiting(Rank target, uint32_t mutex) {
-  Locks& here = locks_.at(target);
+  HostedLocks& here = locks_.at(target);
   std::vector<lock::Waiter> all;
   for (uint32_t record = here.locks[mutex].first; record != 0; record = here.pool.next_of(record))
     all.push_back(here.pool.at(record).waiter);

@@ -71,7 +71,7 @@ class Checker {
   // Where a rank's memory is, for looking at it.
   void attach(Rank rank, const std::byte* memory) { memory_[static_cast<size_t>(rank)] = memory; }
   void attach_locks(Rank rank, const lock::Mutex* locks, lock::WaiterPool pool) {
-    locks_.insert_or_assign(rank, Locks{locks, pool});
+    locks_.insert_or_assign(rank, HostedLocks{locks, pool});
   }
 
   // --- areas and sums of one thread ---
@@ -218,7 +218,7 @@ class Checker {
     uint64_t passed = 0;  // by how many that asked after it
     uint64_t most = 0;    // how many may
   };
-  struct Locks {
+  struct HostedLocks {
     const lock::Mutex* locks;
     lock::WaiterPool pool;
   };
@@ -235,7 +235,7 @@ class Checker {
   std::vector<std::map<uint64_t, uint64_t>> tickets_;  // old -> increment
   std::vector<Chain> swaps_, compares_;
   std::map<uint64_t, uint64_t> notified_, waitable_;
-  std::map<Rank, Locks> locks_;
+  std::map<Rank, HostedLocks> locks_;
   std::map<uint64_t, std::vector<Hold>> holders_;
   std::map<std::pair<uint64_t, lock::Holder>, uint64_t> grants_;  // lock, requester
   std::map<std::pair<uint64_t, lock::Holder>, Wait> waits_;

@@ -27,19 +27,19 @@ Side side_of(std::vector<uint64_t>& words, uint64_t offset) {
 
 }  // namespace
 
-// As window::Context::wait_issued: everything that this rank issued is done here.
+// As window::WindowContext::wait_issued: everything that this rank issued is done here.
 bool Program::wait_issued() {
   return !failed(process_.engine().wait_implicit(), "wait_implicit") &&
          !failed(process_.engine().wait_named(), "wait_named");
 }
 
-// As window::Context::finish: everything issued to the target is done there, too.
+// As window::WindowContext::finish: everything issued to the target is done there, too.
 bool Program::finish(Rank target) {
   return process_.is_local(target) ||
          (wait_issued() && fence(process_.node().map().node_of(target)));
 }
 
-// As window::Locks::give_back_queued.
+// As window::WindowLocks::give_back_queued.
 bool Program::end_epoch(const Checker::Asked& asked) {
   if (process_.is_local(asked.target)) return give_back(asked);
   return wait_issued() && give_back(asked) && fence(process_.node().map().node_of(asked.target));

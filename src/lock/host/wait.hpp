@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/futex.hpp"
-#include "lock/host/locks.hpp"
+#include "lock/host/requests.hpp"
 #include "memory/slots.hpp"
 
 namespace skerry::lock {

@@ -151,7 +151,7 @@ class Engine final : fabric::Sink, Work, Links::User {
   Status take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload, bool placed);
   void take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text);
 
-  Context context_;
+  EngineContext context_;
   WaitingWork work_;
   Slots slots_;
   Operations operations_;

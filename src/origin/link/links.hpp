@@ -40,7 +40,7 @@ class Links : public LinkTable {
     ~User() = default;
   };
 
-  Links(Context& context, Progress& progress, Slots& slots, User& user)
+  Links(EngineContext& context, Progress& progress, Slots& slots, User& user)
       : LinkTable(context), progress_(progress), slots_(slots), user_(user) {}
 
   // ---- what is outstanding ---------------------------------------------------------------------

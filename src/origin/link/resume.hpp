@@ -18,7 +18,7 @@ namespace skerry::origin {
 
 class Resume {
  public:
-  Resume(Context& context, Links& links, Slots& slots, RmaLog& rma)
+  Resume(EngineContext& context, Links& links, Slots& slots, RmaLog& rma)
       : context_(context), links_(links), slots_(slots), rma_(rma) {}
 
   // Everything that a break may have lost.
@@ -37,7 +37,7 @@ class Resume {
   bool locks(Link& link);
   bool send(Link& link, fabric::Bytes header, fabric::Bytes payload, uint64_t number);
 
-  Context& context_;
+  EngineContext& context_;
   Links& links_;
   Slots& slots_;
   RmaLog& rma_;

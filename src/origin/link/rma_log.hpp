@@ -16,7 +16,7 @@ namespace skerry::origin {
 
 class RmaLog {
  public:
-  explicit RmaLog(Context& context) : context_(context) {}
+  explicit RmaLog(EngineContext& context) : context_(context) {}
 
   struct Running {
     Op* op;
@@ -49,7 +49,7 @@ class RmaLog {
   bool hand_over(const Running& rma, uint64_t cookie);
   static void finish(const Running& rma, const Status& failure);
 
-  Context& context_;
+  EngineContext& context_;
   std::map<uint64_t, Running> running_;  // by cookie: in the order of issuing
   uint64_t last_cookie_ = 0;
 };

@@ -9,7 +9,7 @@
 
 namespace skerry::origin {
 
-Slots::Slots(Context& context) : context_(context) {
+Slots::Slots(EngineContext& context) : context_(context) {
   const uint32_t slots = context.config.control.layout().slots_per_member;
   pending_.resize(slots);
   free_.reserve(slots);

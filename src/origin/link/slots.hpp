@@ -44,7 +44,7 @@ class Slots {
   // what the mutex's holder does.
   enum class Wait : uint8_t { answered, for_ever };
 
-  explicit Slots(Context& context);
+  explicit Slots(EngineContext& context);
 
   bool has(Wait wait) const { return free_.size() > (wait == Wait::for_ever ? kept : 0); }
   // False: none is free for this kind of wait.
@@ -91,7 +91,7 @@ class Slots {
 
   void release(uint32_t index);
 
-  Context& context_;
+  EngineContext& context_;
   std::vector<Pending> pending_;  // one per slot of this rank
   std::vector<uint32_t> free_;
 };

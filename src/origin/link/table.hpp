@@ -12,7 +12,7 @@ namespace skerry::origin {
 
 class LinkTable {
  public:
-  explicit LinkTable(Context& context) : context_(context) {}
+  explicit LinkTable(EngineContext& context) : context_(context) {}
 
   Link& to(placement::ServerRef server);
   Link* find(placement::ServerRef server);  // null: never talked to
@@ -26,7 +26,7 @@ class LinkTable {
   void detach(fabric::EndpointId endpoint) { by_endpoint_.erase(endpoint); }
   void account(fabric::ConnectionsMemory* taken) const;  // adds
 
-  Context& context_;
+  EngineContext& context_;
 
  private:
   std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index

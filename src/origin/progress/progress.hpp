@@ -69,7 +69,7 @@ class Work {
 
 class Progress {
  public:
-  Progress(Context& context, Work& work, fabric::Sink& sink)
+  Progress(EngineContext& context, Work& work, fabric::Sink& sink)
       : context_(context), work_(work), sink_(sink) {}
   ~Progress() { stop_helper(); }
 
@@ -130,7 +130,7 @@ class Progress {
     return role_ != Role::free || sleepers_ > 0 || seen_rounds != user_rounds_;
   }
 
-  Context& context_;
+  EngineContext& context_;
   Work& work_;
   fabric::Sink& sink_;  // receives the upcalls of dispatch
   Condition changed_;

@@ -15,7 +15,7 @@ namespace skerry::origin {
 
 class Batches {
  public:
-  explicit Batches(const Context& context) : context_(context) {}
+  explicit Batches(const EngineContext& context) : context_(context) {}
 
   // The fast path: true if it joined the batch that is being collected for this very target. `what`
   // null: a put.
@@ -60,7 +60,7 @@ class Batches {
   uint64_t memory_bytes() const;
 
  private:
-  const Context& context_;
+  const EngineContext& context_;
   std::vector<std::unique_ptr<Batch>> by_link_;  // null: none lately
   NodeId open_node_ = no_node;
   Batch* open_ = nullptr;  // a batch that still grows, of a corked link; null: none

@@ -13,7 +13,7 @@ namespace skerry::origin {
 
 class Rma {
  public:
-  Rma(Context& context, Progress& progress, Links& links, RmaLog& log, Sender& sender)
+  Rma(EngineContext& context, Progress& progress, Links& links, RmaLog& log, Sender& sender)
       : context_(context), progress_(progress), links_(links), log_(log), sender_(sender) {}
 
   // Is this transfer better as the fabric's own?
@@ -35,7 +35,7 @@ class Rma {
   static Slice slice_of(const Target& target) { return {target.segment.packed(), target.rank}; }
   Status wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes);
 
-  Context& context_;
+  EngineContext& context_;
   Progress& progress_;
   Links& links_;
   RmaLog& log_;

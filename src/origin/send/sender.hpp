@@ -24,7 +24,7 @@ namespace skerry::origin {
 
 class Sender {
  public:
-  Sender(Context& context, Progress& progress, Slots& slots, Links& links, Batches& batches)
+  Sender(EngineContext& context, Progress& progress, Slots& slots, Links& links, Batches& batches)
       : context_(context), progress_(progress), slots_(slots), links_(links), batches_(batches) {}
 
   // Where the payload lies until the request is acknowledged, should it have to be sent again.
@@ -112,7 +112,7 @@ class Sender {
   }
   void flush_corked();
 
-  Context& context_;
+  EngineContext& context_;
   Progress& progress_;
   Slots& slots_;
   Links& links_;

@@ -10,7 +10,7 @@ namespace skerry::origin {
 
 class Transfers {
  public:
-  Transfers(Context& context, Progress& progress, Operations& operations, Slots& slots,
+  Transfers(EngineContext& context, Progress& progress, Operations& operations, Slots& slots,
             Links& links, Batches& batches, Sender& sender)
       : context_(context),
         progress_(progress),
@@ -72,7 +72,7 @@ class Transfers {
                       const WaitingWork& work);
   bool only_this_matters(const Link& link) const;
 
-  Context& context_;
+  EngineContext& context_;
   Progress& progress_;
   Operations& operations_;
   Slots& slots_;

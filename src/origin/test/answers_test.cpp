@@ -145,7 +145,7 @@ TEST_F(EngineTest, ARefusalConfirmsNoAnswerThatIsMissing) {
 // A thread that waits for a mutex leaves the last slots to others, so it waits while some are free:
 // it was not woken when one more was given back, and slept out its time.
 TEST_F(EngineTest, ASlotThatSomebodyMayWaitForIsKnown) {
-  Context context;
+  EngineContext context;
   context.config.control = control_;
   const Lock lock(context.mutex);
   Slots slots(context);

@@ -1,35 +1,35 @@
-#include "window/locks.hpp"
+#include "window/window_locks.hpp"
 
 namespace skerry::window {
 
-Status Locks::open(job::Group& group, const Desk& desk, const lock::Choice& choice) {
+Status WindowLocks::open(job::Group& group, const Desk& desk, const lock::Choice& choice) {
   if (choice.machines != nullptr) return MachineLocks::create(group, choice, &machines_);
   queue_ = desk.locks;
   index_ = desk.place;
   return {};
 }
 
-void Locks::close() {
+void WindowLocks::close() {
   queue_ = nullptr;
   if (machines_ == nullptr) return;
   close_segment(machines_->segment);
   machines_.reset();
 }
 
-void Locks::describe(Target& target) const {
+void WindowLocks::describe(Target& target) const {
   if (machines_ != nullptr) target.machine = std::make_unique<MachineLock>(*machines_, target.rank);
   else if (const memory::Region* lock = queue_->segment().local(target.rank); lock != nullptr)
     target.mutex = reinterpret_cast<lock::Mutex*>(lock->base) + index_;
 }
 
-lock::Holder Locks::asking_holder(const Target& target) const {
+lock::Holder WindowLocks::asking_holder(const Target& target) const {
   const lock::Holder holder = holder_of(target);
   // Ranks that hold some locks and wait for others would wait for each other in a circle.
   const bool joins = target.shared && job_.window_locks_.load(std::memory_order_relaxed) != 0;
   return joins ? holder | lock::joins_bit : holder;
 }
 
-bool Locks::take_quickly(const Target& target) {
+bool WindowLocks::take_quickly(const Target& target) {
   SKERRY_INVARIANT(target.mutex != nullptr, "only of this node");
   const lock::Holder holder = asking_holder(target);
   const bool taken = target.shared
@@ -39,13 +39,13 @@ bool Locks::take_quickly(const Target& target) {
   return taken;
 }
 
-bool Locks::give_back_here(const Target& target) {
+bool WindowLocks::give_back_here(const Target& target) {
   return target.shared
              ? queue_->unshare_here(*target.mutex)
              : lock::try_unlock(*target.mutex, own_holder()) == lock::UnlockAnswer::released;
 }
 
-bool Locks::give_back_quickly(Target& target) {
+bool WindowLocks::give_back_quickly(Target& target) {
   if (target.shared) context_.complete_stores();
   if (!give_back_here(target)) return false;
   if (!target.shared) context_.complete_stores_after_rmw();
@@ -53,7 +53,7 @@ bool Locks::give_back_quickly(Target& target) {
   return true;
 }
 
-Status Locks::take(Target& target) {
+Status WindowLocks::take(Target& target) {
   SKERRY_TRY(job_.take_asked_lock());
   if (target.mutex != nullptr && take_quickly(target)) return {};
   SKERRY_TRY(target.machine != nullptr
@@ -63,7 +63,7 @@ Status Locks::take(Target& target) {
   return {};
 }
 
-Status Locks::give_back(Target& target) {
+Status WindowLocks::give_back(Target& target) {
   count_held(-1);
   context_.complete_stores();
   return target.machine != nullptr ? give_back_machine(target) : give_back_queued(target);
@@ -71,7 +71,7 @@ Status Locks::give_back(Target& target) {
 
 // What goes to the lock's node behind the accesses takes effect behind them. Only a message to
 // another rank could come before.
-Status Locks::give_back_machine(Target& target) {
+Status WindowLocks::give_back_machine(Target& target) {
   const bool tells = machines_->machines->tells_directly;
   Status status;
   if (tells) status = context_.finish(target);
@@ -81,7 +81,7 @@ Status Locks::give_back_machine(Target& target) {
   return status;
 }
 
-Status Locks::give_back_queued(Target& target) {
+Status WindowLocks::give_back_queued(Target& target) {
   const lock::Holder holder = holder_of(target);
   if (target.mutex != nullptr)
     return give_back_here(target) ? Status() : queue_->unlock_as(target.rank, index_, holder);

@@ -1,6 +1,6 @@
 // What a lock request of another node goes through at this server. Who gets a lock is decided in
 // src/lock (mutex.cpp).
-#include "lock/host/locks.hpp"
+#include "lock/host/requests.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -89,21 +89,21 @@ bool any_for_lock_of(const Asked& request, const std::vector<Asked>& among) {
 
 }  // namespace
 
-void Locks::open(const memory::Control& control, uint32_t member_index,
-                 const placement::NodeMap& map, NodeId node) {
+void LockRequests::open(const memory::Control& control, uint32_t member_index,
+                        const placement::NodeMap& map, NodeId node) {
   control_ = control;
   caller_.emplace(control_, member_index, map, node, &outlet_);
 }
 
-LockCaller& Locks::caller() {
+LockCaller& LockRequests::caller() {
   SKERRY_ASSERT(caller_.has_value(), "a lock request came before the node's memory was there");
   return *caller_;
 }
 
 // Nobody overtakes those that are kept `before` it for the same lock, but one that may join
 // sharers: those kept may wait for what it holds.
-Status Locks::attempt(const Asked& request, const std::vector<Asked>& before, bool* granted,
-                      bool* again) {
+Status LockRequests::attempt(const Asked& request, const std::vector<Asked>& before, bool* granted,
+                             bool* again) {
   *granted = false;
   // Owed: its last use of the lock is over, and not released yet.
   *again = (!joins(request.waiter.holder) && any_for_lock_of(request, before)) || is_owed(request);
@@ -124,13 +124,13 @@ Status Locks::attempt(const Asked& request, const std::vector<Asked>& before, bo
 }
 
 // The same requester's, to share or not.
-bool Locks::is_owed(const Asked& request) const {
+bool LockRequests::is_owed(const Asked& request) const {
   return std::ranges::any_of(owed_, [&](const Asked& r) {
     return r.is_for_lock_of(request) && same_requester(r.waiter.holder, request.waiter.holder);
   });
 }
 
-Status Locks::try_request(const Asked& request, bool* granted) {
+Status LockRequests::try_request(const Asked& request, bool* granted) {
   *granted = false;
   Mutex* mutex = nullptr;
   SKERRY_TRY(memory_.find_lock(request.segment, request.rank, request.index, &mutex));
@@ -141,14 +141,14 @@ Status Locks::try_request(const Asked& request, bool* granted) {
   return refusal(answer, request.waiter.holder, request.rank, request.index);
 }
 
-void Locks::release_soon(const Asked& held) {
+void LockRequests::release_soon(const Asked& held) {
   bool busy = false;
   // An error: the segment was freed meanwhile, and the lock with it.
   (void)release(held, &busy);
   if (busy) owed_.push_back(held);
 }
 
-Status Locks::request(const Asked& request, bool* granted) {
+Status LockRequests::request(const Asked& request, bool* granted) {
   // An earlier use of the same slot is over, or its rank would not have asked again.
   std::erase_if(kept_,
                 [&](const Asked& r) { return r.waiter.reply[0] == request.waiter.reply[0]; });
@@ -158,7 +158,7 @@ Status Locks::request(const Asked& request, bool* granted) {
   return {};
 }
 
-void Locks::retry() {
+void LockRequests::retry() {
   for (const Asked& held : std::exchange(owed_, {})) release_soon(held);
   std::vector<Asked> still;
   for (size_t i = 0; i < kept_.size(); ++i) {
@@ -171,7 +171,7 @@ void Locks::retry() {
   kept_ = std::move(still);
 }
 
-Status Locks::release(const Asked& held, bool* busy) {
+Status LockRequests::release(const Asked& held, bool* busy) {
   *busy = false;
   Mutex* mutex = nullptr;
   SKERRY_TRY(memory_.find_lock(held.segment, held.rank, held.index, &mutex));
@@ -182,7 +182,7 @@ Status Locks::release(const Asked& held, bool* busy) {
   return refusal(answer, held.waiter.holder, held.rank, held.index);
 }
 
-Status Locks::holds(const Asked& request, bool* granted) {
+Status LockRequests::holds(const Asked& request, bool* granted) {
   Mutex* mutex = nullptr;
   SKERRY_TRY(memory_.find_lock(request.segment, request.rank, request.index, &mutex));
   *granted = std::ranges::none_of(kept_, [&](const Asked& r) {

@@ -17,9 +17,9 @@ namespace skerry::window {
 // wait for it, and it may be passed to and fro before their turn comes (lock/mutex.hpp).
 enum class ShortWay : uint8_t { done, open, no };
 
-class Locks {
+class WindowLocks {
  public:
-  explicit Locks(Context& context)
+  explicit WindowLocks(WindowContext& context)
       : job_(context.job), multiple_(context.multiple), context_(context) {}
 
   // Collective; all members have the same choice. The queue is the desk's.
@@ -46,7 +46,7 @@ class Locks {
   bool give_back_quickly(Target& target);
   // The same for itself alone, without any call, if nobody else has it or wants it.
   ShortWay take_free(Target& target) {
-    const uint64_t met = lock::lock_free(*target.mutex, own_holder());
+    const uint64_t met = lock::lock_if_free(*target.mutex, own_holder());
     if (met != 0) return met == lock::open_word ? ShortWay::open : ShortWay::no;
     count_held(1);
     return ShortWay::done;
@@ -94,7 +94,7 @@ class Locks {
 
   job::Job& job_;
   const bool multiple_;
-  Context& context_;
+  WindowContext& context_;
   job::Mutexes* queue_ = nullptr;  // the desk's; null: `machines_`
   uint32_t index_ = 0;             // in `queue_`
   std::unique_ptr<MachineLocks> machines_;

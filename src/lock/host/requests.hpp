@@ -96,9 +96,9 @@ class LockMemory {
 // A request that cannot be queued now (no record for one more waiter, or the guard is taken) is
 // kept here and tried again. It never stops its session: the unlock that would end its waiting may
 // be next in line.
-class Locks {
+class LockRequests {
  public:
-  Locks(LockMemory& memory, Outlet& outlet) : memory_(memory), outlet_(outlet) {}
+  LockRequests(LockMemory& memory, Outlet& outlet) : memory_(memory), outlet_(outlet) {}
   // Before the first request.
   void open(const memory::Control& control, uint32_t member_index, const placement::NodeMap& map,
             NodeId node);
