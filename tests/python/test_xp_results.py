@@ -1,5 +1,7 @@
 """skerry.xp gives NumPy's results, wherever elements are: every test divides even small arrays."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -192,6 +194,53 @@ def test_index_arrays(matrix):
         xp.take(matrix, xp.asarray([1, 23]), axis=0)
 
 
+@pytest.mark.parametrize("shape", [(40,), (40, 3), (9, 4, 5)])
+def test_rows_by_index(shape):
+    """Index arrays of integers on one axis: the result, its shape, and what is assigned."""
+    values = RANDOM.random(shape)
+    for index_shape in [(7,), (100,), (3, 4), (0,)]:
+        for axis in range(values.ndim):
+            index = RANDOM.integers(-shape[axis], shape[axis], index_shape)
+            key = (slice(None),) * axis + (index,)
+            x, h = xp.asarray(values), values.copy()
+            same(x[key], h[key])
+            same(x[(slice(None),) * axis + (xp.asarray(index),)], h[key])
+            if axis == 0:
+                new = RANDOM.random(h[key].shape)
+                x[key], h[key] = new, new
+                same(x, h)
+                x[key], h[key] = 3, 3
+                same(x, h)
+    for wrong in (shape[0], -shape[0] - 1):
+        with pytest.raises(IndexError):
+            x[np.array([0, wrong])]
+        with pytest.raises(IndexError):
+            x[np.array([0, wrong])] = 1
+
+
+def test_rows_by_index_take_little_memory():
+    """Bug guarded against: index arrays of the whole result for each dimension on every rank."""
+    rows, width = 2000, 50
+    x = xp.asarray(RANDOM.random((rows, width)))
+    index = RANDOM.permutation(rows)
+    x[index]  # the staging segments are made
+    own = x._evaluate().nbytes
+    tracemalloc.start()
+    y = x[index]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert y.shape == x.shape
+    assert peak < 3 * own + 6 * index.nbytes + (64 << 10)
+
+
+def test_a_diagonal_is_not_written():
+    """As NumPy's, on any number of ranks."""
+    x = xp.asarray(MATRIX)
+    with pytest.raises(ValueError, match="read-only"):
+        xp.linalg.diagonal(x)[3] = 7
+    same(x, MATRIX)
+
+
 def test_shapes(matrix):
     cube = xp.asarray(CUBE)
     for shape in (7, 30), (-1,), (5, 42), (1, 210), (210, 1), (2, 3, 5, 7):
@@ -231,6 +280,8 @@ def test_empty_arrays():
     same(xp.sort(xp.zeros(0)), np.zeros(0))
     with pytest.raises(ValueError, match="identity"):
         xp.max(x)
+    same(xp.asarray(x.array), np.zeros((0, 5)))  # stored, as for a file
+    same(x, np.zeros((0, 5)))
 
 
 def test_fourier(matrix):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -186,53 +186,72 @@ def _view(memory: Block, offset: int, shape: Sequence[int], dtype: np.dtype[Any]
 
 
 def _read(
-    staging: sk.Segment, wanted: Sequence[tuple[int, int, Shape]], dtype: np.dtype[Any]
+    staging: sk.Segment, wanted: Sequence[tuple[int, int, Shape]], dtype: np.dtype[Any],
+    views: bool = False,
 ) -> list[Block]:
-    """Copies of (rank, offset, shape) from the staging segment."""
+    """Copies of (rank, offset, shape) from the staging segment, or views where they can be."""
     here = job()
     arrays: list[Block] = []
     requests: list[sk.Request] = []
     for rank, offset, shape in wanted:
-        array = np.empty(shape, dtype)
-        _counts["bytes_read"] += array.nbytes
         near = staging.pointer(rank) if here.near[rank] else None
         if near is not None:
-            array[...] = _view(near, offset, shape, dtype)
+            part = _view(near, offset, shape, dtype)
+            arrays.append(part if views else part.copy())
         else:
-            requests.append(staging.get_nb(rank, offset * dtype.itemsize, array.reshape(-1)))
-        arrays.append(array)
+            arrays.append(np.empty(shape, dtype))
+            requests.append(staging.get_nb(rank, offset * dtype.itemsize, arrays[-1].reshape(-1)))
+        _counts["bytes_read"] += arrays[-1].nbytes
     for request in requests:
         request.wait()
     return arrays
 
 
-def pass_rows(
-    outgoing: Sequence[Block], counts: NDArray[np.int64], dtype: np.dtype[Any], row: Shape = ()
-) -> list[Block]:
-    """Rows whose number depends on the data. outgoing: for each rank a contiguous array; counts:
-    [from, to] rows, known to all (agree). Returns what each rank sent to this one. Collective."""
+def rows_of_others(
+    fill: Callable[[int, Block], None],
+    counts: NDArray[np.int64],
+    dtype: np.dtype[Any],
+    row: Shape = (),
+) -> dict[int, Block]:
+    """Rows whose number depends on the data: fill(to, view) writes what goes to another rank;
+    counts: [from, to] rows, known to all (agree). Returns what each other rank sent, by rank:
+    of a rank of this node a view, until the next exchange. Collective."""
     here = job()
     width = int(np.prod(row, dtype=np.int64))
     offsets = np.cumsum(counts, axis=1) - counts
     most = int(counts.sum(axis=1).max()) * width
+    others = [at for at in range(here.ranks) if at != here.rank]
     if most == 0:
-        return [np.empty((0, *row), dtype)] * here.ranks
+        return {at: np.empty((0, *row), dtype) for at in others}
     here.compare(counts.tolist(), dtype.str, row)
     staging = here.next(most * dtype.itemsize)
-    for to, rows in enumerate(outgoing):
-        if to != here.rank and len(rows):
-            view = _view(staging.local, int(offsets[here.rank, to]) * width, rows.shape, dtype)
-            view[...] = rows
+    for to in others:
+        if n := int(counts[here.rank, to]):
+            offset = int(offsets[here.rank, to]) * width
+            fill(to, _view(staging.local, offset, (n, *row), dtype))
     sk.sync()
     _counts["exchanges"] += 1
-    others = [at for at in range(here.ranks) if at != here.rank]
     wanted = [
         (at, int(offsets[at, here.rank]) * width, (int(counts[at, here.rank]), *row))
         for at in others
     ]
-    got = dict(zip(others, _read(staging, wanted, dtype), strict=True))
-    got[here.rank] = np.asarray(outgoing[here.rank], dtype)
-    return [got[at] for at in range(here.ranks)]
+    return dict(zip(others, _read(staging, wanted, dtype, views=True), strict=True))
+
+
+def pass_rows(
+    outgoing: Sequence[Block], counts: NDArray[np.int64], dtype: np.dtype[Any], row: Shape = ()
+) -> list[Block]:
+    """The same of rows that are there: outgoing, for each rank an array. Returns what each rank
+    sent to this one, copies. Collective."""
+
+    def fill(to: int, view: Block) -> None:
+        view[...] = outgoing[to]
+
+    here = job().rank
+    got = rows_of_others(fill, counts, dtype, row)
+    return [
+        np.asarray(outgoing[at], dtype) if at == here else got[at].copy() for at in range(ranks())
+    ]
 
 
 def agree(values: Any) -> NDArray[np.int64]:

@@ -109,6 +109,8 @@ def getitem(x: Array, key: Any) -> Any:
         return of_numpy(np.asarray(block))
     if len(key) >= 1 and _single_mask(key):
         return select(x, as_array(key[0]))
+    if (axis := _single_index(key)) is not None:
+        return take(x, key[axis], axis=axis)
     return _by_arrays(x, key)
 
 
@@ -131,6 +133,17 @@ def _single_mask(key: tuple[Any, ...]) -> bool:
         and all(item == slice(None) for item in key[1:] if not _is_index_array(item))
         and not any(_is_index_array(item) for item in key[1:])
     )
+
+
+def _single_index(key: tuple[Any, ...]) -> int | None:
+    """The axis of the one array of integers, if whole slices are all that is beside it."""
+    found = [d for d, item in enumerate(key) if not isinstance(item, slice)]
+    if len(found) != 1 or any(d not in found and item != slice(None) for d, item in enumerate(key)):
+        return None
+    item = key[found[0]]
+    if not isinstance(item, (np.ndarray, Array)) or item.dtype.kind not in "iu":
+        return None
+    return found[0]
 
 
 def in_order(x: Array) -> Array:
@@ -346,6 +359,9 @@ def _assign_gathered(x: Array, key: Any, value: Any) -> None:
         gathered(item, "an index array") if isinstance(item, Array) else item for item in key
     )
     value = gathered(value, "values") if isinstance(value, Array) else value
+    if _single_index(key) == 0 and _layout.ordered(x.layout):
+        _assign_rows(x, key[0], value)
+        return
     block, box = x._evaluate(), x.layout.boxes[_exchange.job().rank]
     lines = [np.arange(n).reshape([-1 if k == d else 1 for k in range(x.ndim)])
              for d, n in enumerate(x.shape)]  # fmt: skip
@@ -359,13 +375,24 @@ def _assign_gathered(x: Array, key: Any, value: Any) -> None:
     block[local] = values[inside]
 
 
+def _assign_rows(x: Array, index: Block, value: Any) -> None:
+    """x[index] = value, of an array that is divided in rows."""
+    index = _from_zero(index, 0, x.shape)
+    block, (low, high) = x._evaluate(), x.layout.boxes[_exchange.job().rank][0]
+    inside = (index >= low) & (index < high)
+    _lazy.settle(block)
+    if np.ndim(value):
+        value = np.broadcast_to(value, index.shape + x.shape[1:])[inside]
+    block[index[inside] - low] = value
+
+
 # ---- functions -----------------------------------------------------------------------------------
 
 
 def take(x: Operand, indices: Any, /, *, axis: SupportsIndex | None = None) -> Array:
     """Entries of one axis, by an integer array."""
     x = as_array(x)
-    indices = as_array(indices) if not isinstance(indices, list) else of_numpy(np.array(indices))
+    indices = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"take: name the axis of an array of {x.ndim} dimensions")
@@ -373,11 +400,17 @@ def take(x: Operand, indices: Any, /, *, axis: SupportsIndex | None = None) -> A
     axis = axis_of(axis, x.ndim)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"take: indices are {indices.dtype}, not integers")
-    index = gathered(indices, "indices of take")
-    n = x.shape[axis]
-    if index.size and (index.min() < -n or index.max() >= n):
-        raise IndexError(f"take: an index is outside axis {axis} of shape {tuple(x.shape)}")
-    return take_known(x, np.where(index < 0, index + n, index), axis)
+    if isinstance(indices, Array):
+        indices = gathered(indices, "indices of take")
+    return take_known(x, _from_zero(indices, axis, x.shape), axis)
+
+
+def _from_zero(index: Block, axis: int, shape: Shape) -> Block:
+    """Integers as indices of an axis that are not negative. IndexError if one is out of range."""
+    n, low = shape[axis], index.min(initial=0)
+    if low < -n or index.max(initial=-1) >= n:
+        raise IndexError(f"an index is outside dimension {axis} of an array of shape {shape}")
+    return np.where(index < 0, index + n, index) if low < 0 else index
 
 
 def take_known(x: Array, index: Block, axis: int) -> Array:
@@ -394,6 +427,10 @@ def take_known(x: Array, index: Block, axis: int) -> Array:
         if block is None:
             block = np.empty(layout.extent(_exchange.job().rank), x.dtype)
         return Array(block, layout)
+    if axis == 0 and index.size and _layout.ordered(x.layout):
+        out = _rows(x, index.reshape(-1))
+        if out is not None:
+            return out if index.ndim == 1 else out.reshape(index.shape + x.shape[1:])
     if x.ndim > 1:
         moved = undivided(x, (axis,))
         if not moved.layout.whole:
@@ -408,6 +445,41 @@ def take_known(x: Array, index: Block, axis: int) -> Array:
         line = line.reshape((1,) * before + line.shape + (1,) * (len(shape) - before - line.ndim))
         lines.append(np.broadcast_to(line, shape)[tuple(slice(*bounds) for bounds in box)])
     return Array(fetch(x, lines), layout)
+
+
+def _rows(x: Array, index: Block) -> Array | None:
+    """Rows of an array that is divided in rows; every rank has the index, so nobody asks. None if
+    the result is divided otherwise. Beside the index each rank needs room for what it sends and
+    for what it gets."""
+    layout = new_layout((index.size, *x.shape[1:]), x.dtype)
+    if not _layout.ordered(layout):
+        return None
+    here = _exchange.job()
+    block = x._evaluate()
+    low, high = x.layout.boxes[here.rank][0]
+
+    def wanted(by: int) -> Block:
+        """The part of the index whose rows go to a rank."""
+        return index[slice(*layout.boxes[by][0])]
+
+    def mine(part: Block) -> Block:
+        return np.flatnonzero((part >= low) & (part < high))
+
+    counts = [0 if to == here.rank else len(mine(wanted(to))) for to in range(here.ranks)]
+
+    def fill(to: int, view: Block) -> None:
+        part = wanted(to)
+        np.take(block, part[mine(part)] - low, axis=0, out=view, mode="clip")
+
+    got = _exchange.rows_of_others(fill, _exchange.agree(counts), x.dtype, x.shape[1:])
+    own = wanted(here.rank)
+    out = np.empty(layout.extent(here.rank), x.dtype)
+    here_too = mine(own)
+    out[here_too] = block[own[here_too] - low]
+    for rank, rows in got.items():
+        begin, end = x.layout.boxes[rank][0]
+        out[(own >= begin) & (own < end)] = rows
+    return Array(out, layout)
 
 
 def take_along_axis(x: Operand, indices: Operand, /, *, axis: SupportsIndex = -1) -> Array:

@@ -30,11 +30,13 @@ def _move_to(self: Array, storage: sk.Array) -> None:
     """Takes the memory of `storage`. Views follow, where they can without communication."""
     layout, views, old = layout_of(storage), list(self._memory.views), self._evaluate()
     followers = _following(self, old)
-    storage.local[...] = in_layout(self, layout)
+    if self.size:
+        storage.local[...] = in_layout(self, layout)
     storage.sync()
     _lazy.settle(old)
     self._memory = Memory(storage)
-    self.layout, self._block = layout, storage.local
+    self.layout = layout
+    self._block = storage.local if self.size else empty_block(layout, self.dtype)
     _follow(self, followers)
     for each in views:  # an array's views come after it
         recipe: Any = each._recipe or (None, None, None)

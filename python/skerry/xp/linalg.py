@@ -278,9 +278,14 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Any = "fro") -> A
 
 
 def diagonal(x: Operand, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices, along a last axis. Of one matrix in rows, each rank takes its
-    part."""
-    x = _matrices(x, "diagonal")
+    """The diagonals of matrices, along a last axis; not to be written. Of one matrix in rows, each
+    rank takes its part."""
+    out = _diagonal(_matrices(x, "diagonal"), offset)
+    out._frozen = True
+    return out
+
+
+def _diagonal(x: Array, offset: int) -> Array:
     down, right = max(-offset, 0), max(offset, 0)
     n = max(0, min(x.shape[-2] - down, x.shape[-1] - right))
     if x.ndim > 2 or not rows_only(x.layout) or not n:
