@@ -280,8 +280,8 @@ bool may_write(Array* array) {
   if (array->frozen) {
     PyObject* none = PyObject_CallFunctionObjArgs(python.writable,
                                                   reinterpret_cast<PyObject*>(array), nullptr);
-    Py_XDECREF(none);
-    return false;
+    if (!none) return false;
+    Py_DECREF(none);
   }
   return settle(array->block);
 }
@@ -844,10 +844,9 @@ PyObject* call_function(PyObject* object, PyObject* const* arguments, std::size_
     return nullptr;
   }
   bool has_out = self->writes || PyDict_Size(python.pending) != 0;
-  if (self->writes && total && is_array(arguments[0]) && as_array(arguments[0])->frozen) {
-    may_write(as_array(arguments[0]));
+  if (self->writes && total && is_array(arguments[0]) && as_array(arguments[0])->frozen &&
+      !may_write(as_array(arguments[0])))
     return nullptr;
-  }
   if (has_out && !settle_sources(seen)) return nullptr;
   if (self->writes && total && is_array(arguments[0]))  // resize() changes the shape
     set(&as_array(arguments[0])->layout, nullptr);

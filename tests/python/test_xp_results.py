@@ -241,6 +241,27 @@ def test_a_diagonal_is_not_written():
     same(x, MATRIX)
 
 
+def test_a_copy_of_what_numpy_shows_is_written_when_nobody_can_tell():
+    """Not while the array that it came from lives: a write would reach it in NumPy."""
+    x = xp.reshape(xp.arange(24.0), (4, 6))  # on some numbers of ranks elements move
+    x[0] = 7
+    part = x[1:3]
+    part[...] = 8
+    same(x, np.concatenate([np.full((1, 6), 7.0), np.full((2, 6), 8.0), [np.arange(18.0, 24)]]))
+    z = xp.asarray(MATRIX) * 1j
+    imaginary = z.imag
+    if not z.layout.whole:
+        with pytest.raises(ValueError, match="read-only"):
+            imaginary[3] = 1
+        with pytest.raises(ValueError, match="read-only"):
+            imaginary[3:5][0] = 1
+    del z
+    imaginary[3:5] = 1
+    same(imaginary[3:5], np.ones((2, 17)))
+    with pytest.raises(ValueError, match="read-only"):
+        x.imag[0] = 1
+
+
 def test_shapes(matrix):
     cube = xp.asarray(CUBE)
     for shape in (7, 30), (-1,), (5, 42), (1, 210), (210, 1), (2, 3, 5, 7):

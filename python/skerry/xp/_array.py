@@ -38,12 +38,14 @@ from ._types import Axes, Block, Box, Fill, Shape
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "views")
+    __slots__ = ("source", "open", "views", "shown", "__weakref__")
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
         self.open = source is not None  # the program may write it other than through xp
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
+        # Of a copy of what NumPy shows as a view: the memory of the array that it was taken from.
+        self.shown: weakref.ref[Memory] | None = None
 
 
 def _of_pickle(block: Block) -> Array:
@@ -78,6 +80,7 @@ class _Behaviour(_Base):
         if memory is not None:
             self._is_view, self._memory = True, memory
             self._recipe = recipe  # of a view: (function, array, argument) that make it
+            self._frozen = recipe is not None and recipe[1]._frozen
             memory.views.add(self)
 
     @classmethod
@@ -221,12 +224,26 @@ for _name, _value in vars(_Behaviour).items():
         setattr(Array, _name, _value)
 
 
-def not_writable() -> ValueError:
-    """The error of writing a copy of what NumPy would show as a view."""
-    return ValueError(
-        "assignment destination is read-only: this array is a copy of what NumPy shows as a view; "
-        "take x.copy() to write it, or write the array that it came from"
-    )
+def shows(out: Array, x: Array) -> Array:
+    """`out`, a copy of what NumPy makes as a view of x. It may not be written while x lives:
+    whether a write reaches x must not depend on the number of ranks."""
+    out._frozen = True
+    if x._memory.source is None:  # an sk.Array lives on
+        out._memory.shown = weakref.ref(x._memory)
+    return out
+
+
+def may_write(x: Array) -> None:
+    """ValueError if x is a copy of what NumPy shows as a view, and what it came from lives."""
+    if not x._frozen:
+        return
+    origin = x._memory.shown
+    if origin is None or origin() is not None:
+        raise ValueError(
+            "assignment destination is read-only: this array is a copy of what NumPy shows as a "
+            "view; take x.copy() to write it, or write the array that it came from"
+        )
+    x._frozen = False
 
 
 # ---- layouts of arrays ---------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ._array import (
     axis_of,
     gathered,
     in_layout,
+    may_write,
     new_layout,
     of_numpy,
     redistributed,
@@ -257,8 +258,7 @@ def fetch(x: Array, places: Sequence[Block]) -> Block:
 
 
 def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
-    if x._frozen:
-        raise _array.not_writable()
+    may_write(x)
     if x.layout.whole and isinstance(value, Array) and value.layout.whole:
         if _assign_whole(x, key, value, unnamed):
             return

@@ -18,6 +18,7 @@ from ._array import (
     gathered,
     in_layout,
     new_layout,
+    shows,
 )
 from ._elementwise import functions
 from ._indexing import in_order, setitem, take_known, view
@@ -148,10 +149,9 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
 
 
 def _shown(out: Array, x: Array, copy: bool | None = None) -> Array:
-    """`out`, which NumPy makes as a view of x. Where it is a copy, it may not be written: whether a
-    write reaches x must not depend on the number of ranks."""
-    out._frozen = not copy and out._memory is not x._memory and out.size > 0
-    return out
+    """`out`, which NumPy makes as a view of x if `copy` does not forbid it."""
+    is_copy = out._memory is not x._memory and out.size > 0
+    return shows(out, x) if is_copy and not copy else out
 
 
 def _whole(shape: Shape) -> Layout:

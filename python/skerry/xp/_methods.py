@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core, _picture
-from ._array import Array
+from ._array import Array, shows
 from ._elementwise import _imag, _real, apply, astype, functions
 from ._manipulation import matrix_transpose, permute_dims, reshape
 
@@ -96,9 +96,10 @@ _WRITE = set("sort partition fill put resize setfield byteswap".split())
 
 
 def _part(function: Callable[..., Any], x: Array) -> Array:
-    """Parts of complex numbers, which NumPy has as a view."""
-    out = _now_of(apply(function, x))
-    out._frozen = True
+    """Parts of complex numbers, which NumPy has as a view; of others zeros, not to be written."""
+    out = shows(_now_of(apply(function, x)), x)
+    if x.dtype.kind != "c":
+        out._memory.shown = None
     return out
 
 

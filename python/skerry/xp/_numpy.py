@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from . import (
     _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing, _sets,
     _sorting,
 )  # fmt: skip
-from ._array import Array, Memory, new_layout, not_writable
+from ._array import Array, Memory, may_write, new_layout
 from ._dispatch import broadcasts, into, number, numbers
 from ._elementwise import apply, functions
 from ._manipulation import reshape
@@ -261,10 +261,6 @@ def _grown(x: Array) -> Array:
     return Array(x._block[tuple(slice(*bounds) for bounds in box)].copy(), layout)
 
 
-def _not_writable(x: Array) -> NoReturn:
-    raise not_writable()
-
-
 def _length(x: Array) -> int:
     if not x.ndim:
         raise TypeError("a 0-d array cannot be iterated over")
@@ -307,6 +303,6 @@ _core.xp_setup(
         "missing": _missing,
         "memory": Memory,
         "number": Array._number,
-        "writable": _not_writable,
+        "writable": may_write,
     },
 )

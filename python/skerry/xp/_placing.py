@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _exchange, _lazy, _whole
-from ._array import Array, axis_of, in_layout
+from ._array import Array, axis_of, in_layout, may_write
 from ._elementwise import astype
 from ._elementwise import where as choose_where
 from ._indexing import select as select_by_mask
@@ -26,7 +26,8 @@ __all__ = (
 def settled(x: Array) -> np.ndarray:
     """The own block, about to be written."""
     block = x._evaluate()
-    if x._frozen or not block.flags.writeable:
+    may_write(x)
+    if not block.flags.writeable:
         raise ValueError("assignment destination is read-only")
     _lazy.settle(block)
     return block

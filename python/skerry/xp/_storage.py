@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _exchange, _layout, _lazy
-from ._array import Array, in_layout, layout_of, Memory
+from ._array import Array, empty_block, in_layout, layout_of, Memory
 from ._indexing import view
 from ._manipulation import permute_dims
 from ._layout import Layout
