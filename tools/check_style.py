@@ -6,10 +6,10 @@ English: words in a sentence (30), and words that hide who acts (whoever, so lon
 
 What was longer when the check began is listed in tools/style_exceptions.txt: a file with its
 number of wide lines, a function with its length, or a class with its number of functions (those
-that are defined, wherever; not data members), or a file with its number of long sentences. A
-sentence is looked for in comments and in Markdown, without tables, code and drawings. The list may
-only shrink: what is not in it, or is worse than it says, fails; so does what became better, until
---update has written the list anew. (Sentences that became shorter wait for the next --update.)
+that are defined, wherever; not data members). No sentence is listed any more: none of comments or
+Markdown in include, src and docs is longer, without tables, code and drawings. The list may only
+shrink: what is not in it, or is worse than it says, fails; so does what became better, until
+--update has written the list anew.
 Tables in Markdown and lines that are one long word may be wider. Recorded data and generated pages
 are not looked at. Needs lizard, which setup.sh installs.
 """
@@ -37,8 +37,7 @@ TEXT_NAMES = {"CMakeLists.txt", "Makefile", "run"}
 NOT_OURS = ("hpcaas/tests/recorded/", "hpcaas/docs/examples/")
 HEADER = """\
 # What is wider than 100 columns or longer than 70 lines, and larger classes. May only shrink: see
-# check_style.py. FILE: number of wide lines, FILE:FUNCTION: number of lines, class: functions, or
-# sentences of FILE: number of those with more than 30 words.
+# check_style.py. FILE: number of wide lines, FILE:FUNCTION: number of lines, class: functions.
 """
 
 
@@ -151,11 +150,7 @@ def main():
     options = parser.parse_args()
     beyond, exceptions = measure(), listed_exceptions()
     worse = [w for w, (size, _) in beyond.items() if size > exceptions.get(w, 0)]
-    better = [
-        w
-        for w, size in exceptions.items()
-        if beyond.get(w, (0, ""))[0] < size and not w.startswith("sentences of ")
-    ]
+    better = [w for w, size in exceptions.items() if beyond.get(w, (0, ""))[0] < size]
     if options.update and not (worse and EXCEPTIONS.exists()):
         rows = "".join(f"{what}: {size}\n" for what, (size, _) in sorted(beyond.items()))
         EXCEPTIONS.write_text(HEADER + rows)

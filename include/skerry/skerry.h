@@ -17,8 +17,8 @@
  * Errors. A function that returns int returns SKERRY_OK, or a status below zero; then it has not
  * touched its outputs. Queries return their answer instead of SKERRY_OK. skerry_last_error() has
  * the message: what failed, with which values, and what to do. Every call may also return INVALID
- * for a null argument, FORKED in a forked child, FREED for something that was freed, and
- * PEER_DEAD or NETWORK if it waits for another process.
+ * for a null argument, FORKED in a forked child, and FREED for something that was freed. It may
+ * return PEER_DEAD or NETWORK if it waits for another process.
  *
  * Waiting. Calls may block unless their comment says "Never blocks". A blocked call sleeps. It ends
  * with SKERRY_ERR_PEER_DEAD when a rank that it waits for has died. *Collective* calls are made by
@@ -134,9 +134,9 @@ SKERRY_API int skerry_init(const skerry_options* options, skerry_job** job);
  * Collective over all ranks. `job` is invalid afterwards, whatever the result. */
 SKERRY_API int skerry_finalize(skerry_job* job);
 /* Calls that wait for other ranks to make a call (collectives, skerry_mutex_lock,
- * skerry_notify_wait) run `work(context)` every 0.1 to 1 ms, in the waiting thread: for instance to
- * let an MPI progress that does so only when it is called. `work` must not call Skerry. Null: no
- * work (default). Do not set it while another thread of this rank waits. Never blocks. */
+ * skerry_notify_wait) run `work(context)` every 0.1 to 1 ms, in the waiting thread. This lets an
+ * MPI progress that does so only when it is called, for instance. `work` must not call Skerry.
+ * Null: no work (default). Do not set it while another thread of this rank waits. Never blocks. */
 SKERRY_API int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* context);
 /* Ends the whole job at once, with `exit_status` and a message that names this rank and `reason`
  * (may be null). Does not return. */
@@ -302,7 +302,7 @@ SKERRY_API int skerry_segment_find(skerry_job* job, int rank, uint64_t address,
 SKERRY_API skerry_group* skerry_segment_group(const skerry_segment* segment);
 
 /* For views that outlive their segment. While the memory at `address` is held, this process can
- * read and write it, though the segment or window is freed or the job has ended; others no longer
+ * read and write it, though the segment or window is freed or the job has ended. Others no longer
  * see that. `address` is what skerry_segment_local or _pointer, or skerry_window_local or _pointer
  * returned. The own slice keeps its contents. Call skerry_memory_unhold once for each hold, at any
  * time. Never blocks. Errors: INVALID (no segment's memory is there). */
@@ -483,7 +483,7 @@ SKERRY_API int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offs
 /* ---- mutexes ------------------------------------------------------------------------------- */
 
 /* Each member hosts `count` mutexes; the number may differ between members and may be 0. Mutexes
- * are fair over windows of time: first come, first served, but ranks that run may take a mutex of
+ * are fair over windows of time: first come, first served. But ranks that run may take a mutex of
  * their own node past one that sleeps, for about 1 ms at most. Waiters sleep. Collective over the
  * group. Errors: NO_MEMORY. */
 SKERRY_API int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes);
@@ -558,11 +558,11 @@ SKERRY_API int skerry_memory_read(const skerry_job* job, skerry_memory* memory);
 
 /* From now on this process keeps at most `max_connections` connections to data servers, as
  * SKERRY_MAX_CONN sets it at the start; 0: no limit. At the limit a new partner takes the place of
- * an old one that SKERRY_VICTIM chooses: the operations of the old connection are completed, then
+ * an old one that SKERRY_VICTIM chooses. The operations of the old connection are completed, then
  * it closes while the new one opens, so that there is one more for a moment. Connections in excess
- * close as their places are needed. Not collective. Errors: INVALID (more than 2^24).
- * Source: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant Connection Management for PGAS
- * Models on InfiniBand", section IV. */
+ * close as their places are needed. Not collective. Errors: INVALID (more than 2^24). Source: A.
+ * Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant Connection Management for PGAS Models on
+ * InfiniBand", section IV. */
 SKERRY_API int skerry_connections_limit(skerry_job* job, uint32_t max_connections);
 
 #ifdef __cplusplus

@@ -19,9 +19,9 @@
  * addresses in the target's address space, in bytes (skerry_window_attach).
  *
  * Completion. Put, update and get may return before they are done, and their buffers must stay as
- * they are until flush_local, flush, unlock, complete or fence; the _nb forms give a handle
- * for skerry_wait (put and update: source done; get and fetch_update: with the data). Everything
- * else about errors, waiting, threads and ownership is as in skerry/skerry.h.
+ * they are until flush_local, flush, unlock, complete or fence. The _nb forms give a handle for
+ * skerry_wait (put and update: source done; get and fetch_update: with the data). Everything else
+ * about errors, waiting, threads and ownership is as in skerry/skerry.h.
  *
  * Source: G. Santhanaraman, P. Balaji, K. Gopalakrishnan, R. Thakur, W. Gropp, D. K. Panda,
  * "Natively Supporting True One-sided Communication in MPI on Multi-core Systems with InfiniBand"
@@ -211,7 +211,7 @@ SKERRY_API int skerry_window_fetch_update_nb(skerry_window* window, int rank, ui
 
 /* For libraries that put windows behind calls of their own. Until the next call of this function,
  * messages about calls of this thread name `address`, a return address in the program, as the place
- * of the call; null: the place that called Skerry (default). `unchecked` other than 0: accesses of
+ * of the call. Null: the place that called Skerry (default). `unchecked` other than 0: accesses of
  * this thread are neither checked nor remembered. Never blocks. */
 SKERRY_API void skerry_window_caller(const void* address, int unchecked);
 

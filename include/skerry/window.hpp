@@ -10,7 +10,7 @@
 //   }                                                      // unlocked: rank 1 has the new value
 //
 // Buffers. A span given to put, update or get stays as it is until flush_local, flush or the end of
-// the epoch; so does a single value given to put or update. Forms that return a value wait for it.
+// the epoch. So does a single value given to put or update. Forms that return a value wait for it.
 // The _nb forms use their spans until their Handle is done.
 //
 // Displacements count in units of the target: elements, if the window was made with a type.

@@ -17,9 +17,9 @@ Worth lru_m(Partner, const Uses& uses, uint64_t) { return {uses.teardowns, uses.
 // Evicts the connection whose next use is expected to be farthest away, judged by the interval
 // between its last two uses. One idle for less than that interval is expected back when the
 // interval is over. One idle for longer has broken its rhythm and is expected to stay away for as
-// long again. This recognises partners that come round in a circle wider than the cap (neighbours,
-// blocks in order), where least recently used always evicts the wrong one, and a counter that is
-// asked regularly.
+// long again. This recognises a counter that is asked regularly, and partners that come round in a
+// circle wider than the cap (neighbours, blocks in order). There least recently used always evicts
+// the wrong one.
 Worth reuse(Partner, const Uses& uses, uint64_t now) {
   constexpr uint64_t unknown = uint64_t{1} << 40;  // used once: farther away than anything known,
                                                    // the one used longest ago first

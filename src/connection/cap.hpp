@@ -110,9 +110,9 @@ class Cap {
   };
 
   // How long an unproven connection is pinned. Most: 0: until it is proven. Otherwise the time of
-  // each partner starts at `least_ns`, doubles when its connection is evicted unproven, up to
-  // `most_ns`, and halves when it is proven: short where those that wait for each other's slots
-  // must be parted, long enough for an answer of one whose answers take long.
+  // each partner starts at `least_ns`. It doubles when its connection is evicted unproven, up to
+  // `most_ns`, and halves when it is proven. So it is short where partners that wait for each
+  // other's slots must be parted, and long enough where a partner's answers take long.
   struct Patience {
     int64_t least_ns = 0;
     int64_t most_ns = 0;

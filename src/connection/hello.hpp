@@ -22,7 +22,8 @@ constexpr uint32_t hash_bytes = 20;
 enum class Role : uint8_t { origin = 1, server = 2, relay = 3, trunk = 4, proxy_client = 5 };
 
 struct Hello {
-  uint32_t rank;  // of the origin process; Role::relay: the node of the server that connects
+  // Of the origin process; Role::relay: the node of the server that connects.
+  uint32_t rank;
   // Of this connection: grows with each attempt, so that a recorded hello is worth nothing, and an
   // answer proves the job key anew. 32 bits would be used up in 5 days of 10,000 a second.
   uint64_t generation;

@@ -11,12 +11,13 @@
 // One that drains and is wanted again is open again: it has not said bye.
 //
 // The origin alone closes; a server only asks for it (please_close). So bye and bye never cross,
-// and a request that crosses a please_close is simply applied. (A server short of slots may drop an
-// idle connection without asking. That is a break like any other: what crossed it is sent again.)
-// A driver that wants a connection that is closing asks again when it is idle, because opening
-// takes a slot under the cap, and the driver gives the slots. Each branch that handles crossing
-// events says "crossing". Events are of the present connection: the driver knows what comes late by
-// its endpoint.
+// and a request that crosses a please_close is simply applied. A server short of slots may drop an
+// idle connection without asking. That is a break like any other: what crossed it is sent again.
+//
+// A driver that wants a connection that is closing asks again when it is idle: opening takes a slot
+// under the cap, and the driver gives the slots. Each branch that handles crossing events says
+// "crossing". Events are of the present connection: the driver knows what comes late by its
+// endpoint.
 #pragma once
 
 #include <cstdint>

@@ -16,10 +16,10 @@
 // here is about cost, none about correctness, and every client with a slot can be made to leave.
 //
 // Rules. The longest waiting is admitted first. A fresh client is not asked to leave, so that it
-// gets something done, or two clients might evict each other for ever; it goes after `unused_ns`
-// without use, or `force_ns` of being busy. Of several victims the one goes that was heard of
-// longest ago. As many are asked as wait; one that was asked and does not leave within patience_ns
-// no longer counts, so it keeps nobody else from being asked.
+// gets something done: otherwise two clients might evict each other for ever. It goes after
+// `unused_ns` without use, or `force_ns` of being busy. Of several victims the one goes that was
+// heard of longest ago. As many are asked as wait; one that was asked and does not leave within
+// patience_ns no longer counts, so it keeps nobody else from being asked.
 #pragma once
 
 #include <cstdint>
@@ -115,8 +115,9 @@ class Quota {
   void closed(Id id);
 
   // ---- decisions ----
-  // The next thing to do, which the caller does before it asks again: admitted clients are counted
-  // at once (request_ended, if the accept fails), dismissed and closed ones are gone.
+
+  // The next thing to do, which the caller does before it asks again. Admitted clients are counted
+  // at once (request_ended, if the accept fails); dismissed and closed ones are gone.
   template <class BusyOf>
   Action next(int64_t now_ns, BusyOf&& busy_of) {
     if (held() == 0) return {};

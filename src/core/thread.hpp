@@ -2,8 +2,8 @@
 // unchanged: the engine, the data server and shared connections. They take these from nowhere else,
 // and the time from monotonic_ns().
 //
-// Compiled with SKERRY_SIMULATED the same interface is the simulator's: its threads are fibers of
-// one thread, which run one at a time until they wait, in an order that the seed decides. Those
+// Compiled with SKERRY_SIMULATED the same interface is the simulator's. Its threads are fibers of
+// one thread: they run one at a time until they wait, in an order that the seed decides. Those
 // definitions are in lab/sim/runtime.
 #pragma once
 

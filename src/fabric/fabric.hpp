@@ -80,8 +80,8 @@ struct Capabilities {
 };
 
 // That number by fabric, for plans without one. Most of tcp's 4.2 KiB is the kernel's
-// (lab/bench/clusters); most of ofi's is libfabric's own, 22 KiB, or posted buffers where
-// connections receive into none that they share (docs/benchmarks.md#memory).
+// (lab/bench/clusters). Most of ofi's is libfabric's own, 22 KiB, or posted buffers where
+// connections share none to receive into (docs/benchmarks.md#memory).
 constexpr uint64_t tcp_connection_bytes = 6 * 1024;
 constexpr uint64_t ofi_connection_bytes = 28 * 1024;
 constexpr uint64_t ofi_own_buffers_connection_bytes = 200 * 1024;
@@ -289,7 +289,7 @@ class Fabric {
   // Sleeps until there is something to dispatch, wake was called, or timeout_ns passed (0: just
   // looks; negative: no limit). `only`: a hint that nothing but this endpoint matters now, so that
   // an implementation may block on it directly. poll then need not notice other endpoints, wake or
-  // watched descriptors before timeout_ns, so give one; of many such polls in a row, one notices
+  // watched descriptors before timeout_ns, so give one. Of many such polls in a row, one notices
   // them each quarter of a second at the latest.
   virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
   // Performs the upcalls for what poll found. Never blocks; bounded work per call, endpoints served

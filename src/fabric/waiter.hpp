@@ -1,8 +1,8 @@
 // Waiter: how every fabric sleeps and is woken. An epoll set holds a descriptor for wake, those
 // that the caller watches, and the fabric's own.
 //
-// Between an issue call that leaves work for dispatch and a thread that is about to sleep, Dekker:
-// begin_poll says that we sleep, then looks for work; leave_work adds work, then looks for
+// Between an issue call that leaves work for dispatch and a thread that is about to sleep, Dekker's
+// way. begin_poll says that we sleep, then looks for work; leave_work adds work, then looks for
 // sleepers.
 #pragma once
 

@@ -1,8 +1,8 @@
-// Which addresses the segments of a group get, so that all members map a segment at the same one
-// and no process keeps a table of where the others have it. A group counts upwards from a place of
-// its own: two groups share nodes, and the leader's process maps what either allocates. A process
-// where something else is at the chosen address maps the segment elsewhere, and the members then
-// tell each other where.
+// Which addresses the segments of a group get. All members map a segment at the same one, so no
+// process keeps a table of where the others have it. A group counts upwards from a place of its
+// own: two groups share nodes, and the leader's process maps what either allocates. A process where
+// something else is at the chosen address maps the segment elsewhere, and the members then tell
+// each other where.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Who notices that a rank has died: the first data server of a node sees the end of its node's
-// processes, everybody else sees the end of the leader's, and the launcher tells of other nodes'
-// if the program wants failures returned. Each sets the node's end-of-job flag, which every wait
+// Who notices that a rank has died. The first data server of a node sees the end of its node's
+// processes, and everybody else sees the end of the leader's. The launcher tells of other nodes' if
+// the program wants failures returned. Each sets the node's end-of-job flag, which every wait
 // watches.
 #pragma once
 

@@ -11,11 +11,11 @@
 //
 // One movement serves all short ones: the *sweep*. For each chunk, contributions are combined up
 // the tree, then the result goes down. Chunks travel in bursts of `depth`, up and then down,
-// without credits: a member sends a burst up only after it has taken the one before from above, and
-// a parent sends one down only after all its children sent it up. So a buffer of `depth` chunks per
+// without credits. A member sends a burst up only after it has taken the one before from above. A
+// parent sends one down only after all its children sent it up. So a buffer of `depth` chunks per
 // edge and direction is never overwritten before it was read. Between two tops it is twice as
-// large: one may send its next burst before the other has read the last, but not the burst after
-// that, for which it needs the other's next.
+// large, for a top may send its next burst before the other has read the last. It does not send the
+// burst after that: for it, it needs the other's next.
 #pragma once
 
 #include <cstdint>
@@ -161,7 +161,7 @@ class Group {
   static constexpr uint64_t slot_bytes = 32768;  // one message: its head (8 bytes,
                                                  // collectives.cpp), then data from byte 8
   static constexpr uint64_t chunk_bytes = slot_bytes - 64;
-  // A member's area: its part of the node's flags; in groups of several nodes then counters, and
+  // A member's area: its part of the node's flags. In groups of several nodes counters follow, and
   // places for the messages from above, from each child, and at one of two tops from the other.
   static constexpr uint64_t counters_at = Flags::part_bytes;
   static constexpr uint64_t up_counter(uint64_t child) { return counters_at + 8 * child; }

@@ -13,10 +13,11 @@ namespace skerry::job {
 
 using HostIdentity = std::array<std::byte, 16>;
 
-// *identity: from the boot id, the host's name, the user, the namespaces of the network (abstract
-// sockets live there), of IPC and of processes (their numbers name the owners of memory), and what
-// the launcher says about virtual nodes. *machine: equal on ranks that take from one machine's
-// memory, also on those of its containers. Errors: config (the PID namespace cannot be seen).
+// *identity is made from the boot id, the host's name, the user, and what the launcher says about
+// virtual nodes. Three namespaces go in: of the network (abstract sockets live there), of IPC, and
+// of processes (their numbers name the owners of memory). *machine: equal on ranks that take from
+// one machine's memory, also on those of its containers. Errors: config (the PID namespace cannot
+// be seen).
 Status find_host(std::optional<int> node_hint, HostIdentity* identity, uint64_t* machine);
 
 }  // namespace skerry::job

@@ -48,15 +48,15 @@ struct MemorySurvey {
                     uint64_t beside_bytes) const;
 
   uint64_t least_bytes, most_bytes;
-  // The bytes that more than half of the members ask for, if there is such a number (the majority
-  // vote of Boyer and Moore, merged: each vote for another one takes one vote away).
+  // The bytes that more than half of the members ask for, if there is such a number. It is the
+  // majority vote of Boyer and Moore, merged: each vote for another number takes one vote away.
   uint64_t usual_bytes;
   int64_t votes;
   uint64_t generation;  // the lowest member's, unless it is ready; 0 from the others
   uint64_t lowest_ready, highest_ready;
-  // Of what their machines' memory gives: whole pages that all take together, UINT64_MAX: as many
-  // or more; the machines, equal if all share one; and the cgroup of those that take any: an odd
-  // hash, or one of these two.
+  // Of what their machines' memory gives: whole pages that all take together (UINT64_MAX: as many
+  // or more), and the machines, equal if all share one. Then the cgroup of those that take any: an
+  // odd hash, or one of these two.
   uint64_t taken_bytes;
   uint64_t lowest_machine, highest_machine;
   uint64_t cgroup;

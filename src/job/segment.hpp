@@ -160,7 +160,7 @@ class Segment {
 
   // The shortest way for one element on this node: true if it is done. False, with nothing done, if
   // anything about it is not plain: another node, no member, out of range, freed, a complex number
-  // or a long double; the general way then finds out what, and says so. `scale` null: one.
+  // or a long double. The general way then finds out what, and says so. `scale` null: one.
   bool accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                        const void* origin);
   // The type has the operation. `old` null: not wanted.

@@ -13,9 +13,9 @@
 //
 // All words of 64 bits are changed by atomics of the processor: the ranks' or the data server's.
 //
-// Mail. At most one message of each of two kinds is under way to a requester of a lock: an answer
-// (granted, again), and the note of the one who stands behind it. So one word holds both, 0 is
-// empty, and sending is one addition: a notification, which wakes the recipient as well. Two
+// Mail. At most one message of each of two kinds is under way to a requester of a lock. They are an
+// answer (granted, again) and the note of the one who stands behind it. So one word holds both, 0
+// is empty, and sending is one addition: a notification, which wakes the recipient as well. Two
 // senders cannot lose each other's. Bits 0 to 7: the answer's note; 8 to 31: its value; 32 to 63:
 // the number + 1 of the one behind.
 #pragma once

@@ -8,7 +8,7 @@
 //   cpu       cpu      0 .. P-1 the holder; P free; P+1 the manager
 //
 // Step numbers are those of the paper's figures. Its text for step 4 of figure 5 says that the
-// manager writes "CPU mode"; it must be network mode, or a local requester and the remote one would
+// manager writes "CPU mode". It must be network mode, or a local requester and the remote one would
 // both hold the lock (the tests show it).
 //
 // What the paper leaves open, and the rule here:

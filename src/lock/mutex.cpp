@@ -159,9 +159,10 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
     value = mutex.word.load(std::memory_order_relaxed);
     if ((value & queued_bit) == 0 && (value == 0 || (shares(waiter.holder) && shares(value))))
       continue;                      // it can be had after all
-    if (is_biased(value)) continue;  // once more: a queue and a bias exclude each other
-    // The record first: once the bit is set, unlock relies on a queue that is not empty (it waits
-    // for the guard, but must find somebody).
+    // Once more: a queue and a bias exclude each other.
+    if (is_biased(value)) continue;
+    // The record first: once the bit is set, unlock relies on a queue that is not empty. It waits
+    // for the guard, but must find somebody.
     if (record == 0 && (record = pool.take()) == 0) return LockAnswer::no_record;
     if (!pool.has(record) || !has_sound_ends(mutex, pool)) [[unlikely]] {
       if (pool.has(record)) pool.give_back(record);

@@ -1,8 +1,8 @@
 // Mutexes with a fair queue and direct hand-over, as events on shared memory: (state, request) to
 // (state, answer). One holder may have it for itself, or several may share it. Nothing here waits,
-// wakes or sends. A rank that asks for a lock of its own node, and the data server that asks for a
-// rank of another node, call the same functions; what differs between them is the Caller that they
-// bring. The journey of a lock:
+// wakes or sends. A rank asks for a lock of its own node, and the data server for ranks of other
+// nodes. Both call the same functions; what differs between them is the Caller that they bring. The
+// journey of a lock:
 //
 //   asked        a rank of the lock's node tries the word itself (job/mutexes.cpp); one of another
 //     |          node sends a request, and its data server asks in its name (host/requests.cpp). A
@@ -30,7 +30,7 @@
 //                     (core/owner_lock.hpp)
 //
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
-// contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
+// contention the word carries `queued_bit`, and then only the holder of the guard changes it. A
 // newcomer's compare-and-swap expects 0 (or sharers and no bit), an unlocker's expects its holder
 // without the bit. Unlock hands the mutex to the first waiter, and it is never free in between. One
 // exception: of several sharers, all but the last count themselves out of a word with the bit
@@ -38,15 +38,15 @@
 // atomic operations on its bit.
 //
 // To hand over to a sleeper costs a wake-up each time. So an unlocker may *invite* the first waiter
-// instead, if that is one that looks at the word itself (a rank of the mutex's node) and wants it
-// for exclusive use. The word then carries `invited_bit` beside `queued_bit`. While it does, the
-// mutex may be free (`open_word`), exclusive newcomers may pass the queue, and holders unlock by a
+// instead, if that looks at the word itself (a rank of the mutex's node) and wants it for exclusive
+// use. The word then carries `invited_bit` beside `queued_bit`. While it does, the mutex may be
+// free (`open_word`), exclusive newcomers may pass the queue, and holders unlock by a
 // compare-and-swap. The invited waiter is awake and tries, too. If it does not succeed, it takes
 // the bit away with the guard and sleeps again, so no wake-up is lost. Bounded: after `most_passes`
 // newcomers, or when the waiter says that it has waited too long, an unlock hands over again
 // (docs/design/0036-bounded-passing.md).
 //
-// Sharers and exclusive holders take turns as the queue has them: a sharer never overtakes a
+// Sharers and exclusive holders take turns as the queue has them. A sharer never overtakes a
 // waiter, and a hand-over to a sharer takes along those that stand directly behind it. So a waiter
 // for exclusive use waits for one batch of sharers at most. One exception: a sharer with
 // `joins_bit` holds other locks already. It joins present sharers though others wait, so that
@@ -54,8 +54,8 @@
 // (docs/design/0028-sharers-that-join.md).
 //
 // A process that may write to the mutex's memory can write nonsense. A record number that the pool
-// does not have, or a queue without an end, is answered `damaged`: an error of the request, not a
-// crash of the process that serves others.
+// does not have, or a queue without an end, is answered `damaged`. That is an error of the request,
+// not a crash of the process that serves others.
 #pragma once
 
 #include <atomic>
@@ -255,7 +255,8 @@ LockAnswer rest(Mutex& mutex, const Waiter& waiter, bool impatient, Caller& call
 LockAnswer holds(Mutex& mutex, Holder holder, Caller& caller);
 
 // ---- without the guard: any thread, at most one compare-and-swap that succeeds ----
-// A word with sharers does not say who they are: it cannot tell that one of them asks again, or
+
+// A word with sharers does not say who they are. It cannot tell that one of them asks again, or
 // that an unlocker is none of them. Who tries one of these has most often failed at the shortest
 // way below, so it looks first: a compare-and-swap that fails takes the line from the holder.
 LockAnswer try_share(Mutex& mutex, Holder holder, bool* others = nullptr);  // *others: there are

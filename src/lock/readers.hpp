@@ -1,5 +1,5 @@
 // Sharers that leave no trace in the lock's word. A lock that several ranks of its node share again
-// and again is *biased* to readers: a sharer then writes the lock's name into a flag of its own
+// and again is *biased* to readers. A sharer then writes the lock's name into a flag of its own
 // cache line and leaves the word alone, so readers do not disturb each other. A requester for
 // exclusive use takes the bias away with the guard: it turns each flag into a count in the word.
 // From then on all is as without.

@@ -125,7 +125,7 @@ enum class SlotState : uint32_t {
   done = 3,     // result and status are valid; the owner takes them and makes it free
 };
 
-// Where the reply to a request arrives. The word holds state and generation together: a reply names
+// Where the reply to a request arrives. The word holds state and generation together. A reply names
 // the generation it answers and goes waiting -> filling by compare-and-swap, so that a late reply
 // to an earlier use of the slot changes nothing.
 struct alignas(64) CompletionSlot {

@@ -17,9 +17,9 @@ using Kernel = void (*)(std::byte* y, const std::byte* x, uint64_t bytes, const 
 // Null: the type does not have the operation.
 Kernel kernel_for(const Update& what);
 
-// The same for one element that is neither complex nor a long double, read once and stored once, so
-// that a get that polls it does not see half of it. `old` null: its value before is not wanted.
-// `origin` and `old` have any alignment.
+// The same for one element that is neither complex nor a long double. It is read once and stored
+// once, so that a get that polls it does not see half of it. `old` null: its value before is not
+// wanted. `origin` and `old` have any alignment.
 using OneKernel = void (*)(std::byte* target, const void* origin, void* old);
 OneKernel one_kernel_for(ElementType type, Operation operation);
 

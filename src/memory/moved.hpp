@@ -1,9 +1,9 @@
 // Private memory of a program that is moved into the node's shared memory, where the program finds
 // it at the same address. Other processes of the node then reach it by loads and stores.
 //
-// Only whole pages move, and only plain ones: private, anonymous, readable and writable; not the
-// stack, not huge pages of hugetlbfs, not locked, not registered with a device (such memory is kept
-// from children: MADV_DONTFORK). The rest of the memory stays where it is.
+// Only whole pages move, and only plain ones: private, anonymous, readable and writable. Not those
+// of the stack, huge ones of hugetlbfs, locked ones, or those registered with a device (such memory
+// is kept from children: MADV_DONTFORK). The rest of the memory stays where it is.
 //
 // While it is moved, a forked child shares it with its parent instead of getting a copy. Stores of
 // other threads during move_in or move_out may be lost.

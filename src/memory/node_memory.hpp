@@ -64,9 +64,9 @@ class NodeMemory {
   // The opposite: what they held is zero from here on. Not what is held (hold).
   virtual void give_back(std::byte* base, uint64_t offset, uint64_t bytes) = 0;
   // Asks the broker to give back all pages that members of the node keep for their next segments
-  // (LocalSegment::keep_pages), and so do the brokers of other nodes of the job on this machine,
-  // whose addresses `others` are; one that is not there is left out. Errors: as attach, of the own
-  // broker.
+  // (LocalSegment::keep_pages). It asks the brokers of the job's other nodes on this machine too:
+  // `others` are their addresses, and one that is not there is left out. Errors: as attach, of the
+  // own broker.
   virtual Status give_back_kept(std::span<const BrokerAddress> others) = 0;
   // From now on waits end when *abort is not 0 (usually the control segment's flag, itself attached
   // through this object). Null: no flag.

@@ -3,10 +3,10 @@
 // process's memory; until then a call pays one comparison. At that time recording ends by itself,
 // so a reader that was killed leaves nothing on.
 //
-// Records go round in a ring in the rank's own memory, which the reader copies
-// (/proc/PID/mem). A call much shorter than its record costs is recorded once in so many: of each
-// kind about one record in `period_ns`, so that recording takes some percent of a period at most,
-// whatever the program does.
+// Records go round in a ring in the rank's own memory, which the reader copies (/proc/PID/mem). A
+// call much shorter than its record costs is recorded once in so many: of each kind about one
+// record in `period_ns`. So recording takes some percent of a period at most, whatever the program
+// does.
 #pragma once
 
 #include <array>

@@ -3,9 +3,9 @@
 // nothing.
 //
 // Who writes: the rank's threads. Of several that wait, one is seen: the last that began to wait
-// for a lock, or else the first that began to wait; when it ends the others are not, unless they
-// tell again. Who reads: any process, at any time. It takes the rest only if `since_ns` is the same
-// before and after.
+// for a lock, or, if none waits for a lock, the first that began to wait. When its wait ends the
+// others are not seen, unless they tell again. Who reads: any process, at any time. It takes the
+// rest only if `since_ns` is the same before and after.
 #pragma once
 
 #include <algorithm>

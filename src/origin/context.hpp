@@ -91,7 +91,7 @@ struct EngineContext {
   }
   // The job is ending: waits are cut short and their callers take their buffers back, so that
   // nothing may be placed there or be sent from there any more. Looked at with the mutex held
-  // before every dispatch and flush: a thread that saw the end has had the mutex before a thread
+  // before every dispatch and flush. So a thread that saw the end has had the mutex before a thread
   // that would touch its buffer gets it.
   bool is_ending() const { return config.control && config.control.is_aborted(); }
   Status abort_status() const {

@@ -113,8 +113,8 @@ struct Access {
 };
 
 // What a thread that waits for other ranks' calls does meanwhile (skerry_while_waiting), after a
-// pause that grows: often at first, when a rank that needs the work is likely to be near. A rank
-// that waits long costs a fraction of a per cent of a core.
+// pause that grows. It does so often at first, when a rank that needs the work is likely to be
+// near. A rank that waits long costs a fraction of a per cent of a core.
 struct WaitingWork {
   static constexpr int64_t first_pause_ns = 100'000;
   static int64_t next_pause_ns(int64_t pause_ns) {

@@ -1,4 +1,4 @@
-// A number for each member of a group, such as the bytes of its slice, as runs of equal ones: if
+// A number for each member of a group, such as the bytes of its slice, as runs of equal ones. If
 // all are equal it takes no memory, however large the group. Pure.
 #pragma once
 

@@ -1,5 +1,6 @@
-// How a job of a given shape is connected, and what each data server may spend: from the shape and
-// the settings alone, so that a job, `skerry info --nodes` and the simulator say the same. Pure.
+// How a job of a given shape is connected, and what each data server may spend. It follows from the
+// shape and the settings alone, so that a job, `skerry info --nodes` and the simulator say the
+// same. Pure.
 //
 // docs/design/0031-routes-and-clusters.md, docs/design/0035-several-data-servers.md
 #pragma once
@@ -27,9 +28,9 @@ struct Settings {
   uint64_t budget_bytes = 0;           // SKERRY_SERVER_BUDGET, of a node; 0: none
 };
 
-// How a server spends its budget: a quarter on connections, with the kernel's buffers of each, one
-// on sessions that are connected and as many channels that pass, and one on each of two pools for
-// what it passes on (src/share/message.hpp).
+// How a server spends its budget. A quarter goes on connections, with the kernel's buffers of each.
+// One goes on sessions that are connected and as many channels that pass. One goes on each of two
+// pools for what it passes on (src/share/message.hpp).
 struct Budget {
   uint64_t connection_bytes = 0;     // for all connections; 0: no budget
   uint64_t pool_bytes = 0;           // of each pool

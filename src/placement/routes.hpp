@@ -87,8 +87,8 @@ class Routes {
   NodeId size_of(NodeId cluster) const { return first_of(cluster + 1) - first_of(cluster); }
   // The node in `cluster` whose server holds the buffers of `client`'s ranks. In its own cluster a
   // node is its own gate. By remainder: neighbouring nodes, which often talk to the same cluster,
-  // have different gates, and each member of the cluster serves as many nodes as the others, give
-  // or take one.
+  // have different gates. Each member of the cluster serves as many nodes as the others, give or
+  // take one.
   NodeId gate(NodeId client, NodeId cluster) const {
     if (cluster_of(client) == cluster) return client;
     return first_of(cluster) + client % size_of(cluster);

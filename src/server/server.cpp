@@ -9,7 +9,7 @@ namespace {
 
 // While a stripe keeps a session parked, or a lock request is kept, the server looks again this
 // often: stripes are held for at most 4 KiB of work. What has waited for many rounds waits for
-// something slower (a stopped process, a free waiter's record): the server then looks less and less
+// something slower (a stopped process, a free waiter's record). The server then looks less and less
 // often, so that it does not burn the core.
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;

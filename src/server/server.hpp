@@ -1,6 +1,6 @@
 // The data server: one thread that applies the requests of other nodes to the memory of its own,
 // and sleeps when there are none. What cannot go on (a stripe is held, a peer takes no bytes) parks
-// that session alone; a request that must wait for another one (a mutex is taken) is kept beside
+// that session alone. A request that must wait for another one (a mutex is taken) is kept beside
 // its session, which goes on. Only its thread touches anything declared here, but for start, watch
 // and stop.
 //

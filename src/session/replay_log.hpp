@@ -1,6 +1,6 @@
 // What an origin sends again after a break. The replay log: every request of a session that may
-// have to be sent again, because nobody has said yet that it was applied or because its reply is
-// not here. The replay cursor: how far sending again has come. Pure.
+// have to be sent again. Nobody has said yet that it was applied, or its reply is not here. The
+// replay cursor: how far sending again has come. Pure.
 //
 // The log is bounded by the session's credits; memory grows with what is really outstanding,
 // shrinks again after a burst, and goes with trim().
@@ -71,7 +71,7 @@ class ReplayLog {
     const std::byte* header = ring_.get() + e.at + (e.reference != nullptr ? 0 : e.payload_bytes);
     return {number, {header, e.header_bytes}, {payload, e.payload_bytes}};
   }
-  // Gives memory back if nothing is kept. Its owner calls it when the session has been idle; a ring
+  // Gives memory back if nothing is kept. Its owner calls it when the session has been idle. A ring
   // that a burst made large gives it back by itself when it has drained `drains_before_shrinking`
   // times without a quarter of it being used.
   void trim();

@@ -3,8 +3,8 @@
 // one origin process and one data server; its twin is the TargetSession.
 //
 // Numbers. Requests of a session are 1, 2, 3, ... in issue order. The server applies them in that
-// order and tells `applied`, the highest number such that it and all before it are remote done: one
-// cumulative acknowledgement that every fence waits for.
+// order and tells `applied`, the highest number such that it and all before it are remote done.
+// Every fence waits for this one cumulative acknowledgement.
 #pragma once
 
 #include <algorithm>

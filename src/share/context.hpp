@@ -23,7 +23,7 @@ struct MultiplexContext {
     if (!options.counters) options.counters = std::make_shared<Counters>();
   }
   // What our hellos say: the rank, or a proxy's node and index. Two servers of a node may have
-  // trunks to the same server of a node that has fewer: without the index each would end the
+  // trunks to the same server of a node that has fewer. Without the index each would end the
   // other's as its own earlier one.
   static constexpr uint32_t index_shift = 28;
   uint32_t name() const {

@@ -71,7 +71,7 @@ inline Prefix prefix_of(Kind kind, uint32_t channel = 0, uint64_t taken = 0) {
 
 // The number of a trunk's next channel. Numbers come again after 2^32 channels, some 5 days of
 // 10,000 a second. What is taken is skipped, and an old message cannot meet a new channel of its
-// number: a trunk keeps the order, so what was sent before 2^32 openings arrived before them. 0 is
+// number. A trunk keeps the order, so what was sent before 2^32 openings arrived before them. 0 is
 // none.
 template <class IsTaken>
 uint32_t next_channel(uint32_t newest, IsTaken&& is_taken) {
@@ -133,8 +133,8 @@ inline std::string closed_text(CloseReason reason, std::string_view detail) {
 // A proxy has two pools: one for what came from ranks, one for what came from other servers. A
 // message that was forwarded finds room whatever ranks send, so the pools of several servers never
 // wait for each other in a circle (models/pools.pml). Nothing waits for a pool, or a rank that
-// takes no answers while it computes could stop all others: at its limit the channel that keeps
-// most is closed (Multiplex::relieve).
+// takes no answers while it computes could stop all others. At the pool's limit the channel that
+// keeps most is closed (Multiplex::relieve).
 class Kept;
 struct Pool {
   uint64_t limit = 0;  // bytes; 0: none

@@ -1,6 +1,6 @@
 // Channels that pass through this server, from the trunk they came on to the next one. If one side
-// ends such a channel, or loses its trunk, `pass_end` tells the other side after what waits for it;
-// `end`: this server ends it, and says so on both sides.
+// ends such a channel, or loses its trunk, `pass_end` tells the other side after what waits for it.
+// By `end` this server ends it, and says so on both sides.
 #pragma once
 
 #include <memory>

@@ -163,7 +163,7 @@ class Trunks {
   bool has_room_for(const std::string& address) const;
   bool anyone_waits() const { return cap_.anyone_waits(); }
   // Gives slots in the order of asking. Called when one is asked for and at the end of each
-  // dispatch, not in between: a newcomer that fails at once takes its channels with it, which may
+  // dispatch, not in between. A newcomer that fails at once takes its channels with it, which may
   // be just those that `end` or on_message is about to tell.
   void give_slots();
   fabric::Fabric::Connections connections() const {

@@ -2,9 +2,9 @@
 // machines in a job. One lock for each member. Memory: a slice of lock::machine::Home for each, in
 // a segment.
 //
-// A requester's machine runs in its own process. Words of its own node it changes by the processor;
-// words of other nodes the data server there changes for it (a read-modify-write, which is an
-// atomic of the processor as well: everything is coherent). Messages to requesters and the manager:
+// A requester's machine runs in its own process. Words of its own node it changes by the processor.
+// Words of other nodes the data server there changes for it, by a read-modify-write, which is an
+// atomic of the processor as well: everything is coherent. Messages to requesters and the manager:
 // docs/design/0025-lock-protocols.md. A manager that pauses is let go on by those that wait for it:
 // a waiter looks again after a pause of its own. Each message is an ordinary request: it takes
 // effect once, over breaks and closed connections.

@@ -2,10 +2,11 @@
 // with the meaning that MPI gives them (MPI 4.1, chapter 12). Every call acts by itself: the target
 // takes no part in lock, access, flush and unlock.
 //
-// A window is made of its data, a segment; one lock for each member (src/lock; SKERRY_LOCK chooses
-// between the fair queue, job::Mutexes, and the machines, machine_locks.hpp); and signals, by which
-// post, start, complete and wait tell each other. Locks and signals of several windows lie on one
-// desk of the group (desks.hpp). What is kept of a member begins with the first access to it.
+// A window is made of its data, a segment, of one lock for each member (src/lock), and of signals,
+// by which post, start, complete and wait tell each other. SKERRY_LOCK chooses between the fair
+// queue (job::Mutexes) and the machines (machine_locks.hpp). Locks and signals of several windows
+// lie on one desk of the group (desks.hpp). What is kept of a member begins with the first access
+// to it.
 //
 // Its parts, each a class in a file of its own:
 //

@@ -46,8 +46,8 @@ TEST(Dialer, WhatGetsThroughMakesTheNextFailureAFirstOne) {
   EXPECT_EQ(dialer.due_ns(), 100 * s + ms / 2);
 }
 
-// A rank that waited for a mutex for a minute, on a connection that had failed a few times before,
-// was told at the next break that it could not reach the server for a minute.
+// A rank waited for a mutex for a minute, on a connection that had failed a few times before. At
+// the next break it was told that it could not reach the server for a minute.
 TEST(Dialer, AConnectionThatStayedOpenMakesTheNextFailureAFirstOne) {
   Dialer dialer;
   (void)dialer.failed(s, 60 * s, 0);

@@ -1,6 +1,6 @@
-// Rules that the simulator and the tests of lock machines leave out on purpose, one at a time, to
-// show that they find what then goes wrong (lab/sim/rules.hpp). In the product a rule always holds,
-// and costs nothing.
+// Rules that the simulator and the tests of lock machines leave out on purpose, one at a time
+// (lab/sim/rules.hpp). That shows that they find what then goes wrong. In the product a rule always
+// holds, and costs nothing.
 #pragma once
 
 #ifndef SKERRY_RULE

@@ -9,8 +9,8 @@
 namespace skerry::fabric::ofi {
 namespace {
 
-// Providers may pad connect data to a fixed length, so it carries its own: the length of the text,
-// the number that parcels to us must carry (0: there will be none), the text.
+// Providers may pad connect data to a fixed length, so it carries its own. It is the length of the
+// text, the number that parcels to us must carry (0: there will be none), and the text.
 struct ConnectData {
   static constexpr size_t before_text = 1 + sizeof(uint64_t);
   std::byte bytes[before_text + max_hello_bytes];

@@ -84,8 +84,8 @@ struct Connection {
   bool ending = false;  // the peer is gone: on_closed follows when the inbox is delivered
   CloseReason end_reason = CloseReason::by_peer;
   std::string end_detail;
-  // What a parcel for us must carry, and what ours must carry: a part that is drawn by chance above
-  // the slot, so that a late parcel of an earlier connection does not fit.
+  // What a parcel for us must carry, and what ours must carry. A part above the slot is drawn by
+  // chance, so that a late parcel of an earlier connection does not fit.
   uint64_t number = 0, peer_number = 0;
   uint32_t sent = 0, received = 0;  // parcels
   uint32_t credits = window;        // parcels that we may send

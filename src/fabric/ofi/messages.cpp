@@ -215,8 +215,8 @@ void Messages::received(Endpoint& endpoint, const Completion& completion, Sink& 
 }
 
 // A buffer of the pool was filled, or its connection ended meanwhile: the end itself comes as an
-// event. A parcel that names no connection of ours is late or forged, and is dropped: whatever it
-// was, the next parcel of its true connection is out of sequence and closes that.
+// event. A parcel that names no connection of ours is late or forged, and is dropped. The next
+// parcel of its true connection is then out of sequence and closes that.
 void Messages::received_shared(const Completion& completion, Sink& sink) {
   --shared_posted_;
   Operation* const operation = completion.operation;

@@ -8,10 +8,10 @@
 // Where the provider has shared receive contexts, all endpoints receive into one pool of posted
 // buffers. A completion does not say whose parcel it is: the parcel does, by the number that its
 // receiver gave the connection when it was opened. The pool may be smaller than what all peers may
-// send at once: then the provider keeps them waiting (tcp does not read the socket, an adapter says
-// "receiver not ready" until there is a buffer). A parcel that waits for the sink is replaced in
-// the pool, so what arrives behind it is received. Elsewhere each endpoint has window + 2 buffers
-// of its own, posted before a peer may send.
+// send at once: then the provider keeps them waiting. Its tcp does not read the socket; an adapter
+// says "receiver not ready" until there is a buffer. A parcel that waits for the sink is replaced
+// in the pool, so what arrives behind it is received. Elsewhere each endpoint has window + 2
+// buffers of its own, posted before a peer may send.
 #pragma once
 
 #include "fabric/ofi/rma.hpp"

@@ -21,8 +21,8 @@ constexpr uint64_t batch_bytes = 64 * 1024;
 static_assert(owned_bytes >= batch_bytes);
 // Unsent output from which on send answers would_block.
 constexpr uint64_t output_limit_bytes = 256 * 1024;
-// Answers to messages that arrived together travel together, in one system call instead of many,
-// but at most about this much: the peer goes on while we work on the rest. Some 70 short answers.
+// Answers to messages that arrived together travel together, in one system call instead of many.
+// They are at most about this much: the peer goes on while we work on the rest. Some 70 short ones.
 constexpr uint64_t gather_bytes = 4 * 1024;
 constexpr size_t spare_buffers_kept = 4;
 constexpr size_t parts_at_once = 64;

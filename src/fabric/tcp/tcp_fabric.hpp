@@ -8,9 +8,8 @@
 //
 // Each knows those above it, and none knows the fabric.
 //
-// Sockets are *blocking* and every call but one passes MSG_DONTWAIT: the exception is poll(only),
-// which sleeps directly in recv, so that a request and its answer cost the origin one send and one
-// recv.
+// Sockets are *blocking*, and every call but poll(only) passes MSG_DONTWAIT. poll(only) sleeps
+// directly in recv, so that a request and its answer cost the origin one send and one recv.
 #pragma once
 
 #include "fabric/tcp/opener.hpp"

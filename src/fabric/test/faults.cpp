@@ -8,7 +8,7 @@
 namespace skerry::fabric {
 namespace {
 
-// Drops are only marked where they happen and performed at the next dispatch: close is not an issue
+// Drops are only marked where they happen, and performed at the next dispatch. close is no issue
 // call, and must not pull an endpoint from under the fabric that is delivering to it. Until then
 // messages on a doomed endpoint are swallowed, as a dying network does.
 class Faulty final : public Forward {

@@ -1,5 +1,5 @@
 // What a peer may send over libfabric and what closes it, with a pool of buffers for all endpoints
-// and without: a raw peer that speaks libfabric itself, and many honest ones.
+// and without. The peers are a raw one that speaks libfabric itself, and many honest ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>

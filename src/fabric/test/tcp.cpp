@@ -404,8 +404,9 @@ TEST_F(Tcp, AThousandIdleUnauthenticatedPeersDoNotKeepAPeerOut) {
   setrlimit(RLIMIT_NOFILE, &old);
 }
 
-// The kernel reports a shortage of descriptors before it looks whether anybody waits: the server
-// took that for somebody to make room for, and closed the peer that had got the last descriptor.
+// The kernel reports a shortage of descriptors before it looks whether a connection waits. The
+// server made room for one that was not there, and closed the peer that had got the last
+// descriptor.
 TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
   serve();
   const int late = unauthenticated_peer();
@@ -711,7 +712,7 @@ TEST_F(Tcp, AnAnswerThatWaitsForTheNextIsSentHoweverThatEnds) {
 }
 
 // A turn takes a bounded share of each connection, the smaller the more there are, and something of
-// all: those that ask for little wait for one turn at most, however much the others send.
+// all. So those that ask for little wait for one turn at most, however much the others send.
 TEST_F(Tcp, ATurnIsSharedByAllThatHaveSent) {
   serve();
   target->keep_messages = false;

@@ -27,7 +27,7 @@ struct Exchange {
   std::function<void(int exit_status)> abort;
 };
 
-// Of `count` participants whose allgather stores `in` of participant i at out + i x in.size():
+// Of `count` participants whose allgather stores `in` of participant i at out + i x in.size(). It
 // takes as much memory as if all gave as many bytes as the one that gives most.
 using Allgather = std::function<Status(std::span<const std::byte> in, std::byte* out)>;
 Exchange::Gather gather_by(Allgather allgather, int count);

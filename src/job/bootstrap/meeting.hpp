@@ -40,8 +40,8 @@ class Meeting {
   bool ready() const { return size_ > 0; }
 
   // Collective. Blocks (sleeping) until all ranks have come. Errors: network (the parent has gone,
-  // some rank did not come within the limit, or this process may open no further file; a dead rank
-  // is the launcher's to end the job for). `limit`: instead of the constructor's.
+  // some rank did not come within the limit, or this process may open no further file). For a dead
+  // rank the launcher ends the job. `limit`: instead of the constructor's.
   Status meet() { return meet(limit_); }
   Status meet(std::chrono::milliseconds limit);
 

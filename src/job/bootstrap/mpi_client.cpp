@@ -26,8 +26,8 @@ struct MpiCalls {
 constexpr int mpich_comm_world = 0x44000000;
 constexpr int mpich_byte = 0x4c00010d;
 
-// Of the program itself, or else of an MPI that others brought into this process: a language
-// binding loads its own without adding it to the global symbols, and dlsym alone does not find it.
+// Of the program itself, or of an MPI that others brought into this process. A language binding
+// loads its own without adding it to the global symbols, so that dlsym alone does not find it.
 // Null: none.
 void* find_symbol(const char* name) {
   if (void* found = dlsym(RTLD_DEFAULT, name)) return found;

@@ -2,8 +2,8 @@
 //
 // An MPI in the same process uses the same library, and versions differ in what they bear. With
 // PMIx up to 4 the process is a client once, counted, and finalised when the process ends. OpenMPI
-// 5 (PMIx 5) cannot start in a process where PMIx is initialised already (it skips PMIx_Init and
-// then lacks its name), and PMIx 5 does not survive being finalised and initialised again: there a
+// 5 (PMIx 5) cannot start in a process where PMIx is initialised already: it skips PMIx_Init and
+// then lacks its name. And PMIx 5 does not survive being finalised and initialised again. There a
 // helper process speaks PMIx in our name and is gone after finish().
 #include <poll.h>
 #include <sys/socket.h>

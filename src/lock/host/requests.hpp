@@ -45,8 +45,8 @@ class Outlet {
   virtual void refuse(const Asked& request, const Status& why) = 0;
 };
 
-// Who asks src/lock in a process of the node: a rank, which sleeps for the guard and tells ranks of
-// its node alone, or its data server, which tries once and tells others through `outlet`.
+// Who asks src/lock in a process of the node. A rank sleeps for the guard and tells ranks of its
+// node alone. Its data server tries once and tells others through `outlet`.
 class LockCaller final : public Caller {
  public:
   // `control` and `map` must outlive it. `outlet`: null for a rank.

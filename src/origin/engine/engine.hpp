@@ -1,5 +1,5 @@
 // The engine of a process: everything that leaves the node starts here and completes here. It owns
-// the parts, a class in a file of its own each, and puts them together: what a part does not know
+// the parts, a class in a file of its own each, and puts them together. What a part does not know
 // it learns through the engine (Work, Links::User). What servers answer comes back through
 // upcalls.cpp.
 //

@@ -1,9 +1,9 @@
 // What servers answer, what the fabric tells, and what the engine's parts ask for. All upcalls run
 // with the mutex held.
 //
-// Whatever every message must do is done once, at the door (come_in): what it acknowledges counts
-// before anything else looks at it, and when all is done the link is looked at, whether that was
-// the last thing that kept it. No branch in between returns past these.
+// What every message must do is done once, at the door (come_in). What the message acknowledges
+// counts before anything else looks at it. When all is done come_in looks whether that was the last
+// thing that kept the link. No branch in between returns past these.
 #include "origin/engine/engine.hpp"
 
 namespace skerry::origin {

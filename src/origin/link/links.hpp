@@ -2,10 +2,10 @@
 // resumed when they break, closed. ACTS: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant
 // Connection Management for PGAS Models on InfiniBand", section IV.
 //
-// The decisions are pure classes in src/connection: `Machine` (states), `Cap` (which link gets
-// a slot, which is evicted), `Dialer` (attempts, when to try again), `Outstanding` (when it may
-// close). This performs them on the fabric. A victim is chosen in Cap::ask, with what standing()
-// says of each.
+// The decisions are pure classes in src/connection. `Machine` has the states, `Cap` says which link
+// gets a slot and which is evicted, `Dialer` when to try again. `Outstanding` (src/session) says
+// when a link may close. This performs them on the fabric. A victim is chosen in Cap::ask, with
+// what standing() says of each.
 #pragma once
 
 #include <string_view>
@@ -138,8 +138,8 @@ class Links : public LinkTable {
   // Likewise, and its endpoint is closed: whatever is under way on it is neither placed nor read
   // from our buffers any more.
   void fail_and_close(Link& link, Status why);
-  // Likewise, because the job is ending, those with transfers of the fabric's own: they would go on
-  // in memory that is the program's again once the call that waits for them fails.
+  // Likewise, because the job is ending, those with transfers of the fabric's own. These would go
+  // on in memory that is the program's again once the call that waits for them fails.
   void abandon_transfers();
   // What idle links hold beyond their records goes.
   void trim();

@@ -29,7 +29,8 @@ struct Until {
   int64_t slice_ns = wait_slice_ns;
   NodeId node = no_node;
   memory::LockName lock{};  // that is waited for; none: no lock, or it is noted already
-  // Nothing but this endpoint can make it done (see Fabric::poll); looked at before each sleep, for
+
+  // Nothing but this endpoint can make it done (see Fabric::poll). Looked at before each sleep, for
   // it changes with the connection. Null: anything may.
   const fabric::EndpointId* only = nullptr;
 };

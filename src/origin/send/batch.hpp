@@ -1,5 +1,5 @@
 // Small puts, or small accumulates, in a row to one rank's slice travel as one vector put or vector
-// accumulate: a header, a number and a system call for all of them
+// accumulate. All of them take one header, number and system call
 // (docs/design/0014-batched-puts.md). The buffer is the payload: the table grows from its start,
 // the data from its middle; a batch that is not full closes the gap.
 #pragma once

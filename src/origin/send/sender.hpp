@@ -1,6 +1,6 @@
-// Requests on their way out of a link: numbered, noted in the replay log, and handed to the fabric;
-// or queued, where nobody waits for them yet and their server has no connection
-// (docs/design/0018-lazy-opening.md); or, small ones, held back to go together (batches.hpp).
+// Requests on their way out of a link. A request is numbered, noted in the replay log, and handed
+// to the fabric. It is queued where nobody waits for it yet and its server has no connection
+// (docs/design/0018-lazy-opening.md). Small ones are held back to go together (batches.hpp).
 //
 // A queued request is numbered and put into the replay log as if it had been sent and its
 // connection lost: the next opening sends it. So one visit serves all that has come together. A

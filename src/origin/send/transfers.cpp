@@ -14,7 +14,7 @@ constexpr uint64_t hold_below_bytes = 16 * 1024;
 constexpr uint64_t eager_help_bytes = 32 * 1024;
 
 // The server sends a strided get from where its bytes lie, if they go to one place and lie in runs
-// of at least gather_run_bytes: shorter runs are cheaper to pack. A message of such a get has
+// of at least gather_run_bytes. Shorter runs are cheaper to pack. A message of such a get has
 // gather_part_bytes at most. The two bound the runs in a message.
 constexpr uint64_t gather_run_bytes = 1024;
 constexpr uint64_t gather_part_bytes = 1024 * 1024;
@@ -427,7 +427,7 @@ Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Ke
 }
 
 // A mutex may be waited for as long as its holder likes. The connection need not stay for that: it
-// may be evicted, or its server may need the slot; the grant then comes through this node's own
+// may be evicted, or its server may need the slot. The grant then comes through this node's own
 // data server, into the completion slot.
 Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                                const WaitingWork& work) {

@@ -37,7 +37,7 @@ TEST_F(EngineTest, RepliesInOrderLateTwiceAndTooEarly) {
 }
 
 // The grant of a mutex came into the slot by way of the node's own data server. The server's own
-// answer came later and carried the last acknowledgement of a link that was to make way; nobody
+// answer came later and carried the last acknowledgement of a link that was to make way. Nobody
 // then looked whether the link had drained, and the process hung for ever.
 TEST_F(EngineTest, ALateReplyMayBeTheLastThingALinkWaitsFor) {
   start(1);
@@ -142,8 +142,8 @@ TEST_F(EngineTest, ARefusalConfirmsNoAnswerThatIsMissing) {
   ASSERT_TRUE(until([&] { return watched_ == 0; }));
 }
 
-// A thread that waits for a mutex leaves the last slots to others, so it waits while some are free:
-// it was not woken when one more was given back, and slept out its time.
+// A thread that waits for a mutex leaves the last slots to others, so it waits while some are free.
+// It was not woken when one more was given back, and slept out its time.
 TEST_F(EngineTest, ASlotThatSomebodyMayWaitForIsKnown) {
   EngineContext context;
   context.config.control = control_;

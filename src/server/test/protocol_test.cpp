@@ -445,7 +445,7 @@ TEST(Relay, AnEarlierUseOfASlotDoesNotReplaceALaterOne) {
 }
 
 // Guards against: when no record for one more waiter was left, the server stopped the session of
-// the request, and behind it the holder's own unlock: 67 threads of one rank that waited for one
+// the request, and behind it the holder's own unlock. 67 threads of one rank that waited for one
 // mutex waited for ever.
 TEST(ServerWorlds, WithoutAWaitersRecordTheSessionGoesOn) {
   World world(0, 4);

@@ -1,5 +1,5 @@
 // A data server over the loop fabric, driven by the test's own thread, and origins that say what
-// the test tells them to: past, duplicate, future and crossing messages reach the server's handlers
+// the test tells them to. Past, duplicate, future and crossing messages reach the server's handlers
 // as they would from a peer that broke, lagged or lies.
 #pragma once
 

@@ -21,9 +21,9 @@ enum class Atomics : uint8_t {
 
 struct LoopCapabilities {
   bool rma = true;
-  // RMA takes effect by itself, at a moment drawn from the seed: at once, so that it overtakes
-  // messages sent before it, or late, after messages sent behind it; always before on_rma_done.
-  // Off: RMA and messages of an endpoint take effect in issue order (in the target's dispatch).
+  // RMA takes effect by itself, at a moment drawn from the seed. At once it overtakes messages sent
+  // before it; late it comes after messages sent behind it. It is always before on_rma_done. Off:
+  // RMA and messages of an endpoint take effect in issue order (in the target's dispatch).
   bool rma_unordered = false;
   // Only with rma_unordered. Off: puts in flight when an endpoint is closed, by either side, may
   // still be placed any time later.
@@ -32,9 +32,9 @@ struct LoopCapabilities {
   uint64_t max_payload_bytes = uint64_t{1} << 40;
   uint64_t rma_from_bytes = 64 * 1024 + 1;  // what capabilities() recommends
   // Needs rma. Incoherent: an adapter that works on its own copy of a word. It reads the word,
-  // keeps the copy for a number of polls drawn from the seed, performs all atomics of the fabric on
-  // it meanwhile, writes it back even if it did not change, and tells only then. What processors
-  // and puts did to the word meanwhile is lost.
+  // keeps the copy for a number of polls drawn from the seed, and performs all atomics of the
+  // fabric on it meanwhile. It writes the copy back even if it did not change, and tells only then.
+  // What processors and puts did to the word meanwhile is lost.
   Atomics atomics = Atomics::coherent;
   uint64_t seed = 1;
 

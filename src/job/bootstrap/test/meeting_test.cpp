@@ -106,7 +106,7 @@ bool run_ranks(int size, rlim_t files, const std::function<bool(int)>& rank_main
   return all;
 }
 
-// Every rank came to rank 0, which needed a descriptor for each at the same time: with 60 ranks and
+// Every rank came to rank 0, which needed a descriptor for each at the same time. With 60 ranks and
 // 48 descriptors no rank could leave, and rank 0 asked its full listener without a pause.
 TEST(Meeting, MoreRanksMeetThanOneRankMayOpenFiles) {
   constexpr int size = 60;
