@@ -182,8 +182,7 @@ Status Applier::access(Incoming& in, Outcome* outcome) {
     case wire::Kind::unlock:
     case wire::Kind::lock_note: break;
   }
-  return error(Code::internal, "a request of kind ", wire::to_string(in.request.kind()),
-               " reached apply");
+  return error(Code::internal, to_string(in.request.header), " reached apply");
 }
 
 Applier::Outcome Applier::answer(const Incoming& in, fabric::Bytes payload, uint64_t result) {

@@ -172,8 +172,10 @@ fabric::Verdict Server::finish(Client& client, Applier::Outcome outcome, const S
 void Server::refuse_request(Client& client, const Status& why) {
   const uint64_t number = request_.header.number;
   const int code = static_cast<int>(why.code());
-  const std::string text = why.message().substr(0, longest_text);
   const bool one_way = request_.header.reply_slot == 0;
+  // A fence tells of a request without a reply, long after its call: it is named.
+  const std::string what = one_way ? concat("; it was ", to_string(request_.header)) : "";
+  const std::string text = concat(why.message(), what).substr(0, longest_text);
   client.session->applied_next();
   client.session->keep_failure(number, code, one_way, text);
   if (one_way) answers_.tell_failure(client, number, code, text);
@@ -188,8 +190,8 @@ Status Server::check_direct(const Client& client, uint64_t payload_bytes) const 
   if (request_.kind() != wire::Kind::put ||
       (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 || client.said_bye() ||
       client.session->classify(h.number) != session::Order::apply)
-    return error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
-                 wire::to_string(request_.kind()), " that may not carry one");
+    return error(Code::invalid, "a payload of ", payload_bytes, " bytes with ", to_string(h),
+                 ", which may not carry one");
   return check_addressee(client);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "wire/message.hpp"
+
 namespace skerry::sim {
 
 using fabric::CloseReason;
@@ -156,6 +158,24 @@ uint64_t SimulatedNetwork::open_ends() const {
   return ends;
 }
 
+namespace {
+
+// The message that is next to be taken, or else to arrive; empty: none, or none of src/wire.
+std::string next_message(const End& at, const End& from) {
+  const Entry* const next = !at.inbound.empty()       ? &at.inbound.front()
+                            : !from.in_flight.empty() ? &from.in_flight.front()
+                                                      : nullptr;
+  if (next == nullptr || next->kind != Entry::Kind::message) return {};
+  wire::AnswerKind kind;
+  wire::ReplyHeader reply;
+  if (wire::peek(next->header, &kind) && wire::decode(next->header, &reply).ok())
+    return to_string(reply);
+  wire::Request request;
+  return wire::decode(next->header, &request).ok() ? to_string(request.header) : std::string();
+}
+
+}  // namespace
+
 std::string SimulatedNetwork::describe() const {
   constexpr std::string_view states[] = {"connecting", "asking", "open", "closed"};
   std::string text;
@@ -174,6 +194,8 @@ std::string SimulatedNetwork::describe() const {
       if (e.wants_room) text += ", wants room";
       if (e.swallows) text += ", cut";
       if (e.end_seen) text += ", end seen";
+      if (const std::string next = next_message(e, reference.theirs()); !next.empty())
+        text += ", next " + next;
       text += '\n';
     }
   return text;

@@ -212,6 +212,8 @@ TEST_F(ServerProtocol, ARefusalThatABreakSwallowedIsAnnouncedAndToldAgain) {
   EXPECT_TRUE(a.heard[1].is(wire::AnswerKind::failure));
   EXPECT_EQ(a.heard[1].reply.number, 2u);
   EXPECT_NE(a.heard[0].text.find("does not hold"), std::string::npos);
+  // Guards against: the fence that tells of it did not say which request it was.
+  EXPECT_NE(a.heard[0].text.find("it was unlock 1 of rank "), std::string::npos) << a.heard[0].text;
   // Duplicate: until it is confirmed, after every break.
   a.open();
   EXPECT_TRUE(a.refusals_follow);
