@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/pure/assert.hpp"
 #include "core/pure/shortage.hpp"
 #include "memory/broker_wire.hpp"
 #include "memory/control.hpp"
@@ -150,6 +151,7 @@ void Broker::accept_all() {
       drop(pending_.front());
     }
     pending_.push_back(connection);
+    SKERRY_INVARIANT(pending_.size() <= max_pending_, "the oldest made way");
     watch_readable(epoll_fd_, connection);
     serve(connection);  // usually the request is there already
   }
@@ -264,6 +266,8 @@ Status Broker::attach(const Request& request, Segment** segment_out) {
                  " members have attached this segment already");
   ++segment.joined;
   ++segment.attached;
+  SKERRY_INVARIANT(segment.attached <= segment.joined && segment.joined <= segment.members,
+                   "its descriptor goes with the last member that joins");
   *segment_out = &segment;
   return {};
 }
@@ -272,6 +276,7 @@ Status Broker::detach(const Request& request) {
   const auto found = segments_.find(request.id);
   if (found == segments_.end()) return error(Code::freed, "this segment is freed already");
   Segment& segment = found->second;
+  SKERRY_ASSERT(segment.attached > 0, "a segment without members is gone");
   if (--segment.attached == 0) {
     Segment gone = segment;
     {

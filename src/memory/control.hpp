@@ -124,6 +124,7 @@ enum class SlotState : uint32_t {
   filling = 2,  // a replier writes the result; lasts a few stores
   done = 3,     // result and status are valid; the owner takes them and makes it free
 };
+static_assert(static_cast<uint32_t>(SlotState::done) < 4, "a slot's word has two bits for it");
 
 // Where the reply to a request arrives. The word holds state and generation together. A reply names
 // the generation it answers and goes waiting -> filling by compare-and-swap, so that a late reply

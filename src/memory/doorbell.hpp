@@ -9,6 +9,7 @@
 #pragma once
 
 #include "core/futex.hpp"
+#include "core/pure/assert.hpp"
 #include "memory/control.hpp"
 
 namespace skerry::memory {
@@ -49,7 +50,8 @@ WaitResult wait_doorbell(Member& member, const std::atomic<uint32_t>* abort, int
     if (slept_out && now != heard && slice_ns == wait_slice_ns)
       count_if_late(&member.doorbell, now);
   }
-  member.doorbell_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  const uint32_t sleepers = member.doorbell_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  SKERRY_ASSERT(sleepers > 0, "who wakes up was counted among the sleepers");
   return result;
 }
 

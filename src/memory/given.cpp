@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/pure/assert.hpp"
 #include "memory/copy.hpp"
 
 namespace skerry::memory {
@@ -15,6 +16,7 @@ namespace skerry::memory {
 // ---- the owner --------------------------------------------------------------------------------
 
 void Given::give_one(void* base, uint64_t bytes) {
+  SKERRY_INVARIANT(is_many.load(std::memory_order_relaxed) == 0, "one area, or lists of areas");
   one.address.store(reinterpret_cast<uint64_t>(base), std::memory_order_relaxed);
   one.bytes.store(bytes, std::memory_order_relaxed);
   process.store(getpid(), std::memory_order_release);
@@ -46,11 +48,15 @@ void copy_area(Given::Area& to, const Given::Area& from) {
 
 template <class Change>
 void Given::change(Change&& change) {
+  SKERRY_INVARIANT(is_many.load(std::memory_order_relaxed) != 0, "one area never changes");
   const uint64_t now = version.load(std::memory_order_relaxed);
   // Release: a reader of the old list that sees part of the new one also sees that the version has
   // moved on by now. (The last change made it `now`; this fence keeps our stores behind that.)
   std::atomic_thread_fence(std::memory_order_release);
-  change(static_cast<const List&>(lists[now % 2]), lists[(now + 1) % 2]);
+  List& next = lists[(now + 1) % 2];
+  change(static_cast<const List&>(lists[now % 2]), next);
+  SKERRY_INVARIANT(next.count.load(std::memory_order_relaxed) <= most_areas,
+                   "a list has room for what is in it");
   version.store(now + 1, std::memory_order_release);
 }
 

@@ -278,6 +278,7 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
     mapped_.erase(what.id.packed());
     return status;
   }
+  SKERRY_INVARIANT(mapped.base != nullptr, "what is attached lies somewhere: null says not yet");
   const std::lock_guard lock(mutex_);
   mapped_[what.id.packed()] = mapped;
   *base = mapped.base;

@@ -23,6 +23,8 @@ bool plan_segment(std::span<const uint64_t> slice_bytes, SegmentPlan* plan) {
 
 void LocalSegment::publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset,
                            uint64_t bytes) const {
+  SKERRY_INVARIANT(index < members && offset % page_bytes == 0,
+                   "a slice is one member's, and begins with a page");
   header().id.store(id_.packed(), std::memory_order_relaxed);
   header().members.store(members, std::memory_order_release);
   SliceEntry& mine = header().slices[index];
