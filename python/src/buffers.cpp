@@ -1,6 +1,8 @@
 // Buffers and dtypes. They use the buffer protocol, not NumPy's C interface. So arrays of any
 // library work, and building needs no NumPy headers.
+#include <cassert>
 #include <complex>
+#include <cstddef>
 #include <cstring>
 #include <string_view>
 
@@ -22,6 +24,7 @@ struct NdArray {
   PyObject* dtype;
   int flags;
 };
+static_assert(offsetof(NdArray, data) == sizeof(PyObject), "NumPy's fields follow Python's");
 constexpr int in_c_order = 0x1, is_writable = 0x400;
 
 // What is compared with an array before the struct is believed. `array_type` null: it is not.
@@ -74,6 +77,7 @@ bool view_of_numpy(PyObject* object, bool writable, Py_buffer* buffer) {
     Py_ssize_t count = 1;
     for (int d = 0; d < array->ndim; ++d) count *= array->dims[d];
     if (count == 0) return false;  // its strides may be anything
+    assert(count > 0 && each.bytes > 0);
     *buffer = {};
     buffer->obj = nb::borrow(object).release().ptr();
     buffer->buf = array->data;
@@ -93,6 +97,7 @@ bool view_of_numpy(PyObject* object, bool writable, Py_buffer* buffer) {
 
 bool View::acquire(nb::handle object, bool writable) {
   release();
+  assert(!held_);
   if (view_of_numpy(object.ptr(), writable, &buffer_)) return held_ = true;
   if (PyObject_GetBuffer(object.ptr(), &buffer_,
                          PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
@@ -247,6 +252,7 @@ bool truth(nb::handle value) {
 }  // namespace
 
 Scalar::Scalar(sk::Type type, nb::handle value, const char* what) {
+  static_assert(sizeof(std::complex<double>) <= sizeof bytes, "the longest element");
   const auto store = [&](auto number) { std::memcpy(bytes, &number, sizeof(number)); };
   switch (type) {
     case sk::Type::boolean: store(truth(value)); break;
@@ -287,6 +293,7 @@ constexpr const char* use_instead =
 
 nb::object dtype_of(sk::Type type) {
   static nb::handle known[static_cast<int>(sk::Type::boolean) + 1]{};
+  assert(static_cast<int>(type) >= 0 && type <= sk::Type::boolean);
   nb::handle& entry = known[static_cast<int>(type)];
   if (!entry) entry = nb::module_::import_("numpy").attr("dtype")(sk::to_string(type)).release();
   return nb::borrow(entry);

@@ -1,6 +1,7 @@
 #include "patch.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <complex>
 #include <cstring>
 
@@ -107,6 +108,7 @@ Selection select(const Described& a, nb::handle patch, bool steps) {
     select_one(a, s, d++, item, steps);
   }
   select_all(a, s, d, a.dims);
+  assert(s.kept <= a.dims);
   return s;
 }
 
@@ -122,6 +124,7 @@ bool fits(const Described& a, const Selection& s, const View& view, Strides& str
     if (s.patch.extent(d) > 1) strides.bytes[d] = view.get().strides[axis];
     ++axis;
   }
+  assert(s.stepped || axis == s.kept);
   return strides.bytes[a.dims - 1] == static_cast<std::int64_t>(a.element_bytes);
 }
 

@@ -1,6 +1,7 @@
 // What a program names of an array or a mirror: a patch, and the buffer that serves it.
 #pragma once
 
+#include <cassert>
 #include <span>
 
 #include "binding.hpp"
@@ -16,6 +17,7 @@ struct Described {
       : type(element),
         dims(static_cast<int>(lengths.size())),
         element_bytes(sk::bytes_of(element)) {
+    assert(lengths.size() <= sk::max_dims && element_bytes > 0);
     for (std::size_t d = 0; d < lengths.size(); ++d) shape[d] = lengths[d];
   }
 };

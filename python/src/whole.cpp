@@ -5,6 +5,8 @@
 // docs/design/0054-whole-arrays.md tells what was measured before this was written in C++.
 //
 // All of it runs under the interpreter lock, which guards the lists of views.
+#include <cassert>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -38,6 +40,7 @@ struct NdArray {
   PyObject* dtype;
   int flags;
 };
+static_assert(offsetof(NdArray, data) == sizeof(PyObject), "NumPy's fields follow Python's");
 constexpr int kOwn = 0x1 | 0x4 | 0x100 | 0x400;  // C order, owns its memory, aligned, writable
 
 PyTypeObject* ndarray_type = nullptr;   // numpy.ndarray; null before xp_setup
@@ -50,6 +53,7 @@ bool is_ndarray(PyObject* object) { return Py_TYPE(object) == ndarray_type; }
 NdArray* as_ndarray(PyObject* object) { return reinterpret_cast<NdArray*>(object); }
 
 Py_ssize_t elements(PyObject* block) {
+  assert(is_ndarray(block));
   const NdArray* array = as_ndarray(block);
   Py_ssize_t count = 1;
   for (int d = 0; d < array->ndim; ++d) count *= array->dims[d];
@@ -91,11 +95,12 @@ static_assert(sizeof kOpNames / sizeof *kOpNames == kOps);
 struct {
   PyObject *pending, *settle, *evaluate, *whole_layout, *grown, *getitem, *setitem, *iterate,
       *ufunc, *function, *missing, *memory, *number, *writable;
-  PyObject* operators[32];
+  PyObject* operators[kOps];
   PyObject* comparisons[6];
   PyObject* floating[2];          // dtypes float64 and float32
   PyObject* ufuncs[kTruediv + 1];  // of the operators from add on
 } python;
+static_assert(kAdd == 0 && kTruediv < kOps, "ufuncs are those of the first operators");
 
 // Arrays of at least so many elements are computed lazily; Python decides.
 Py_ssize_t lazy_elements = PY_SSIZE_T_MAX;
@@ -121,6 +126,8 @@ void set(PyObject** field, PyObject* value) {
 }
 
 void enlist(Array* view, Array* root) {
+  assert(view != root && !view->root && !view->link);
+  assert(!root->root);  // a view of a view is one of its root
   Py_INCREF(root);
   view->root = root;
   view->next = root->first;
@@ -131,6 +138,7 @@ void enlist(Array* view, Array* root) {
 
 void delist(Array* view) {
   if (!view->root) return;
+  assert(*view->link == view && (!view->next || view->next->link == &view->next));
   *view->link = view->next;
   if (view->next) view->next->link = view->link;
   Array* root = view->root;
@@ -148,6 +156,7 @@ Array* allocate() {
 
 // A whole array of an ndarray, whose reference it takes over. Null with an error.
 PyObject* make_whole(PyObject* block, Array* root = nullptr) {
+  assert(block && is_ndarray(block));
   Array* array = allocate();
   if (!array) {
     Py_DECREF(block);
@@ -172,6 +181,7 @@ PyObject* make_whole(PyObject* block, Array* root = nullptr) {
     array->counted = count;
     whole_bytes_now += count;
     whole_bytes_made += count;
+    assert(count > 0 && whole_bytes_now <= whole_bytes_made);
   }
   return reinterpret_cast<PyObject*>(array);
 }
@@ -247,6 +257,7 @@ void keep_or_drop(PyObject* block) {
   const Py_ssize_t count = elements(block);
   if (Py_REFCNT(block) == 1 && is_ndarray(block) && !array->base && count >= kLeastSpare &&
       count <= kMostSpare && (array->flags & kOwn) == kOwn) {
+    assert(next_spare >= 0 && next_spare < kSpares);
     std::swap(spares[next_spare], block);
     next_spare = (next_spare + 1) % kSpares;
   }
@@ -260,6 +271,7 @@ PyObject* spare_like(PyObject* model) {
   for (PyObject*& spare : spares) {
     if (!spare) continue;
     const NdArray* array = as_ndarray(spare);
+    assert(!array->base && (array->flags & kOwn) == kOwn);  // nobody else's, or shared
     if (array->dtype != wanted->dtype || array->ndim != wanted->ndim ||
         std::memcmp(array->dims, wanted->dims, sizeof(Py_intptr_t) * std::size_t(wanted->ndim)))
       continue;
@@ -347,6 +359,7 @@ PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
 
 template <Binary operation, int op>
 PyObject* binary(PyObject* a, PyObject* b) {
+  static_assert(op >= 0 && op < kOps);
   PyObject* left = plain(a, lazy_elements);
   PyObject* right = left ? plain(b, lazy_elements) : nullptr;
   if (right) {
@@ -360,6 +373,7 @@ PyObject* binary(PyObject* a, PyObject* b) {
 
 template <Binary operation, int op>
 PyObject* inplace(PyObject* a, PyObject* b) {
+  static_assert(op >= 0 && op < kOps);
   Array* self = as_array(a);
   PyObject* left = plain(a, PY_SSIZE_T_MAX);
   PyObject* right = left ? plain(b, PY_SSIZE_T_MAX) : nullptr;
@@ -404,6 +418,7 @@ PyObject* multiply_matrices(PyObject* a, PyObject* b) {
 
 template <PyObject* (*operation)(PyObject*), int op>
 PyObject* unary(PyObject* self) {
+  static_assert(op >= 0 && op < kOps);
   PyObject* value = plain(self, lazy_elements);
   if (value) return wrap(operation(value), nullptr, 0);
   PyObject* call = python.operators[op];
@@ -676,6 +691,7 @@ int set_block(PyObject* object, PyObject* value, void*) {
   }
   whole_bytes_now -= self->counted;
   self->counted = 0;
+  assert(whole_bytes_now >= 0);
   set(&self->block, value);
   return 0;
 }
@@ -1042,8 +1058,10 @@ void free_array(PyObject* object) {
   Array* self = as_array(object);
   PyTypeObject* type = Py_TYPE(object);
   if (self->weak) PyObject_ClearWeakRefs(object);
+  assert(!self->first);  // its views refer to it
   delist(self);
   whole_bytes_now -= self->counted;
+  assert(whole_bytes_now >= 0);
   if (self->block) keep_or_drop(self->block);
   Py_XDECREF(self->layout);
   Py_XDECREF(self->dtype);
