@@ -16,6 +16,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "core/futex.hpp"
 #include "core/namespaces.hpp"
 #include "launcher/child.hpp"
 #include "launcher/describe.hpp"
@@ -35,6 +36,18 @@ using job::FrameWriter;
 constexpr size_t output_window = 1 << 20;  // bytes sent and not yet written by the launcher; beyond
                                            // it ranks wait
 constexpr auto exit_grace = std::chrono::milliseconds(1000);
+
+// Libraries such as OpenBLAS start a thread for every core of the host, in each rank; then ranks
+// wait for one another's threads. Empty: the user has said how many, or one rank has all cores.
+std::string thread_setting(const Plan& plan, bool is_bound) {
+  static constexpr const char* name = "OMP_NUM_THREADS";
+  const bool is_given = std::ranges::any_of(plan.environment, [](const std::string& text) {
+    return text.starts_with(concat(name, "="));
+  });
+  const auto ranks = static_cast<uint32_t>(plan.ranks.size());
+  if (is_given || ranks < 2 || std::getenv(name) != nullptr) return {};
+  return concat(name, "=", is_bound ? 1u : std::max(1u, usable_cores() / ranks));
+}
 
 class Agent {
  public:
@@ -235,6 +248,8 @@ Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::opti
   }
   child.command = plan.command;
   child.environment = plan.environment;
+  if (const std::string threads = thread_setting(plan, core.has_value()); !threads.empty())
+    child.environment.push_back(threads);
   child.environment.push_back(concat("SKERRY_RANK=", planned.rank));
   child.environment.push_back(concat("SKERRY_SIZE=", plan.size));
   child.environment.push_back(concat("SKERRY_NODE=", planned.node));

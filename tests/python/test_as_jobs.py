@@ -85,6 +85,19 @@ def test_help_of_an_example(example):
     assert told.returncode == 0 and "skerry run" in told.stdout and "--" in told.stdout
 
 
+@pytest.mark.parametrize("given", [None, "3"])
+def test_ranks_share_the_cores_among_their_threads(given, tmp_path, monkeypatch):
+    """Bug guarded against: each of two ranks started a thread for every core."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    program = tmp_path / "program.py"
+    program.write_text("import os; print(os.environ['OMP_NUM_THREADS'])")
+    job = run(2, 1, program)
+    cores = len(os.sched_getaffinity(0))
+    assert job.stdout.split() == 2 * [given or str(max(1, cores // 2))]
+
+
 KEPT = """
 import threading
 import numpy as np
