@@ -10,6 +10,7 @@
 #include <complex>
 #include <cstring>
 
+#include "dropped.hpp"
 #include "patch.hpp"
 
 namespace skpy {
@@ -22,69 +23,13 @@ struct Irregular {
   std::vector<std::vector<std::int64_t>> starts;
 };
 
-// A Python Array. It is never freed when collected, since only this rank knows when that happens.
-// free() frees it at once. The next array to be made frees those that all members have dropped (see
-// Dropped). The end of the job frees the rest.
+// A Python Array. Freed as dropped.hpp says.
 struct PyArray : Described {
   sk::AnyArray array;
   sk::ArrayOptions options;  // as asked for
   PyArray(sk::AnyArray&& made, const sk::ArrayOptions& asked);
   ~PyArray();
 };
-
-// Arrays over all ranks that live, in the order in which all ranks made them; so position i is the
-// same array everywhere. Guarded by the interpreter lock.
-class Dropped {
- public:
-  void add(const PyArray* array) { live_.push_back({array, {}}); }
-  void forget(const PyArray* array) {  // freed by free()
-    std::erase_if(live_, [&](const Entry& entry) { return entry.array == array; });
-  }
-  void drop(const PyArray* array, sk::AnyArray&& left) {
-    for (auto& entry : live_)
-      if (entry.array == array) {
-        entry = {nullptr, std::move(left)};
-        return;
-      }
-    left.release();  // of a smaller group: the job frees it at its end
-  }
-  // Collective over all ranks: frees those of the oldest 64 that every rank has dropped.
-  void free_common(const sk::Group& world) {
-    if (live_.empty()) return;  // alike on all ranks
-    std::int64_t mask = 0;
-    const std::size_t n = std::min<std::size_t>(live_.size(), 63);
-    for (std::size_t i = 0; i < n; ++i)
-      if (!live_[i].array) mask |= std::int64_t{1} << i;
-    std::vector<sk::AnyArray> freed;
-    {
-      nb::gil_scoped_release waits;
-      mask = world.allreduce(mask, sk::Reduction::bit_and);
-    }
-    std::vector<Entry> kept;
-    for (std::size_t i = 0; i < live_.size(); ++i) {
-      if (i < n && (mask >> i & 1)) freed.push_back(std::move(live_[i].left));
-      else kept.push_back(std::move(live_[i]));
-    }
-    live_ = std::move(kept);
-    nb::gil_scoped_release waits;
-    for (auto& array : freed) array.free();
-  }
-  void end() {  // the job has ended, and all memory with it
-    for (auto& entry : live_) entry.left.release();
-    live_.clear();
-  }
-
- private:
-  struct Entry {
-    const PyArray* array;  // null: dropped
-    sk::AnyArray left;     // what it held, once dropped
-  };
-  std::vector<Entry> live_;
-};
-Dropped& dropped() {
-  static auto* all = new Dropped();
-  return *all;
-}
 
 PyArray::PyArray(sk::AnyArray&& made, const sk::ArrayOptions& asked)
     : Described(made.type(), made.shape()), array(std::move(made)), options(asked) {}

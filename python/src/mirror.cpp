@@ -1,4 +1,5 @@
-// Mirrors. Collecting one frees nothing, as in memory.cpp.
+// Mirrors. Collecting one frees nothing at once (dropped.hpp).
+#include "dropped.hpp"
 #include "patch.hpp"
 
 namespace skpy {
@@ -9,8 +10,10 @@ struct PyMirror : Described {
   sk::Mirror mirror;
   explicit PyMirror(sk::Mirror&& made)
       : Described(made.type(), made.shape()), mirror(std::move(made)) {}
-  PyMirror(PyMirror&&) = default;
-  ~PyMirror() { mirror.release(); }
+  ~PyMirror() {
+    if (mirror.freed()) mirror.release();
+    else dropped().drop(this, std::move(mirror));
+  }
 };
 
 nb::object mirror_get(const PyMirror& m, nb::handle patch, nb::handle out) {
@@ -34,6 +37,7 @@ nb::object mirror_get(const PyMirror& m, nb::handle patch, nb::handle out) {
 }
 
 void free(PyMirror& m) {
+  dropped().forget(&m);
   nb::gil_scoped_release waits;
   m.mirror.free();
 }
@@ -41,12 +45,15 @@ void free(PyMirror& m) {
 }  // namespace
 
 nb::object make_mirror(const sk::AnyArray& array) {
-  sk::Mirror made;
+  const bool over_all = array.group().get() == job().world().get();
+  if (over_all) dropped().free_common(array.group());
+  std::unique_ptr<PyMirror> mirror;
   {
     nb::gil_scoped_release waits;
-    made = sk::Mirror(array);
+    mirror = std::make_unique<PyMirror>(sk::Mirror(array));
   }
-  return nb::cast(PyMirror(std::move(made)));
+  if (over_all) dropped().add(mirror.get());
+  return nb::cast(mirror.release(), nb::rv_policy::take_ownership);
 }
 
 void bind_mirror(nb::module_& m) {

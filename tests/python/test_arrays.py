@@ -378,7 +378,8 @@ def test_dropped_arrays_are_freed_when_the_next_is_made():
     live = []
     for _ in range(40):
         live.append(sk.zeros((512, 512)))
-        assert mapped_bytes() > before
+        # The group may have kept memory of earlier ones, so that nothing new is mapped.
+        assert mapped_bytes() >= len(live) * live[0].nbytes / sk.size()
         if len(live) > 3:
             live.pop(0)
     assert mapped_bytes() - before < 16 * live[0].nbytes
