@@ -178,6 +178,8 @@ class Zarr:
                 chunks=chunks,
                 compressors=compressors,
                 attributes={_MARK: "all"},
+                # xarray reads no array without them; arrays of a file share no dimension
+                dimension_names=[f"{name or 'dim'}_{d}" for d in range(len(shape))],
                 zarr_format=3,
                 config={"write_empty_chunks": True},
             )

@@ -49,6 +49,7 @@ def test_shapes_and_chunks(folder, suffix, shape, chunks, mirrored):
     if suffix == "zarr":
         stored = zarr.open_array(path, mode="r")
         assert stored.metadata.zarr_format == 3
+        assert len(set(stored.metadata.dimension_names)) == stored.ndim  # as xarray needs
         np.testing.assert_array_equal(stored[...], x)
     sk.sync()
 
