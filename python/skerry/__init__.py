@@ -129,7 +129,8 @@ def init(
 
 def finalize() -> None:
     """Leaves the job and frees what is left; collective. Called at the program's end if you did
-    not, except if its exit status is not 0: then the job ends."""
+    not, except if its exit status is not 0: then the job ends. Errors: NetworkError,
+    PeerDeadError."""
     _core.finalize()
 
 
@@ -154,8 +155,10 @@ def allreduce(
     values: ArrayLike, op: Op = "sum", *, out: Block | None = None, group: Group | None = None
 ) -> Any:
     """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar
-    for a scalar), or `out`, which may be `values` itself. Integers, float32, float64, longdouble,
-    complex64, complex128; of bool all but sum and prod."""
+    for a scalar), or `out`, which may be `values` itself. Integers, float32, float64,
+    longdouble, complex64, complex128; of bool all but sum and prod. Shape and dtype: those of
+    `values`, the same on every member. Errors: InvalidError (shapes, `out`, or an operation that
+    the dtype lacks), DtypeError. Collective."""
     if out is not None and out is values and type(out) is np.ndarray:
         buffer = out
     else:
@@ -172,7 +175,8 @@ def reduce(
     out: Block | None = None,
     group: Group | None = None,
 ) -> Any:
-    """Like allreduce, but only `root` (a rank) gets the result; others get None."""
+    """Like allreduce, but only `root` (a rank) gets the result; others get None. Shapes and dtypes:
+    as of allreduce. Errors: as allreduce, and InvalidError (`root`). Collective."""
     buffer = _result_buffer(values, out)
     if root < 0:
         raise InvalidError(f"root is {root}: give the rank that gets the result")
@@ -184,14 +188,16 @@ def reduce(
 
 def broadcast(values: Block, root: int = 0, *, group: Group | None = None) -> Block:
     """Overwrites `values` (C-contiguous; the same shape and dtype on every member) with those of
-    rank `root`, and returns it."""
+    rank `root`, and returns it. Errors: InvalidError (no contiguous, writable array; no such
+    rank), DtypeError (Python objects). Collective."""
     _core._broadcast(values, root, group)
     return values
 
 
 def allgather(values: ArrayLike, *, group: Group | None = None) -> Block:
     """Every member's `values` (the same shape and dtype), stacked along a new first axis in the
-    order of the group: the result has shape ``(len(group), *values.shape)``."""
+    order of the group: the result has shape ``(len(group), *values.shape)``. Errors:
+    InvalidError, DtypeError (Python objects). Collective."""
     values = np.asarray(values, order="C")
     out = np.empty((len(group if group is not None else world()), *values.shape), values.dtype)
     _core._allgather(values, out, group)
@@ -210,8 +216,9 @@ def _one_for_each(values: ArrayLike, group: Group | None, call: str) -> Block:
 
 
 def alltoall(values: ArrayLike, *, group: Group | None = None) -> Block:
-    """Swaps parts: what member i has in ``values[j]`` is ``result[i]`` of member j. ``values``
-    (the same shape and dtype on every member) has the members as its first axis."""
+    """Swaps parts: what member i has in ``values[j]`` is ``result[i]`` of member j. ``values`` (the
+    same shape and dtype on every member) has the members as its first axis. Errors: InvalidError
+    (the first axis), DtypeError (Python objects). Collective."""
     values = _one_for_each(values, group, "alltoall")
     out = np.empty_like(values)
     _core._alltoall(values, out, group)
@@ -220,7 +227,9 @@ def alltoall(values: ArrayLike, *, group: Group | None = None) -> Block:
 
 def reduce_scatter(values: ArrayLike, op: Op = "sum", *, group: Group | None = None) -> Any:
     """Element-wise over the members, of which this one gets ``values[its position]`` alone: shape
-    ``values.shape[1:]``. ``values`` has the members as its first axis; dtypes as of allreduce."""
+    ``values.shape[1:]``. ``values`` has the members as its first axis; dtypes as of allreduce.
+    Errors: InvalidError (the first axis, or an operation that the dtype lacks), DtypeError.
+    Collective."""
     values = _one_for_each(values, group, "reduce_scatter")
     out = np.empty(values.shape[1:], values.dtype)
     _core._reduce_scatter(values, out, op, group)
@@ -231,7 +240,7 @@ def scan(
     values: ArrayLike, op: Op = "sum", *, out: Block | None = None, group: Group | None = None
 ) -> Any:
     """Element-wise over the members up to this one, in the order of the group. Otherwise like
-    allreduce."""
+    allreduce. Shapes, dtypes and errors: as of allreduce. Collective."""
     buffer = _result_buffer(values, out)
     _core._scan(buffer, op, True, group)
     return buffer if out is not None or buffer.ndim else buffer[()]
@@ -240,7 +249,8 @@ def scan(
 def exscan(
     values: ArrayLike, op: Op = "sum", *, out: Block | None = None, group: Group | None = None
 ) -> Any:
-    """Like scan over the members before this one; the first member gets its own values back."""
+    """Like scan over the members before this one; the first member gets its own values back.
+    Shapes, dtypes and errors: as of allreduce. Collective."""
     buffer = _result_buffer(values, out)
     _core._scan(buffer, op, False, group)
     return buffer if out is not None or buffer.ndim else buffer[()]
@@ -255,7 +265,8 @@ class CounterInfo(NamedTuple):
 
 
 def counter_info() -> dict[str, CounterInfo]:
-    """Kind, unit and description of every counter, by name."""
+    """Kind, unit and description of every counter, by name. Not collective. Errors: InvalidError
+    (no job), FreedError (it ended)."""
     return {name: CounterInfo(*info) for name, info in _core._counter_info().items()}
 
 

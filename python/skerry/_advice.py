@@ -36,7 +36,8 @@ class Advice(NamedTuple):
 
     @property
     def pays(self) -> bool:
-        """Whether something else than the distributed array is quicker, by a tenth."""
+        """Whether something else than the distributed array is quicker, by a tenth.
+        Not collective."""
         return self.use != "distributed"
 
     def __str__(self) -> str:
@@ -65,11 +66,12 @@ class _Traffic(NamedTuple):
 
 def advise(a: Array, *, refreshes: int = 1, clear: bool = False) -> Advice:
     """Would a mirror (`sk.mirror(a)`) or a mirrored array with `merge` pay? Collective over the
-    array's group. It rests on what patches and elements of the array have moved between nodes until
-    now and how long that took, on the tiles that were read, and on a short measurement of the link.
-    `refreshes`: how often the mirror would be filled, or the array merged, meanwhile; bytes and
-    transfers are those if everything changes each time. `clear` begins counting anew. InvalidError
-    for a mirrored array."""
+    array's group. It rests on what patches and elements of the array have moved between nodes
+    until now and how long that took, on the tiles that were read, and on a short measurement of
+    the link. `refreshes`: how often the mirror would be filled, or the array merged, meanwhile;
+    bytes and transfers are those if everything changes each time. `clear` begins counting anew.
+    InvalidError for a mirrored array. Of an array of any shape and dtype. Errors: InvalidError
+    (a mirrored array, or `refreshes` below 1), FreedError. Collective."""
     if a.mirrored:
         raise InvalidError("this array is mirrored already: advise takes a distributed one")
     if refreshes < 1:

@@ -25,6 +25,7 @@ class Irregular(_core._Irregular):
 
     @property
     def starts(self) -> tuple[list[int], ...]:
+        """The indices, per dimension. Not collective."""
         return tuple(self._starts)
 
     def __repr__(self) -> str:
@@ -40,7 +41,14 @@ def empty(
     mirrored: bool = False,
     group: Group | None = None,
 ) -> Array:
-    """A new array whose contents are undefined."""
+    """A new array whose contents are undefined. Shape: 1 to 7 lengths, or one number. dtype: bool,
+    int8 to int64, uint8 to uint64, float32, float64, complex64 or complex128; bool has no acc,
+    scale and merge. Options, by keyword: `distribution`, where blocks may start (default: blocks
+    near to square, of equal size); `grid`, blocks per dimension (default: chosen, at most one
+    block for each rank); `mirrored`, one copy on every node, over the ranks of that node,
+    otherwise one over all ranks; `group`, the ranks that hold it (default: all). Errors, the
+    same on every member: InvalidError (a shape, an option, or members that disagree),
+    DtypeError, NoMemoryError. Collective."""
     lengths = [int(shape)] if isinstance(shape, SupportsIndex) else [int(n) for n in shape]
     grid = None if grid is None else [int(n) for n in grid]
     return _core._array(lengths, dtype, distribution, grid, bool(mirrored), group)
@@ -55,7 +63,7 @@ def zeros(
     mirrored: bool = False,
     group: Group | None = None,
 ) -> Array:
-    """A new array of zeros."""
+    """A new array of zeros. Shapes, dtypes, options and errors: as of empty(). Collective."""
     # New memory is zero already.
     return empty(shape, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group)
 
@@ -71,7 +79,7 @@ def full(
     group: Group | None = None,
 ) -> Array:
     """A new array whose elements are all `fill_value`; its dtype by default, so ``full(3, 2)`` is
-    int64."""
+    int64. Shapes, dtypes, options and errors: as of empty(). Collective."""
     dtype = np.asarray(fill_value).dtype if dtype is None else dtype
     return empty(
         shape, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group
@@ -87,7 +95,7 @@ def ones(
     mirrored: bool = False,
     group: Group | None = None,
 ) -> Array:
-    """A new array of ones."""
+    """A new array of ones. Shapes, dtypes, options and errors: as of empty(). Collective."""
     return full(
         shape, 1, dtype, distribution=distribution, grid=grid, mirrored=mirrored, group=group
     )
@@ -103,8 +111,9 @@ def asarray(
     group: Group | None = None,
 ) -> Array:
     """`data` (1 to 7 dimensions, the same on every member) as an Array. Each member copies its own
-    block from its own `data`; nothing is sent. An Array is returned as it is; with another dtype,
-    or with options, that is an error."""
+    block from its own `data`; nothing is sent. An Array is returned as it is; with another
+    dtype, or with options, that is an error. Shape and dtype: those of `data`, or `dtype`.
+    Options: as of empty(). Errors: InvalidError, DtypeError, NoMemoryError. Collective."""
     if isinstance(data, Array):
         if distribution is not None or grid is not None or mirrored or group is not None:
             raise InvalidError(
@@ -134,7 +143,9 @@ def asarray(
 def empty_like(
     prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
 ) -> Array:
-    """A new array whose contents are undefined."""
+    """A new array whose contents are undefined. Shape and dtype: those of `prototype`, or `dtype`;
+    if it is an Array also its distribution, grid and group. `mirrored` None: as the prototype.
+    Errors: as of empty(). Collective."""
     if not isinstance(prototype, Array):
         values = np.asarray(prototype)
         return empty(values.shape, dtype or values.dtype, mirrored=bool(mirrored))
@@ -152,7 +163,9 @@ def empty_like(
 def zeros_like(
     prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
 ) -> Array:
-    """A new array of zeros."""
+    """A new array of zeros. Shape and dtype: those of `prototype`, or `dtype`; if it is an Array
+    also its distribution, grid and group. `mirrored` None: as the prototype. Errors: as of
+    empty(). Collective."""
     return empty_like(prototype, dtype, mirrored=mirrored)
 
 
@@ -163,14 +176,18 @@ def full_like(
     *,
     mirrored: bool | None = None,
 ) -> Array:
-    """A new array whose elements are all `fill_value`."""
+    """A new array whose elements are all `fill_value`. Shape and dtype: those of `prototype`, or
+    `dtype`; if it is an Array also its distribution, grid and group. `mirrored` None: as the
+    prototype. Errors: as of empty(). Collective."""
     return empty_like(prototype, dtype, mirrored=mirrored).fill(fill_value)
 
 
 def ones_like(
     prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
 ) -> Array:
-    """A new array of ones."""
+    """A new array of ones. Shape and dtype: those of `prototype`, or `dtype`; if it is an Array
+    also its distribution, grid and group. `mirrored` None: as the prototype. Errors: as of
+    empty(). Collective."""
     return full_like(prototype, 1, dtype, mirrored=mirrored)
 
 
@@ -185,9 +202,9 @@ def matmul(
     trans_b: bool = False,
 ) -> Array:
     """out = alpha op(a) op(b) + beta out for 2-d float32 or float64 arrays, mirrored or not; op
-    transposes if trans_a or trans_b is True. Collective. Returns `out`. A mirrored `out` has equal
-    copies afterwards (with beta, they must agree before). Errors: InvalidError (shapes),
-    DtypeError."""
+    transposes if trans_a or trans_b is True. Collective. Returns `out`. A mirrored `out` has
+    equal copies afterwards (with beta, they must agree before). Errors: InvalidError (shapes),
+    DtypeError. dtypes: the same of all three."""
     return _core._matmul(a, b, out, alpha, beta, trans_a, trans_b)
 
 

@@ -26,7 +26,7 @@ def attach(job: str | int = "") -> Attached:
         job["density"][10:20, :]         # what is there now
 
     Only named arrays (Array.label), and of them what ranks of this machine hold. Needs no
-    sk.init(). Errors: InvalidError (no such job, or another user's)."""
+    sk.init(). Errors: InvalidError (no such job, or another user's). Not collective."""
     return Attached(str(job))
 
 
@@ -52,11 +52,11 @@ class Attached:
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """Of the job. Not collective."""
         return self._job
 
     def names(self) -> list[str]:
-        """Of its arrays, now."""
+        """Of its arrays, now. Not collective. Errors: InvalidError (the job has ended)."""
         return sorted({one["name"] for one in self._arrays()})
 
     def __getitem__(self, name: str) -> AttachedArray:
@@ -156,10 +156,12 @@ class AttachedArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions. Not collective."""
         return self._blocks[0].shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Type of the elements. Not collective."""
         return self._blocks[0].dtype
 
     def __getitem__(self, patch: Any) -> Any:

@@ -30,7 +30,9 @@ def Cluster(
 
         with sk.Cluster(4) as ranks:
             ranks[:].execute("a = sk.zeros((1000, 1000))").get()
-    """
+
+    Not collective. Errors: InvalidError (n, nodes or launcher), UnsupportedError (no
+    ipyparallel)."""
     if n < 1 or not 1 <= nodes <= n:
         raise InvalidError(f"a cluster of {n} ranks on {nodes} nodes: give 1 <= nodes <= n")
     commands = {"skerry": _own_launcher(), "srun": ["srun"]}

@@ -16,7 +16,8 @@ def init(*, threads: str = 'multiple', on_failure: str = 'end') -> None: ...
 def finalize() -> None: ...
 
 def initialized() -> bool:
-    """Whether this process is in a job: True from init to finalize. Not collective."""
+    """Whether this process is in a job: True from init to finalize. Not collective. Errors:
+    none."""
 
 def abort(reason: str = "", status: int = 1) -> None:
     """Ends the whole job at once, with one message that names this rank. Does not return. Not
@@ -102,7 +103,8 @@ class Group:
         """Position of a job rank in the group. Not collective. Errors: InvalidError (no member)."""
 
     def rank(self, index: int) -> int:
-        """Job rank of the member at a position. Not collective. Errors: RangeError."""
+        """Job rank of the member at a position. Not collective. Errors: InvalidError (no such
+        position)."""
 
     def split(self, color: int, key: int = 0) -> Group | None:
         """Members with the same color form a group, ordered by (key, rank); a negative color
@@ -215,9 +217,9 @@ class Array:
 
     @property
     def local(self) -> Block:
-        """The own block, of the dtype of the array, as a writable view without a copy; of size 0
-        if this rank holds none. A view keeps its memory, also after free() and finalize():
-        then others do not see it. Not collective. Errors: FreedError."""
+        """The own block, as a writable view without a copy: of its shape, of size 0 if this rank
+        holds none, and of the dtype of the array. A view keeps its memory, also after free()
+        and finalize(): then others do not see it. Not collective. Errors: FreedError."""
 
     def label(self, name: str) -> None:
         """Names the array for sk.attach; "" takes the name away. At most 63 bytes. Each rank
@@ -276,29 +278,30 @@ class Array:
 
     def fill(self, value: complex) -> Array:
         """Sets all elements to `value`; of any shape and dtype. Begins and ends with a sync.
-        Collective. Errors: DtypeError (the value does not fit)."""
+        Collective. Errors: TypeError (no number of this dtype), InvalidError (it does not
+        fit)."""
 
     def scale(self, factor: complex) -> Array:
         """Multiplies all elements by `factor`; of any shape, and any dtype but bool. Begins and
-        ends with a sync. Collective. Errors: DtypeError."""
+        ends with a sync. Collective. Errors: TypeError (no number of this dtype),
+        InvalidError (bool, or it does not fit)."""
 
     def copy_to(self, target: Array) -> Array:
         """Same shape and dtype, any distributions, mirrored or not. Distributed to mirrored
         fills every node's copy; mirrored to distributed moves nothing between nodes and
         requires that the copies agree. Begins and ends with a sync. Returns `target`.
-        Collective. Errors: InvalidError (shapes or groups differ), DtypeError."""
+        Collective. Errors: InvalidError (shapes, dtypes or groups differ)."""
 
     def merge(self) -> Array:
         """Sums the nodes' copies of a mirrored array, of any shape and dtype but bool; all
         copies are equal afterwards. Tiles that are zero are not moved. Does nothing but a
-        sync if distributed or on one node. Collective. Errors: DtypeError."""
+        sync if distributed or on one node. Collective. Errors: InvalidError (bool)."""
 
     def sync(self) -> None:
         """sync of its group. Collective. Errors: PeerDeadError."""
 
     def free(self) -> None:
-        """Gives the memory back, but what views of it keep. Collective. Errors: none if it was
-        freed already."""
+        """Gives the memory back, but what views of it keep. Collective. Errors: FreedError."""
 
     def __enter__(self) -> Array: ...
 
@@ -331,13 +334,28 @@ class Array:
     def __int__(self) -> NoReturn: ...
     def __float__(self) -> NoReturn: ...
     def __complex__(self) -> NoReturn: ...
-    def gather(self, index: Any, out: Block | None = None) -> Block: ...
+    def gather(self, index: Any, out: Block | None = None) -> Block:
+        """The elements at `index`: a tuple of index arrays, one per dimension, broadcast as in
+        NumPy; of a vector an array alone. Negative ones count from the end. The result has
+        the shape of the index arrays and the array's dtype; `out` receives it if given. Not
+        collective. A mirror: not during a refresh. Errors: RangeError before anything moves,
+        InvalidError, DtypeError."""
 
-    def scatter(self, index: Any, values: ArrayLike) -> None: ...
+    def scatter(self, index: Any, values: ArrayLike) -> None:
+        """Writes the elements at `index`, as of gather; of one that is named twice either value
+        stays. Values are broadcast to the shape of the index arrays; their dtype is the
+        array's. Not collective. Errors: RangeError before anything moves, InvalidError,
+        DtypeError."""
 
-    def scatter_acc(self, index: Any, values: ArrayLike, alpha: complex = 1) -> None: ...
+    def scatter_acc(self, index: Any, values: ArrayLike, alpha: complex = 1) -> None:
+        """Adds alpha * values to the elements at `index`, as of gather, atomic per element; also
+        to one that is named twice. Values are broadcast to the shape of the index arrays;
+        their dtype is the array's, not bool. Not collective. Errors: RangeError before
+        anything moves, InvalidError, DtypeError."""
 
-    def copy(self) -> Array: ...
+    def copy(self) -> Array:
+        """A new array with the same shape, dtype, distribution and elements. Begins and ends
+        with a sync. Collective. Errors: NoMemoryError, FreedError."""
 
 def _array(
     shape: list[int],
@@ -392,7 +410,7 @@ class Mirror:
         freed)."""
 
     def free(self) -> None:
-        """Gives the memory back. Collective. Errors: none if it was freed already."""
+        """Gives the memory back. Collective. Errors: FreedError."""
 
     def __enter__(self) -> Mirror: ...
 
@@ -403,7 +421,12 @@ class Mirror:
         trace: TracebackType | None,
     ) -> None: ...
 
-    def gather(self, index: Any, out: Block | None = None) -> Block: ...
+    def gather(self, index: Any, out: Block | None = None) -> Block:
+        """The elements at `index`: a tuple of index arrays, one per dimension, broadcast as in
+        NumPy; of a vector an array alone. Negative ones count from the end. The result has
+        the shape of the index arrays and the array's dtype; `out` receives it if given. Not
+        collective. A mirror: not during a refresh. Errors: RangeError before anything moves,
+        InvalidError, DtypeError."""
 
 @final
 class Segment:
@@ -462,8 +485,8 @@ class Segment:
         it is on another node. Not collective. Errors: InvalidError (no member), FreedError."""
 
     def nbytes(self, rank: int | None = None) -> int:
-        """Bytes of the slice of `rank` (default: own). Not collective. Errors: InvalidError (no
-        member)."""
+        """Bytes of the slice of `rank` (default: own); 0 of no member. Not collective. Errors:
+        FreedError."""
 
     def get(self, rank: int, offset: int, out: Block) -> Block:
         """Copies out.nbytes bytes of the slice of `rank` into `out` (of any shape and dtype,
@@ -511,7 +534,7 @@ class Segment:
         None: no limit. Not collective. Errors: TimeoutError, RangeError, InvalidError."""
 
     def free(self) -> None:
-        """Gives the memory back. Collective. Errors: none if it was freed already."""
+        """Gives the memory back. Collective. Errors: FreedError."""
 
 @final
 class Mutexes:
@@ -529,7 +552,7 @@ class Mutexes:
         collective. Errors: InvalidError (not held)."""
 
     def free(self) -> None:
-        """Gives the memory back. Collective. Errors: InvalidError (one is held)."""
+        """Gives the memory back. Collective. Errors: FreedError."""
 
 @final
 class Counter:
@@ -549,7 +572,7 @@ class Counter:
         """Sets the value. Begins and ends with a sync. Collective. Errors: FreedError."""
 
     def free(self) -> None:
-        """Gives the memory back. Collective. Errors: none if it was freed already."""
+        """Gives the memory back. Collective. Errors: FreedError."""
 
 @final
 class Window:
@@ -593,8 +616,8 @@ class Window:
         until free(). Not collective. Errors: InvalidError (no member)."""
 
     def nbytes(self, rank: int | None = None) -> int:
-        """Bytes of the memory of `rank` (default: own). Not collective. Errors: InvalidError (no
-        member)."""
+        """Bytes of the memory of `rank` (default: own); 0 of no member. Not collective. Errors:
+        FreedError."""
 
     def free(self) -> None:
         """Frees the window and its memory. Collective. Errors: InvalidError (an own epoch is
@@ -662,11 +685,12 @@ class Window:
     ) -> Epoch:
         """Exposes the own memory to `ranks`, which call start. `with` waits at the end, so
         ``with w.post([left]), w.start([right]): w.put(right, 0, x)`` passes x round a ring.
-        Not collective. Errors: InvalidError (no members, or memory is exposed already)."""
+        Not collective. Errors: InvalidError (ranks that are no members, or memory is exposed
+        already)."""
 
     def start(self, ranks: Sequence[int], *, no_check: bool = False) -> Epoch:
         """Begins an access epoch at the memory of `ranks`; waits until they have posted. Not
-        collective. Errors: InvalidError (no members, or an epoch is open)."""
+        collective. Errors: InvalidError (ranks that are no members, or an epoch is open)."""
 
     def complete(self) -> None:
         """Ends the epoch of start: what was issued in it is done here. Not collective. Errors:

@@ -84,7 +84,7 @@ class CyclicArray(Translated):
     # ---- who holds what --------------------------------------------------------------------------
 
     def locate(self, *index: int) -> int:
-        """The rank that holds an element."""
+        """The rank that holds an element. Not collective. Errors: RangeError."""
         if len(index) != self.ndim or any(
             not 0 <= i < n for i, n in zip(index, self.shape, strict=False)
         ):
@@ -92,7 +92,8 @@ class CyclicArray(Translated):
         return self._storage.locate(*(self._there(d, i, i + 1)[0] for d, i in enumerate(index)))
 
     def tiles(self, rank: int | None = None) -> list[tuple[slice, ...]]:
-        """The tiles that a rank holds, by default the own, in C order."""
+        """The tiles that a rank holds, by default the own, in C order. Not collective. Errors:
+        InvalidError (no such rank)."""
         bounds = self._storage.distribution(rank)
         if any(high <= low for low, high in bounds):
             return []
@@ -105,13 +106,15 @@ class CyclicArray(Translated):
 
     @property
     def local(self) -> Block:
-        """The own tiles side by side, a view: ScaLAPACK's local matrix, row-major."""
+        """The own tiles side by side, a view: ScaLAPACK's local matrix, row-major. Its shape is
+        that of the own tiles together, its dtype the array's. Not collective."""
         return self._storage.local
 
     # ---- other distributions ---------------------------------------------------------------------
 
     def copy_to(self, target: Array) -> Array:
-        """Fills an array of the same shape and any distribution."""
+        """Fills an array of the same shape and any distribution; elements become its dtype. Begins
+        and ends with a sync. Collective. Errors: InvalidError (shapes differ)."""
         self._check(target)
         self._storage.sync()
         if target.local.size:
@@ -122,7 +125,8 @@ class CyclicArray(Translated):
 
     def copy_from(self, source: Array | GhostArray | CyclicArray) -> CyclicArray:
         """Takes the values of an array of the same shape and type and any distribution; of other
-        tiles too."""
+        tiles too. The dtype must be the same. Begins and ends with a sync. Collective. Errors:
+        InvalidError (shapes differ), DtypeError."""
         self._check(source)
         if source.dtype != self.dtype:  # by all: not every rank has tiles
             raise DtypeError(f"types {self.dtype} and {source.dtype} differ")

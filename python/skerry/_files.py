@@ -337,11 +337,12 @@ def save(
     - ``.zarr``: a Zarr 3 array or group with checksums, by the package zarr, compressed ("zstd" if
       you do not say "gzip" or "none"). Each member writes whole chunks, which it gets one-sidedly.
 
-    `chunks`: their edges; default: a block, or parts of it of 8 MiB at most. What was at `path` is
-    replaced when all is written: a job that is killed before leaves it as it was, and a hidden file
-    beside it that the next save() removes. All nodes must see the folder. On a terminal a bar shows
-    what takes longer than a second. Begins and ends with a sync. Errors: InvalidError, FileError,
-    UnsupportedError (a package is missing)."""
+    `chunks`: their edges; default: a block, or parts of it of 8 MiB at most. What was at `path`
+    is replaced when all is written: a job that is killed before leaves it as it was, and a
+    hidden file beside it that the next save() removes. All nodes must see the folder. On a
+    terminal a bar shows what takes longer than a second. Begins and ends with a sync. Errors:
+    InvalidError, FileError, UnsupportedError (a package is missing). Arrays of any shape and
+    dtype that there is. Collective over the arrays' group; what one member meets, all raise."""
     arrays = _arrays_of(data)
     path, group = Path(path), next(iter(arrays.values())).group
     if any(array.group.ranks != group.ranks for array in arrays.values()):
@@ -566,10 +567,10 @@ def load(
 ) -> Any:
     """The Array at `path`, or a dict of Arrays by name; on any number of ranks. Reads what zarr,
     h5py and NumPy can read, of any writer, but no Python objects; elements in the order or the
-    bytes of other machines too. Each member reads its own block. The options are those of empty(),
-    for each array. Errors: FileError (damaged, too short, a checksum is wrong), InvalidError (no
-    dimensions, or more than 7), DtypeError (text, fields: no Array holds them),
-    UnsupportedError."""
+    bytes of other machines too. Each member reads its own block. The options are those of
+    empty(), for each array. Errors: FileError (damaged, too short, a checksum is wrong),
+    InvalidError (no dimensions, or more than 7), DtypeError (text, fields: no Array holds them),
+    UnsupportedError. Collective over the group; what one member meets, all raise."""
     path, group = Path(path), _core.world() if group is None else group
     together = Together(path, group)
     opened = []

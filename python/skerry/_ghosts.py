@@ -88,17 +88,20 @@ class GhostArray(Translated):
     # ---- what it is ------------------------------------------------------------------------------
 
     def distribution(self) -> Bounds:
-        """(low, high) per dimension of the own block, without ghost cells."""
+        """(low, high) per dimension of the own block, without ghost cells. Not collective.
+        Errors: none."""
         return self._bounds
 
     @property
     def padded(self) -> Block:
-        """The own block with its ghost cells, a view without a copy."""
+        """The own block with its ghost cells, a view without a copy. Its shape is that of the block
+        and twice the width, its dtype the array's. Not collective."""
         return self._storage.local
 
     @property
     def local(self) -> Block:
-        """The own block, a view without a copy."""
+        """The own block, a view without a copy. Its shape is that of the block, its dtype the
+        array's. Not collective."""
         padded = self.padded
         if not padded.size:
             return padded
@@ -147,7 +150,7 @@ class GhostArray(Translated):
     ) -> GhostArray:
         """Fetches the ghost cells; with those diagonal to the block if `corners`. `axis`: only
         those beside the block along it, on its low side (-1), high side (1) or both. Begins and
-        ends with a sync."""
+        ends with a sync. Collective. Errors: RangeError (`axis`), InvalidError (`side`)."""
         if axis is not None and not -self.ndim <= axis < self.ndim:
             raise RangeError(f"axis {axis} of an array of {self.ndim} dimensions")
         if side not in (-1, 0, 1):

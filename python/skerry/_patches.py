@@ -51,6 +51,10 @@ def _rows(array: Array | _core.Mirror, index: Any) -> tuple[NDArray[np.int64], t
 
 
 def gather(self: Array | _core.Mirror, index: Any, out: Block | None = None) -> Block:
+    """The elements at `index`: a tuple of index arrays, one per dimension, broadcast as in NumPy;
+    of a vector an array alone. Negative ones count from the end. The result has the shape of the
+    index arrays and the array's dtype; `out` receives it if given. Not collective. A mirror: not
+    during a refresh. Errors: RangeError before anything moves, InvalidError, DtypeError."""
     rows, shape = _rows(self, index)
     if out is None:
         out = np.empty(shape, self.dtype)
@@ -65,12 +69,19 @@ def gather(self: Array | _core.Mirror, index: Any, out: Block | None = None) -> 
 
 
 def scatter(self: Array, index: Any, values: ArrayLike) -> None:
+    """Writes the elements at `index`, as of gather; of one that is named twice either value stays.
+    Values are broadcast to the shape of the index arrays; their dtype is the array's. Not
+    collective. Errors: RangeError before anything moves, InvalidError, DtypeError."""
     rows, shape = _rows(self, index)
     if len(rows):
         self._scatter(rows, conform(values, self.dtype, shape, "of elements"))
 
 
 def scatter_acc(self: Array, index: Any, values: ArrayLike, alpha: complex = 1) -> None:
+    """Adds alpha * values to the elements at `index`, as of gather, atomic per element; also to one
+    that is named twice. Values are broadcast to the shape of the index arrays; their dtype is
+    the array's, not bool. Not collective. Errors: RangeError before anything moves,
+    InvalidError, DtypeError."""
     rows, shape = _rows(self, index)
     if len(rows):
         self._scatter_acc(rows, conform(values, self.dtype, shape, "of elements"), alpha)
@@ -180,6 +191,8 @@ class Periodic:
         return tuple(high - low for low, high in bounds), list(boxes(parts))
 
     def get(self, patch: Any) -> Block:
+        """A copy of `patch`, in its shape; bounds are taken modulo the array's. dtype: the array's.
+        Not collective. Errors: RangeError, InvalidError."""
         shape, parts = self._boxes(patch)
         out = np.empty(shape, self.array.dtype)
         requests = [self.array.get_nb(there, out[here]) for here, there in parts]
@@ -188,9 +201,13 @@ class Periodic:
         return out
 
     def put(self, patch: Any, values: ArrayLike) -> None:
+        """Writes `patch`. Values are broadcast to its shape; their dtype is the array's. Not
+        collective. Errors: RangeError, InvalidError, DtypeError."""
         self._write(patch, values, self.array.put)
 
     def acc(self, patch: Any, values: ArrayLike, alpha: complex = 1) -> None:
+        """patch += alpha * values, atomic per element. Values are broadcast to its shape; their
+        dtype is the array's. Not collective. Errors: RangeError, InvalidError, DtypeError."""
         self._write(patch, values, lambda there, part: self.array.acc(there, part, alpha))
 
     def _write(self, patch: Any, values: ArrayLike, write: Callable[[Box, Block], None]) -> None:
@@ -203,7 +220,8 @@ class Periodic:
 
 
 def periodic(array: Array) -> Periodic:
-    """``sk.periodic(a)[-1:3, 8:12]``. Not collective."""
+    """``sk.periodic(a)[-1:3, 8:12]``. Not collective. Of an array of any dtype, and any shape with
+    elements. Errors: InvalidError (no elements)."""
     return Periodic(array)
 
 
@@ -211,6 +229,8 @@ def periodic(array: Array) -> Periodic:
 
 
 def copy(self: Array) -> Array:
+    """A new array with the same shape, dtype, distribution and elements. Begins and ends with a
+    sync. Collective. Errors: NoMemoryError, FreedError."""
     return self.copy_to(empty_like(self))
 
 
@@ -220,7 +240,7 @@ def _slices(array: Array) -> Box:
 
 def transpose(array: Array, out: Array | None = None) -> Array:
     """The array with its dimensions in reverse order, in `out` or a new one. Collective. Errors:
-    InvalidError."""
+    InvalidError. `out` has the shape in reverse order, and the same dtype and group."""
     if out is None:
         out = empty(
             array.shape[::-1],
@@ -245,7 +265,7 @@ def transpose(array: Array, out: Array | None = None) -> Array:
 
 def symmetrize(array: Array) -> Array:
     """array = (array + its transpose) / 2, of a square matrix. Collective. Errors: InvalidError,
-    DtypeError."""
+    DtypeError. Its shape is square; dtypes: float32, float64, complex64, complex128."""
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InvalidError(f"symmetrize takes a square matrix: this array is {array.shape}")
     if array.dtype.kind not in "fc":
@@ -261,7 +281,8 @@ def symmetrize(array: Array) -> Array:
 
 
 def select(array: Array, what: Literal["max", "min"] = "max") -> tuple[Any, tuple[int, ...]]:
-    """The largest or smallest element and its index, complex numbers by size. Collective."""
+    """The largest or smallest element and its index, complex numbers by size. Collective. Of any
+    shape with elements, and any dtype. Errors: InvalidError (no elements, or `what`)."""
     if what not in ("max", "min"):
         raise InvalidError(f"select {what!r}: give 'max' or 'min'")
     if 0 in array.shape:

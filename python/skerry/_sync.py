@@ -144,7 +144,8 @@ class Semaphore:
         self._here = threading.Lock()  # of the threads of this rank, one waits for a permit
 
     def acquire(self, blocking: bool = True) -> bool:
-        """Takes a permit, first come first served. False if there is none and not `blocking`."""
+        """Takes a permit, first come first served. False if there is none and not `blocking`. Waits
+        sleep. Not collective. Errors: FreedError, PeerDeadError."""
         if not self._here.acquire(blocking):
             return False
         try:
@@ -162,8 +163,8 @@ class Semaphore:
             self._here.release()
 
     def release(self, n: int = 1) -> None:
-        """Gives n permits back. What this rank wrote before, after a fence, the taker sees.
-        Errors: InvalidError."""
+        """Gives n permits back. What this rank wrote before, after a fence, the taker sees. Errors:
+        InvalidError. Not collective."""
         if n < 1:
             raise InvalidError(f"{n} permits: give back at least one")
         with _locked(self._mutex):
@@ -176,7 +177,7 @@ class Semaphore:
             self._queue.write(_VALUE, value + n - self._queue.wake(n))
 
     def free(self) -> None:
-        """Gives the memory back; collective."""
+        """Gives the memory back; collective. Errors: FreedError."""
         self._queue.free()
         self._mutex.free()
 
@@ -216,15 +217,18 @@ class Condition:
         self._waits = False  # whether a thread of this rank is in wait(); with the mutex held
 
     def acquire(self) -> None:
-        """Locks the mutex; a thread that holds it may lock it again."""
+        """Locks the mutex; a thread that holds it may lock it again. Waits sleep. Not collective.
+        Errors: FreedError, PeerDeadError."""
         self._mutex.lock()
 
     def release(self) -> None:
+        """Unlocks the mutex, when this thread has released it as often as it acquired it. Not
+        collective. Errors: InvalidError (not held)."""
         self._depth("release")
         self._mutex.unlock()
 
     def locked(self) -> bool:
-        """Whether this thread holds the mutex."""
+        """Whether this thread holds the mutex. Not collective. Errors: none."""
         return self._mutex.held() > 0
 
     def _depth(self, what: str) -> int:
@@ -235,7 +239,8 @@ class Condition:
 
     def wait(self) -> None:
         """Gives the mutex away, sleeps until notified, and takes it again. One thread of a rank can
-        wait at a time."""
+        wait at a time. Not collective. Errors: InvalidError (the mutex is not held, or another
+        thread waits)."""
         depth = self._depth("wait")
         if self._waits:  # the queue has one place for each rank
             raise InvalidError("another thread of this rank waits already: one at a time can")
@@ -248,23 +253,26 @@ class Condition:
             self._waits = False
 
     def wait_for(self, predicate: Callable[[], _Result]) -> _Result:
-        """Waits until predicate() is true; returns what it returned."""
+        """Waits until predicate() is true; returns what it returned. Not collective. Errors: as
+        wait()."""
         while not (result := predicate()):
             self.wait()
         return result
 
     def notify(self, n: int = 1) -> int:
-        """Wakes n of those that wait, the first first; returns how many it woke."""
+        """Wakes n of those that wait, the first first; returns how many it woke. Not collective.
+        Errors: InvalidError (the mutex is not held)."""
         self._depth("notify")
         return self._queue.wake(n)
 
     def notify_all(self) -> int:
-        """Wakes all that wait; returns how many."""
+        """Wakes all that wait; returns how many. Not collective. Errors: InvalidError (the mutex is
+        not held)."""
         return self.notify(len(self._mutex.group))
 
     def free(self) -> None:
-        """Gives the memory back; collective. A shared mutex goes with the condition that made
-        it."""
+        """Gives the memory back; collective. A shared mutex goes with the condition that made it.
+        Errors: FreedError."""
         self._queue.free()
         if self._owns:
             self._mutex.free()

@@ -84,7 +84,8 @@ class Tasks:
             return self._ready.pop()
 
     def drawn(self) -> int:
-        """How many were drawn so far by all members. One-sided."""
+        """How many were drawn so far by all members. One-sided. Not collective. Errors:
+        PeerDeadError."""
         taken = self._taken.get()
         return int(
             sum(min(taken[at], len(self._queues[member])) for member, at in self._at.items())
@@ -288,13 +289,14 @@ def tasks(
         sk.sync()
 
     The call is collective; the loop is not: ranks leave it when nothing is left, or before. An
-    Array: its tiles, as patches; a member draws its own first, then those of its node, then those
-    of the next nodes. A mirrored array's tiles are shared evenly. `tile`: their edges; default:
-    about 32 tiles for each member. A range, a number n (range(n)) or a list: its entries. `cost`
-    tells what each is expected to cost: the dearest come first, and members begin with equal sums.
-    `progress` True: the group's first member says on stderr, when it draws and once a second at
-    most, how many were drawn; or it calls what you give with (drawn, all). Several threads may
-    draw from one iterator. Errors, on every member: InvalidError, FreedError."""
+    Array: its tiles, as patches; a member draws its own first, then those of its node, then
+    those of the next nodes. A mirrored array's tiles are shared evenly. `tile`: their edges;
+    default: about 32 tiles for each member. A range, a number n (range(n)) or a list: its
+    entries. `cost` tells what each is expected to cost: the dearest come first, and members
+    begin with equal sums. `progress` True: the group's first member says on stderr, when it
+    draws and once a second at most, how many were drawn; or it calls what you give with (drawn,
+    all). Several threads may draw from one iterator. Errors, on every member: InvalidError,
+    FreedError. Arrays of any shape and dtype."""
     queues: Sequence[_Tiles | _Items] = []
     what: object = None
     refused = None

@@ -60,6 +60,7 @@ class Translated:
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions. Not collective."""
         return len(self.shape)
 
     def _pieces(self, d: int, low: int, high: int, wraps: bool = False) -> list[Piece]:
@@ -99,12 +100,15 @@ class Translated:
         return tuple(shape), tuple(kept), list(boxes(per_dimension))
 
     def get(self, patch: Any = ...) -> Any:
-        """A copy of a patch, of values without ghost cells; one-sided."""
+        """A copy of a patch, of values without ghost cells; one-sided. Shape and dtype: as of
+        Array.get. Not collective. Errors: RangeError, InvalidError."""
         out = self.get_nb(patch).wait()
         return out if out.ndim else out[()]
 
     def get_nb(self, patch: Any = ..., out: Block | None = None) -> _Parts:
-        """Starts to read a patch into `out`, or a new array; one-sided."""
+        """Starts to read a patch into `out`, or a new array; one-sided. What it returns is used as
+        a Request, but is not of that class. Shape and dtype: as of Array.get. Not collective.
+        Errors: RangeError, InvalidError."""
         shape, kept, parts = self._patch(patch)
         if out is None:
             out = np.empty(kept, self.dtype)
@@ -115,11 +119,15 @@ class Translated:
         return _Parts([self._storage.get_nb(there, filled[here]) for here, there in parts], out)
 
     def put(self, patch: Any, values: ArrayLike) -> None:
-        """Writes a patch; one-sided. Ghost cells learn of it by update()."""
+        """Writes a patch; one-sided. Ghost cells learn of it by update(). Values are broadcast to
+        the shape of the patch; their dtype is the array's. Not collective. Errors: RangeError,
+        InvalidError, DtypeError."""
         self._write(patch, values, self._storage.put)
 
     def acc(self, patch: Any, values: ArrayLike, alpha: complex = 1) -> None:
-        """patch += alpha * values, atomic per element; one-sided."""
+        """patch += alpha * values, atomic per element; one-sided. Values are broadcast to the shape
+        of the patch; their dtype is the array's. Not collective. Errors: RangeError,
+        InvalidError, DtypeError."""
         self._write(patch, values, lambda there, part: self._storage.acc(there, part, alpha))
 
     def _write(self, patch: Any, values: ArrayLike, write: Callable[[Box, Block], None]) -> None:
@@ -131,12 +139,15 @@ class Translated:
     __getitem__, __setitem__ = get, put
 
     def sync(self) -> None:
+        """sync of its group. Collective. Errors: PeerDeadError."""
         self._storage.sync()
 
     def fill(self, value: complex) -> Self:
-        """Fills all of it, ghost cells too; collective."""
+        """Fills all of it, ghost cells too; collective. Errors: TypeError (no number of this
+        dtype), InvalidError (it does not fit)."""
         self._storage.fill(value)
         return self
 
     def free(self) -> None:
+        """Gives the memory back. Collective. Errors: FreedError."""
         self._storage.free()

@@ -36,9 +36,10 @@ def window(shape: ShapeLike, dtype: DTypeLike = "uint8", *, group: Group | None 
 
 def window_over(memory: Block, *, group: Group | None = None) -> Window:
     """A window over memory that the program owns: any C-contiguous, writable array, of the same
-    dtype on every member. It keeps the array alive until free(). The others reach it without this
-    process's help. Collective. Errors: InvalidError, DtypeError; UnsupportedError if this system
-    does not let the processes of a node reach each other's memory."""
+    dtype on every member. It keeps the array alive until free(). The others reach it without
+    this process's help. Collective. Errors: InvalidError, DtypeError; UnsupportedError if this
+    system does not let the processes of a node reach each other's memory. The shape is each
+    member's own."""
     kind, refused = np.dtype("uint8"), None
     try:
         if not isinstance(memory, np.ndarray):
@@ -54,7 +55,8 @@ def window_over(memory: Block, *, group: Group | None = None) -> Window:
 
 def window_dynamic(*, group: Group | None = None) -> Window:
     """A window of bytes, without memory: members attach and detach their own at any time.
-    Displacements are addresses, as attach returns them, in bytes. Collective."""
+    Displacements are addresses, as attach returns them, in bytes. Collective. Errors:
+    NoMemoryError."""
     return _core._window_over(None, np.dtype("uint8"), (0,), group)
 
 

@@ -91,7 +91,9 @@ def arange(
     device: Device = None,
     like: Any = None,
 ) -> _xp.Array:
-    """start, start + step, ... below stop; of small arrays as numpy.arange."""
+    """start, start + step, ... below stop; of small arrays as numpy.arange. Shape: 1-d. dtype:
+    `dtype`; by default int64, or float64 if some argument is no whole number. Errors: TypeError
+    (the dtype). Collective. Gathers: no."""
     low, high = (0, start) if stop is None else (start, stop)
     length = abs((high - low) / step) if step else 0
     if _exchange.ranks() == 1 or length * 16 <= _options.values["whole_bytes"]:
@@ -108,7 +110,8 @@ def full(
     device: Device = None,
     like: Any = None,
 ) -> _xp.Array:
-    """A new array of `fill_value`."""
+    """A new array of `fill_value`. Shape: `shape`. dtype: `dtype`; by default that of fill_value.
+    Errors: TypeError (the dtype), ValueError (a negative length). Collective. Gathers: no."""
     if isinstance(fill_value, _xp.Array):
         fill_value = fill_value.numpy()
     if _is_whole(shape, "complex128") or _numpy.ndim(fill_value):
@@ -126,14 +129,16 @@ def eye(
     device: Device = None,
     like: Any = None,
 ) -> _xp.Array:
-    """Ones on diagonal k, zeros elsewhere."""
+    """Ones on diagonal k, zeros elsewhere. Shape: (N, M). dtype: float64 by default. Errors:
+    TypeError (the dtype), ValueError (a negative length). Collective. Gathers: no."""
     if _is_whole((N, N if M is None else M), dtype):
         return _core.xp_whole(_numpy.eye(N, M, k, dtype, order))
     return _creation.eye(N, M, k=k, dtype=dtype)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> _xp.Array:
-    """The identity matrix."""
+    """The identity matrix. Shape: (n, n). dtype: float64 by default. Errors: TypeError (the dtype),
+    ValueError (a negative length). Collective. Gathers: no."""
     return eye(n, dtype=float if dtype is None else dtype)
 
 
@@ -146,7 +151,9 @@ def asarray(
     copy: bool | None = None,
     like: Any = None,
 ) -> _xp.Array:
-    """Data that every member has, or an array, as a whole array."""
+    """Data that every member has, or an array, as a whole array. Shape and dtype: those of the
+    data, or `dtype`. Errors: TypeError (the dtype), ValueError (a copy is needed). Collective.
+    Gathers: no."""
     if isinstance(a, _xp.Array) and a.layout.whole:
         if copy or (dtype is not None and a.dtype != dtype):
             return a.astype(dtype or a.dtype, copy=True)
@@ -164,7 +171,9 @@ def array(
     ndmin: int = 0,
     like: Any = None,
 ) -> _xp.Array:
-    """A new whole array of data that every member has, or of an array."""
+    """A new whole array of data that every member has, or of an array. Shape and dtype: those of
+    the data, with at least `ndmin` dimensions, or `dtype`. Errors: TypeError (the dtype),
+    ValueError (a copy is needed). Collective. Gathers: no."""
     if isinstance(a, _xp.Array):
         if not a.layout.whole:
             if ndmin > a.ndim:

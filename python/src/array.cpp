@@ -387,10 +387,10 @@ void bind_facts(nb::class_<PyArray>& array) {
                    "Whether its memory was given back. Not collective.")
       .def_prop_ro("local", &array_local,
                    nb::sig("def local(self) -> skerry._types.Block"),
-                   "The own block, of the dtype of the array, as a writable view without a copy; "
-                   "of size 0 if this rank holds none. A view keeps its memory, also after "
-                   "free() and finalize(): then others do not see it. Not collective. Errors: "
-                   "FreedError.");
+                   "The own block, as a writable view without a copy: of its shape, of size 0 if "
+                   "this rank holds none, and of the dtype of the array. A view keeps its memory, "
+                   "also after free() and finalize(): then others do not see it. Not collective. "
+                   "Errors: FreedError.");
 }
 
 void bind_placement(nb::class_<PyArray>& array) {
@@ -510,7 +510,8 @@ void bind_collectives(nb::class_<PyArray>& array) {
           nb::arg("value"),
           nb::sig("def fill(self, value: complex) -> Array"),
           "Sets all elements to `value`; of any shape and dtype. Begins and ends with a sync. "
-          "Collective. Errors: DtypeError (the value does not fit).")
+          "Collective. Errors: TypeError (no number of this dtype), InvalidError (it does not "
+          "fit).")
       .def(
           "scale",
           [](nb::handle self, nb::handle factor) {
@@ -525,7 +526,8 @@ void bind_collectives(nb::class_<PyArray>& array) {
           nb::arg("factor"),
           nb::sig("def scale(self, factor: complex) -> Array"),
           "Multiplies all elements by `factor`; of any shape, and any dtype but bool. Begins and "
-          "ends with a sync. Collective. Errors: DtypeError.");
+          "ends with a sync. Collective. Errors: TypeError (no number of this dtype), "
+          "InvalidError (bool, or it does not fit).");
 }
 
 void bind_copies(nb::class_<PyArray>& array) {
@@ -545,7 +547,7 @@ void bind_copies(nb::class_<PyArray>& array) {
           "Same shape and dtype, any distributions, mirrored or not. Distributed to mirrored "
           "fills every node's copy; mirrored to distributed moves nothing between nodes and "
           "requires that the copies agree. Begins and ends with a sync. Returns `target`. "
-          "Collective. Errors: InvalidError (shapes or groups differ), DtypeError.")
+          "Collective. Errors: InvalidError (shapes, dtypes or groups differ).")
       .def("merge", [](nb::handle self) {
         const auto& a = nb::cast<const PyArray&>(self);
         {
@@ -557,7 +559,7 @@ void bind_copies(nb::class_<PyArray>& array) {
            nb::sig("def merge(self) -> Array"),
            "Sums the nodes' copies of a mirrored array, of any shape and dtype but bool; all "
            "copies are equal afterwards. Tiles that are zero are not moved. Does nothing but a "
-           "sync if distributed or on one node. Collective. Errors: DtypeError.");
+           "sync if distributed or on one node. Collective. Errors: InvalidError (bool).");
 }
 
 void bind_life(nb::class_<PyArray>& array) {
@@ -569,8 +571,7 @@ void bind_life(nb::class_<PyArray>& array) {
              nb::gil_scoped_release waits;
              a.array.free();
            },
-           "Gives the memory back, but what views of it keep. Collective. Errors: none if it was "
-           "freed already.")
+           "Gives the memory back, but what views of it keep. Collective. Errors: FreedError.")
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
            nb::sig("def __enter__(self) -> Array"))
       .def(

@@ -262,7 +262,8 @@ void bind_group(nb::module_& m) {
            "Position of a job rank in the group. Not collective. Errors: InvalidError (no "
            "member).")
       .def("rank", &sk::Group::rank, nb::arg("index"),
-           "Job rank of the member at a position. Not collective. Errors: RangeError.")
+           "Job rank of the member at a position. Not collective. Errors: InvalidError (no such "
+           "position).")
       .def(
           "split",
           [](const sk::Group& g, int color, int key) -> nb::object {
@@ -317,7 +318,8 @@ void bind_life(nb::module_& m) {
         nb::arg("on_failure") = "end");
   m.def("finalize", &finalize);
   m.def("initialized", [] { return life().stage == Life::Stage::joined; },
-        "Whether this process is in a job: True from init to finalize. Not collective.");
+        "Whether this process is in a job: True from init to finalize. Not collective. Errors: "
+        "none.");
   m.def(
       "abort", [](const std::string& reason, int status) { job().abort(status, reason); },
       nb::arg("reason") = "", nb::arg("status") = 1,

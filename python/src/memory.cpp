@@ -204,7 +204,7 @@ void bind_mutexes(nb::module_& m) {
           "collective. Errors: InvalidError (not held).")
       .def(
           "free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>(),
-          "Gives the memory back. Collective. Errors: InvalidError (one is held).");
+          "Gives the memory back. Collective. Errors: FreedError.");
 
   nb::class_<HeldCounter>(m, "Counter",
         "A shared 64-bit counter that hands out work. Making it is collective. Errors: "
@@ -233,7 +233,7 @@ void bind_mutexes(nb::module_& m) {
           "Sets the value. Begins and ends with a sync. Collective. Errors: FreedError.")
       .def(
           "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>(),
-          "Gives the memory back. Collective. Errors: none if it was freed already.");
+          "Gives the memory back. Collective. Errors: FreedError.");
 }
 
 void bind_starts_and_updates(nb::class_<HeldSegment>& segment) {
@@ -325,8 +325,8 @@ void bind_own_memory(nb::class_<HeldSegment>& segment) {
             return s.owner.bytes(rank ? *rank : job().rank());
           },
           nb::arg("rank") = nb::none(),
-          "Bytes of the slice of `rank` (default: own). Not collective. Errors: InvalidError (no "
-          "member).");
+          "Bytes of the slice of `rank` (default: own); 0 of no member. Not collective. Errors: "
+          "FreedError.");
 }
 
 void bind_transfers(nb::class_<HeldSegment>& segment) {
@@ -464,7 +464,7 @@ void bind_memory(nb::module_& m) {
   bind_notices(segment);
   segment.def(
       "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>(),
-      "Gives the memory back. Collective. Errors: none if it was freed already.");
+      "Gives the memory back. Collective. Errors: FreedError.");
   bind_mutexes(m);
 }
 

@@ -110,7 +110,7 @@ void bind_mirror(nb::module_& m) {
            "again. Begins with a sync of the array's group. Collective. Errors: FreedError (the "
            "array was freed).")
       .def("free", &free,
-           "Gives the memory back. Collective. Errors: none if it was freed already.")
+           "Gives the memory back. Collective. Errors: FreedError.")
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
            nb::sig("def __enter__(self) -> Mirror"))
       .def(

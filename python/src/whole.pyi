@@ -41,7 +41,7 @@ class Array:
     def any(
         self, axis: Axes = None, out: Array | None = None, keepdims: bool = ..., *, where: Any = ...
     ) -> Any:
-        """Whether some elements along axes are true. Shape: without these axes, or with length 1
+        """Whether some element along axes is true. Shape: without these axes, or with length 1
         if keepdims; of all axes a number. dtype: bool. Errors: AxisError, ValueError (`out`
         does not fit). Collective. Gathers: no."""
 

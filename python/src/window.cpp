@@ -367,12 +367,13 @@ void bind_epochs(nb::class_<PyWindow>& c) {
                 "no_store: bool = False, no_put: bool = False) -> Epoch"),
         "Exposes the own memory to `ranks`, which call start. `with` waits at the end, so ``with "
         "w.post([left]), w.start([right]): w.put(right, 0, x)`` passes x round a ring. Not "
-        "collective. Errors: InvalidError (no members, or memory is exposed already).");
+        "collective. Errors: InvalidError (ranks that are no members, or memory is exposed "
+        "already).");
   c.def("start", &start, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false,
         nb::sig("def start(self, ranks: collections.abc.Sequence[int], *, no_check: bool = False) "
                 "-> Epoch"),
         "Begins an access epoch at the memory of `ranks`; waits until they have posted. Not "
-        "collective. Errors: InvalidError (no members, or an epoch is open).");
+        "collective. Errors: InvalidError (ranks that are no members, or an epoch is open).");
   c.def("complete", [](PyWindow& w) { w.window.complete(); }, Free(),
         "Ends the epoch of start: what was issued in it is done here. Not collective. Errors: "
         "InvalidError (no such epoch).");
@@ -411,8 +412,8 @@ void bind_life(nb::class_<PyWindow>& c) {
         return w.window.bytes(rank ? *rank : job().rank());
       },
       nb::arg("rank") = nb::none(),
-      "Bytes of the memory of `rank` (default: own). Not collective. Errors: InvalidError (no "
-      "member).");
+      "Bytes of the memory of `rank` (default: own); 0 of no member. Not collective. Errors: "
+      "FreedError.");
   c.def("free", &PyWindow::free,
         "Frees the window and its memory. Collective. Errors: InvalidError (an own epoch is "
         "open).");

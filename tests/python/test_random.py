@@ -68,7 +68,7 @@ def test_many_numbers_come_in_runs_that_do_not_depend_on_the_ranks(name):
     x = getattr(random.default_rng(5), name)(*parameters, size=LARGE)
     assert x.layout.whole == (sk.size() == 1)
     key = np.random.PCG64(5).random_raw(2).tolist()
-    expected = random.values(
+    expected = random._values(
         key, lambda rng, n: getattr(rng, name)(*parameters, size=n), 0, LARGE
     )
     same(x, expected)
@@ -153,7 +153,7 @@ def test_old_functions_follow_their_seed():
     x = random.rand(300, 700)
     assert x.layout.whole == (sk.size() == 1)
     key = theirs.randint(0, 1 << 63, 2).tolist()
-    expected = random.values(key, lambda generator, n: generator.random(n), 0, 210_000)
+    expected = random._values(key, lambda generator, n: generator.random(n), 0, 210_000)
     same(x, expected.reshape(300, 700))
     assert (random.rand(300, 700).numpy() != x.numpy()).any()
 

@@ -15,7 +15,8 @@ __all__ = "cond multi_dot".split()
 
 def cond(x: Any, p: Any = None) -> Array:
     """The condition number of matrices: the norm times that of the inverse, or by singular values
-    (p None, 2, -2). Collective. Gathers: one matrix, but a tall one, yes."""
+    (p None, 2, -2). Shape: that of the stack. dtype: floating. Errors: ValueError (fewer than 2
+    dimensions), LinAlgError. Collective. Gathers: one matrix, but a tall one, yes."""
     x = as_array(x)
     if p in (None, 2, -2) and x.ndim == 2 and x.size:
         s = linalg.svdvals(x)
@@ -25,7 +26,8 @@ def cond(x: Any, p: Any = None) -> Array:
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
     """The product of several matrices, in the order that needs the fewest operations; the first and
-    the last may be vectors. Collective. Gathers: no."""
+    the last may be vectors. Shapes must fit one another; dtype: what holds all. Errors:
+    ValueError. Collective. Gathers: no."""
     factors = [as_array(x) for x in arrays]
     if len(factors) < 2:
         raise ValueError("Expecting at least two arrays.")

@@ -106,18 +106,22 @@ class _Behaviour(_Base):
 
     @property
     def itemsize(self) -> int:
+        """Bytes of an element. Not collective."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements. Not collective."""
         return self.size * self.dtype.itemsize
 
     @property
     def device(self) -> str:
+        """Where it lies: "cpu". Not collective."""
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: None = None) -> Array:
-        """This array: there is one device."""
+        """This array: there is one device. Shape and dtype stay. Errors: ValueError (another
+        device, or a stream). Not collective. Gathers: no."""
         if device != "cpu" or stream is not None:
             raise ValueError(f"device {device!r}, stream {stream!r}: only 'cpu' without a stream")
         return self
@@ -127,7 +131,8 @@ class _Behaviour(_Base):
     @property
     def local(self) -> Block:
         """The own block as a NumPy view, without a copy; not collective. `bounds` tells where it
-        lies. After writes to it, sk.sync() before others use the array."""
+        lies. After writes to it, sk.sync() before others use the array. Its shape is that of the
+        block, its dtype that of the array. Errors: none. Gathers: no."""
         return self._opened(self._evaluate())
 
     def _opened(self, block: Block) -> Block:
@@ -138,11 +143,12 @@ class _Behaviour(_Base):
 
     @property
     def bounds(self) -> Box:
-        """(low, high) per dimension of the own block."""
+        """(low, high) per dimension of the own block. Not collective."""
         return self.layout.boxes[_exchange.job().rank]
 
     def numpy(self) -> Block:
-        """A copy of all of it as a NumPy array on every rank. Collective."""
+        """A copy of all of it as a NumPy array on every rank. Collective. Shape and dtype: its own.
+        Errors: none. Gathers: yes."""
         return np.array(gathered(self, "x.numpy()", explicit=True))
 
     def tolist(self) -> Any:

@@ -40,21 +40,25 @@ def _filled(value: Any) -> Fill:
 def empty(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """A new array whose contents are undefined."""
+    """A new array whose contents are undefined. Shape: `shape`. dtype: `dtype`, by default float64.
+    Errors: TypeError (the dtype), ValueError (a negative length, or the device). Collective.
+    Gathers: no."""
     return _new(shape, dtype, device, lambda block, box: None)
 
 
 def zeros(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """A new array of zeros."""
+    """A new array of zeros. Shape: `shape`. dtype: `dtype`, by default float64. Errors: TypeError
+    (the dtype), ValueError (a negative length, or the device). Collective. Gathers: no."""
     return _new(shape, dtype, device, _filled(0))
 
 
 def ones(
     shape: ShapeLike, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """A new array of ones."""
+    """A new array of ones. Shape: `shape`. dtype: `dtype`, by default float64. Errors: TypeError
+    (the dtype), ValueError (a negative length, or the device). Collective. Gathers: no."""
     return _new(shape, dtype, device, _filled(1))
 
 
@@ -65,7 +69,9 @@ def full(
     dtype: DTypeLike | None = None,
     device: Device = None,
 ) -> Array:
-    """A new array of `fill_value`."""
+    """A new array of `fill_value`. Shape: `shape`. dtype: `dtype`, by default that of the value.
+    Errors: TypeError (the dtype, or no number), ValueError (a negative length, or the device).
+    Collective. Gathers: no."""
     if isinstance(fill_value, Array):
         fill_value = fill_value._number("full()")
     dtype = np.asarray(fill_value).dtype if dtype is None else dtype
@@ -81,28 +87,33 @@ def _like(x: Operand, dtype: DTypeLike | None, device: Device, fill: Fill) -> Ar
 def empty_like(
     x: Operand, /, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """A new array of the shape and layout of x, contents undefined."""
+    """A new array of the shape and layout of x, contents undefined. dtype: `dtype`, by default that
+    of x. Errors: TypeError (no array, or the dtype), ValueError (the device). Collective.
+    Gathers: no."""
     return _like(x, dtype, device, lambda block, box: None)
 
 
 def zeros_like(
     x: Operand, /, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """Zeros in the shape and layout of x."""
+    """Zeros in the shape and layout of x. dtype: `dtype`, by default that of x. Errors: TypeError
+    (no array, or the dtype), ValueError (the device). Collective. Gathers: no."""
     return _like(x, dtype, device, _filled(0))
 
 
 def ones_like(
     x: Operand, /, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """Ones in the shape and layout of x."""
+    """Ones in the shape and layout of x. dtype: `dtype`, by default that of x. Errors: TypeError
+    (no array, or the dtype), ValueError (the device). Collective. Gathers: no."""
     return _like(x, dtype, device, _filled(1))
 
 
 def full_like(
     x: Operand, /, fill_value: Any, *, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """`fill_value` in the shape and layout of x."""
+    """`fill_value` in the shape and layout of x. dtype: `dtype`, by default that of x. Errors:
+    TypeError (no array, or the dtype), ValueError (the device). Collective. Gathers: no."""
     if isinstance(fill_value, Array):
         fill_value = fill_value._number("full_like()")
     return _like(x, dtype, device, _filled(fill_value))
@@ -117,7 +128,9 @@ def asarray(
     copy: bool | None = None,
 ) -> Array:
     """`obj` as an array. An sk.Array or GhostArray keeps its memory: no copy, after one sync. Other
-    data is the same on every member; each copies its part."""
+    data is the same on every member; each copies its part. Shape and dtype: those of `obj`, or
+    `dtype`. Errors: TypeError (the dtype), ValueError (a copy is needed, or the device),
+    InvalidError (an sk.Array that is mirrored or of a smaller group). Collective. Gathers: no."""
     check_device(device)
     dtype = None if dtype is None else check_dtype(dtype)
     if isinstance(obj, sk.Array):
@@ -167,7 +180,9 @@ def _of_ghosts(ghosts: sk.GhostArray) -> Array:
 
 
 def from_dlpack(x: Any, /, *, device: Device = None, copy: bool | None = None) -> Array:
-    """The array of an object with DLPack, which every member has alike."""
+    """The array of an object with DLPack, which every member has alike. Shape and dtype: those of
+    the object. Errors: TypeError (the dtype), ValueError (a copy is needed, or the device).
+    Collective. Gathers: no."""
     check_device(device if not isinstance(device, tuple) else None)
     if isinstance(x, Array):
         return x.copy() if copy else x
@@ -183,7 +198,9 @@ def arange(
     dtype: DTypeLike | None = None,
     device: Device = None,
 ) -> Array:
-    """start, start + step, ... below stop."""
+    """start, start + step, ... below stop. Shape: 1-d. dtype: `dtype`; by default int64 if all are
+    int, otherwise float64. Errors: TypeError (the dtype), ValueError or ZeroDivisionError (step
+    0). Collective. Gathers: no."""
     check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     if dtype is None:
@@ -228,7 +245,9 @@ def linspace(
     device: Device = None,
     endpoint: bool = True,
 ) -> Array:
-    """`num` numbers evenly from start to stop."""
+    """`num` numbers evenly from start to stop. Shape: (num,). dtype: `dtype`; by default float64,
+    of complex numbers complex128. Errors: TypeError (the dtype), ValueError (num below 0, or the
+    device). Collective. Gathers: no."""
     check_device(device)
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     dtype = check_dtype(("complex128" if is_complex else "float64") if dtype is None else dtype)
@@ -261,7 +280,9 @@ def eye(
     dtype: DTypeLike | None = None,
     device: Device = None,
 ) -> Array:
-    """Ones on diagonal k, zeros elsewhere."""
+    """Ones on diagonal k, zeros elsewhere. Shape: (n_rows, n_cols). dtype: `dtype`, by default
+    float64. Errors: TypeError (the dtype), ValueError (a negative length, or the device).
+    Collective. Gathers: no."""
     n_cols = n_rows if n_cols is None else n_cols
 
     def fill(block: Block, box: Box) -> None:
@@ -281,17 +302,21 @@ def _triangle(x: Operand, k: int, function: Callable[[Block, int], Block], name:
 
 
 def tril(x: Operand, /, *, k: int = 0) -> Array:
-    """Zero above diagonal k of the last two dimensions."""
+    """Zero above diagonal k of the last two dimensions. Shape and dtype: those of x. Errors:
+    TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: no."""
     return _triangle(x, k, np.tril, "tril")
 
 
 def triu(x: Operand, /, *, k: int = 0) -> Array:
-    """Zero below diagonal k of the last two dimensions."""
+    """Zero below diagonal k of the last two dimensions. Shape and dtype: those of x. Errors:
+    TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: no."""
     return _triangle(x, k, np.triu, "triu")
 
 
 def meshgrid(*arrays: Operand, indexing: Literal["xy", "ij"] = "xy") -> list[Array]:
-    """Coordinate arrays of a grid."""
+    """Coordinate arrays of a grid. Shape of each: the lengths of all. dtype: its own. Errors:
+    TypeError (no array), ValueError (`indexing`, or more than 1 dimension). Collective. Gathers:
+    no."""
     from ._manipulation import broadcast_to, reshape
 
     taken = [as_array(x) for x in arrays]

@@ -154,7 +154,9 @@ def _binary_function(
 def _named(wrapped: _Wrapped, name: str, function: Function) -> _Wrapped:
     wrapped.__name__ = wrapped.__qualname__ = name
     wrapped.__doc__ = (
-        f"Elementwise, as numpy.{getattr(function, '__name__', name).strip('_')}."
+        f"Elementwise, as numpy.{getattr(function, '__name__', name).strip('_')}. Shapes are "
+        "broadcast; dtype: as NumPy's. Errors: TypeError (no array, or no function of its dtype), "
+        "ValueError (shapes do not fit). Collective. Gathers: no."
     )
     return wrapped
 
@@ -191,7 +193,9 @@ def _integer_power(x1: Any, x2: Any) -> None:
 
 
 def pow(x1: Operand | complex, x2: Operand | complex, /) -> Array:
-    """Elementwise, as numpy.power."""
+    """Elementwise, as numpy.power. Shapes are broadcast; dtype: what holds both. Errors: TypeError
+    (no array), ValueError (shapes do not fit, or whole numbers to negative powers). Collective.
+    Gathers: no."""
     _some_array("pow", x1, x2)
     kinds = {"i" if isinstance(x, int) else getattr(getattr(x, "dtype", None), "kind", "f")
              for x in (x1, x2)}  # fmt: skip
@@ -287,7 +291,9 @@ def _where(condition: Block, x1: Any, x2: Any, out: Any) -> None:
 
 
 def where(condition: Operand, x1: Operand | complex, x2: Operand | complex, /) -> Array:
-    """Elements of x1 where the condition holds, of x2 elsewhere."""
+    """Elements of x1 where the condition holds, of x2 elsewhere. Shapes are broadcast; dtype: what
+    holds x1 and x2. Errors: TypeError (no array), ValueError (shapes do not fit). Collective.
+    Gathers: no."""
     condition = as_array(condition)
     if condition.dtype != np.bool_:
         condition = astype(condition, np.dtype("bool"))
@@ -323,7 +329,9 @@ max_of = max
 def clip(
     x: Operand, /, min: Operand | complex | None = None, max: Operand | complex | None = None
 ) -> Array:
-    """Elementwise, between min and max."""
+    """Elementwise, between min and max. Shapes are broadcast; dtype: that of x. Errors: TypeError
+    (no array, or floating bounds of whole numbers), ValueError (shapes do not fit). Collective.
+    Gathers: no."""
     x = as_array(x)
     low, high = _bound(min, x, "min"), _bound(max, x, "max")
     if x.dtype.kind in "iu" and (isinstance(low, float) or isinstance(high, float)):
@@ -346,7 +354,9 @@ def _convert(x: Block, out: Block) -> None:
 def astype(
     x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None
 ) -> Array:
-    """x with another dtype; x itself if it has it and copy is False."""
+    """x with another dtype; x itself if it has it and copy is False. Shape: that of x. Errors:
+    TypeError (no array, the dtype, or imaginary parts would be lost), ValueError (the device).
+    Collective. Gathers: no."""
     check_device(device)
     x, dtype = as_array(x), check_dtype(dtype)
     if x.dtype == dtype and not copy:

@@ -34,8 +34,8 @@ _counts = dict.fromkeys(("exchanges", "bytes_read", "agreements", "gathers"), 0)
 
 
 def counters() -> dict[str, int]:
-    """What this process has done: exchanges between layouts, bytes it read from others,
-    agreements (small numbers that all ranks shared), gathers of whole arrays."""
+    """What this process has done: exchanges between layouts, bytes it read from others, agreements
+    (small numbers that all ranks shared), gathers of whole arrays. Not collective. Errors: none."""
     return dict(_counts)
 
 

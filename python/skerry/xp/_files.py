@@ -113,7 +113,7 @@ def savez(file: FilePath, *args: Any, allow_pickle: bool = True, **kwds: Any) ->
 
 
 def savez_compressed(file: FilePath, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """savez, compressed: each member packs its part."""
+    """savez, compressed: each member packs its part. Collective. Errors: as savez."""
     _write(_path(file, "savez_compressed", ".npz"), Npz(), _named(args, kwds), "deflate")
 
 
@@ -309,7 +309,7 @@ def loadtxt(fname: FilePath, *args: Any, **options: Any) -> Any:
 
 
 def genfromtxt(fname: FilePath, *args: Any, **options: Any) -> Any:
-    """numpy.genfromtxt, with its arguments; collective, as loadtxt."""
+    """numpy.genfromtxt, with its arguments; collective, as loadtxt. Errors: as loadtxt."""
     path = _path(fname, "genfromtxt")
     return _by_the_first(path, lambda: np.genfromtxt(path, *args, **options))
 

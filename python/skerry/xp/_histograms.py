@@ -40,7 +40,8 @@ def _edges(a: Array, bins: Any, range: Any, weights: Any, name: str) -> np.ndarr
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
-    """The edges of bins: (bins + 1,). Collective. Gathers: with the name of a rule, yes."""
+    """The edges of bins: (bins + 1,). Shape of a: any. dtype: floating. Errors: ValueError (bins or
+    range). Collective. Gathers: with the name of a rule, yes."""
     return of_numpy(_edges(as_array(a), bins, range, weights, "histogram_bin_edges"))
 
 
@@ -48,7 +49,9 @@ def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Array, Array]:
     """Counts, or sums of weights, of the elements in bins, and the edges: (bins,), (bins + 1,).
-    ValueError for edges that do not ascend. Collective. Gathers: with the name of a rule, yes."""
+    ValueError for edges that do not ascend. Shape of a: any. dtypes: int64, with weights theirs,
+    with density float64; edges floating. Errors: ValueError (bins or range). Collective.
+    Gathers: with the name of a rule, yes."""
     a = as_array(a)
     edges = _edges(a, bins, range, weights, "histogram")
     number = not isinstance(bins, Array) and np.ndim(bins) == 0
@@ -72,8 +75,9 @@ def histogram(
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Counts of the rows of sample, (n, d), in boxes, and the edges of each dimension.
-    Collective. Gathers: no."""
+    """Counts of the rows of sample, (n, d), in boxes, and the edges of each dimension. Shapes:
+    (bins of dimension 1, ...), and (bins + 1,) of the edges. dtype: float64. Errors: ValueError
+    (bins, range or weights). Collective. Gathers: no."""
     if not isinstance(sample, Array):
         sample = stack([as_array(x) for x in sample], axis=1)
     if sample.ndim != 2:
@@ -116,7 +120,9 @@ def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
     weights: Any = None,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Counts of points (x, y), and the edges of x and of y. Collective. Gathers: no."""
+    """Counts of points (x, y), and the edges of x and of y. Shapes: (bins of x, bins of y), and
+    (bins + 1,) of the edges. dtype: float64. Errors: ValueError (bins, range or weights).
+    Collective. Gathers: no."""
     x, y = as_array(x), as_array(y)
     if x.shape != y.shape:
         raise ValueError("x and y must have the same length.")
@@ -132,7 +138,8 @@ def _is_number(bins: Any) -> bool:
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """Which of the bins, which every rank gets, each element is in: int64, in the shape of x.
-    ValueError for bins that are not monotonic. Collective. Gathers: bins."""
+    ValueError for bins that are not monotonic. dtype of x: real. Errors: ValueError (bins).
+    Collective. Gathers: bins."""
     edges = np.asarray(_whole.known(bins, "digitize"))
     x = as_array(x)
     np.digitize(np.zeros(0, x.dtype), edges, right)  # its errors, on every rank

@@ -390,7 +390,9 @@ def _assign_rows(x: Array, index: Block, value: Any) -> None:
 
 
 def take(x: Operand, indices: Any, /, *, axis: SupportsIndex | None = None) -> Array:
-    """Entries of one axis, by an integer array."""
+    """Entries of one axis, by an integer array. Shape: that of the indices in place of the axis.
+    dtype: that of x. Errors: TypeError (no array, or no whole numbers), AxisError, IndexError,
+    ValueError (no axis of several dimensions). Collective. Gathers: the indices."""
     x = as_array(x)
     indices = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
@@ -483,7 +485,9 @@ def _rows(x: Array, index: Block) -> Array | None:
 
 
 def take_along_axis(x: Operand, indices: Operand, /, *, axis: SupportsIndex = -1) -> Array:
-    """Elements along an axis, at indices that broadcast against the other axes."""
+    """Elements along an axis, at indices that broadcast against the other axes. Shape: that of the
+    indices, broadcast. dtype: that of x. Errors: TypeError (no array, or no whole numbers),
+    AxisError, IndexError, ValueError (dimensions differ). Collective. Gathers: no."""
     x, indices = as_array(x), as_array(indices)
     axis = axis_of(axis, x.ndim)
     if indices.ndim != x.ndim:

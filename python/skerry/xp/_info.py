@@ -39,12 +39,14 @@ def _dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def can_cast(from_: DTypeLike | Operand, to: DTypeLike, /) -> bool:
-    """Whether the promotion rules allow it."""
+    """Whether the promotion rules allow it. Takes arrays of any shape, for their dtype. Errors:
+    TypeError (no dtype). Not collective. Gathers: no."""
     return np.can_cast(_dtype_of(from_), _dtype_of(to))
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype of an operation on these arrays, dtypes and Python numbers."""
+    """The dtype of an operation on these arrays, dtypes and Python numbers. Errors: TypeError
+    (dtypes that nothing holds), ValueError (no argument). Not collective."""
     if not arrays_and_dtypes:
         raise ValueError("result_type takes at least one array or dtype")
     return np.result_type(
@@ -57,7 +59,8 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def isdtype(dtype: DTypeLike, kind: str | np.dtype[Any] | tuple[str | np.dtype[Any], ...]) -> bool:
-    """Whether a dtype is of a kind, or one of several."""
+    """Whether a dtype is of a kind, or one of several. Errors: ValueError (no such kind), TypeError
+    (no dtype). Not collective."""
     dtype = np.dtype(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -82,14 +85,16 @@ class _IntegerInfo:
 
 
 def finfo(type: DTypeLike | Operand, /) -> _FloatInfo:
-    """Limits of a floating dtype."""
+    """Limits of a floating dtype. Takes an array of any shape, for its dtype. Errors: TypeError or
+    ValueError (another dtype). Not collective. Gathers: no."""
     dtype = _dtype_of(type)
     real = np.finfo(dtype).dtype if dtype.kind == "c" else dtype
     return _FloatInfo(np.finfo(real), np.dtype(real))
 
 
 def iinfo(type: DTypeLike | Operand, /) -> _IntegerInfo:
-    """Limits of an integer dtype."""
+    """Limits of an integer dtype. Takes an array of any shape, for its dtype. Errors: TypeError or
+    ValueError (another dtype). Not collective. Gathers: no."""
     dtype = _dtype_of(type)
     return _IntegerInfo(np.iinfo(dtype), dtype)
 

@@ -31,7 +31,8 @@ def _all(shape: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
 
 
 def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Array:
-    """x repeated along new axes and those of length 1."""
+    """x repeated along new axes and those of length 1. dtype: that of x. Errors: TypeError (no
+    array), ValueError (shapes do not fit). Collective. Gathers: no."""
     x, shape = as_array(x), tuple(int(n) for n in shape)
     if np.broadcast_shapes(x.shape, shape) != shape:
         raise ValueError(f"shape {x.shape} does not broadcast to {shape}")
@@ -46,14 +47,16 @@ def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Array:
 
 
 def broadcast_arrays(*arrays: Operand) -> list[Array]:
-    """All arrays, broadcast against each other."""
+    """All arrays, broadcast against each other. Shapes: all alike; dtypes: their own. Errors:
+    TypeError (no array), ValueError (shapes do not fit). Collective. Gathers: no."""
     taken = [as_array(x) for x in arrays]
     shape = np.broadcast_shapes(*[x.shape for x in taken])
     return [broadcast_to(x, shape) for x in taken]
 
 
 def expand_dims(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
-    """A new axis of length 1; a view."""
+    """A new axis of length 1; a view. dtype: that of x. Errors: TypeError (no array), AxisError,
+    ValueError (an axis twice). Collective. Gathers: no."""
     x = as_array(x)
     new: Sequence[Any] = axis if isinstance(axis, tuple | list) else (axis,)
     axes = axes_of(new, x.ndim + len(new))
@@ -64,7 +67,8 @@ def expand_dims(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) ->
 
 
 def squeeze(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
-    """x without axes of length 1; a view."""
+    """x without axes of length 1; a view. dtype: that of x. Errors: TypeError (no array),
+    AxisError, ValueError (another length). Collective. Gathers: no."""
     x = as_array(x)
     axes = axes_of(axis, x.ndim)
     for d in axes:
@@ -83,7 +87,8 @@ def _without(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def permute_dims(x: Operand, /, axes: Sequence[SupportsIndex]) -> Array:
-    """Axes in another order; a view."""
+    """Axes in another order; a view. Shape: in that order; dtype: that of x. Errors: TypeError (no
+    array), AxisError, ValueError (no order of the axes). Collective. Gathers: no."""
     x = as_array(x)
     order = tuple(axis_of(a, x.ndim) for a in axes)
     if sorted(order) != list(range(x.ndim)):
@@ -99,7 +104,8 @@ def _permuted(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def matrix_transpose(x: Operand, /) -> Array:
-    """The last two axes exchanged; a view."""
+    """The last two axes exchanged; a view. Shape: in that order; dtype: that of x. Errors:
+    TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: no."""
     x = as_array(x)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose takes at least 2 dimensions: this has {x.ndim}")
@@ -107,7 +113,8 @@ def matrix_transpose(x: Operand, /) -> Array:
 
 
 def moveaxis(x: Operand, source: Any, destination: Any, /) -> Array:
-    """Some axes elsewhere; a view."""
+    """Some axes elsewhere; a view. Shape: in that order; dtype: that of x. Errors: TypeError (no
+    array), AxisError, ValueError (axes do not pair). Collective. Gathers: no."""
     x = as_array(x)
     sources = [axis_of(a, x.ndim) for a in np.atleast_1d(source)]
     targets = [axis_of(a, x.ndim) for a in np.atleast_1d(destination)]
@@ -120,7 +127,8 @@ def moveaxis(x: Operand, source: Any, destination: Any, /) -> Array:
 
 
 def flip(x: Operand, /, *, axis: Axes = None) -> Array:
-    """Order along axes reversed; a view."""
+    """Order along axes reversed; a view. Shape and dtype: those of x. Errors: TypeError (no array),
+    AxisError. Collective. Gathers: no."""
     x = as_array(x)
     axes = axes_of(axis, x.ndim)
     key = tuple((n - 1, n, -1) if d in axes else (0, n, 1) for d, n in enumerate(x.shape))
@@ -128,7 +136,9 @@ def flip(x: Operand, /, *, axis: Axes = None) -> Array:
 
 
 def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Array:
-    """The elements in C order in another shape; a view where nothing moves."""
+    """The elements in C order in another shape; a view where nothing moves. One length may be -1.
+    dtype: that of x. Errors: TypeError (no array), ValueError (another number of elements, or a
+    copy is needed). Collective. Gathers: no."""
     x = as_array(x)
     shape = _wanted_shape(x, (shape,) if isinstance(shape, SupportsIndex) else tuple(shape))
     if x.shape == shape:
@@ -208,7 +218,9 @@ def _same_runs(layout: Layout, shape: Shape) -> Layout | None:
 
 
 def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array:
-    """Arrays one after another along an axis (None: flat)."""
+    """Arrays one after another along an axis (None: flat). Shape: lengths along the axis add up,
+    the others are alike. dtype: what holds all. Errors: TypeError (no array), AxisError,
+    ValueError (none, or shapes differ). Collective. Gathers: no."""
     arrays = [as_array(np.asarray(x) if isinstance(x, (list, tuple)) else x) for x in arrays]
     if not arrays:
         raise ValueError("concat takes at least one array")
@@ -236,7 +248,8 @@ def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array
 
 
 def stack(arrays: Sequence[Any], /, *, axis: SupportsIndex = 0) -> Array:
-    """Arrays of one shape along a new axis."""
+    """Arrays of one shape along a new axis. dtype: what holds all. Errors: TypeError (no array),
+    AxisError, ValueError (shapes differ). Collective. Gathers: no."""
     arrays = [as_array(x) for x in arrays]
     if any(x.shape != arrays[0].shape for x in arrays):
         raise ValueError(f"stack: shapes differ: {[x.shape for x in arrays]}")
@@ -245,7 +258,8 @@ def stack(arrays: Sequence[Any], /, *, axis: SupportsIndex = 0) -> Array:
 
 
 def unstack(x: Operand, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
-    """The entries of an axis, as a tuple of views."""
+    """The entries of an axis, as a tuple of views. Shape: without the axis; dtype: that of x.
+    Errors: TypeError (no array), AxisError, ValueError (no dimension). Collective. Gathers: no."""
     x = as_array(x)
     if not x.ndim:
         raise ValueError("unstack takes at least one dimension")
@@ -254,7 +268,8 @@ def unstack(x: Operand, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
 
 
 def roll(x: Operand, /, shift: int | Sequence[int], *, axis: Axes = None) -> Array:
-    """Elements moved along axes; what leaves at the end comes back at the beginning."""
+    """Elements moved along axes; what leaves at the end comes back at the beginning. Shape and
+    dtype: those of x. Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     x = as_array(x)
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape) if x.size else x.copy()
@@ -275,7 +290,9 @@ def _rolled(x: Array, by: int, axis: int) -> Array:
 
 
 def repeat(x: Operand, repeats: Any, /, *, axis: SupportsIndex | None = None) -> Array:
-    """Each element several times."""
+    """Each element several times. Shape: longer along the axis (None: flat); dtype: that of x.
+    Errors: TypeError (no array), AxisError, ValueError (repeats do not fit). Collective.
+    Gathers: the repeats."""
     x = as_array(x)
     if axis is None:
         x, axis = reshape(x, (-1,)) if x.size else reshape(x, (0,)), 0
@@ -285,7 +302,8 @@ def repeat(x: Operand, repeats: Any, /, *, axis: SupportsIndex | None = None) ->
 
 
 def tile(x: Operand, repetitions: int | Sequence[int], /) -> Array:
-    """The array several times along each axis."""
+    """The array several times along each axis. Shape: lengths times repetitions; dtype: that of x.
+    Errors: TypeError (no array). Collective. Gathers: no."""
     x, times = as_array(x), tuple(int(n) for n in np.atleast_1d(repetitions))
     if len(times) > x.ndim:
         x = reshape(x, (1,) * (len(times) - x.ndim) + x.shape)
@@ -299,7 +317,9 @@ def tile(x: Operand, repetitions: int | Sequence[int], /) -> Array:
 def diff(
     x: Operand, /, *, axis: SupportsIndex = -1, n: int = 1, prepend: Any = None, append: Any = None
 ) -> Array:
-    """Differences of neighbours along an axis, n times."""
+    """Differences of neighbours along an axis, n times. Shape: n less along the axis; dtype: that
+    of x, bool of bool. Errors: TypeError (no array), AxisError, ValueError (n below 0).
+    Collective. Gathers: no."""
     x = as_array(x)
     if n == 0:
         return x

@@ -283,8 +283,10 @@ def convolve(
     method: Literal["auto", "direct", "fft"] = "auto",
 ) -> Array:
     """Convolution in any number of dimensions, as scipy.signal.convolve; `v` is the smaller one,
-    and every rank gets all of it. mode: 'full', 'same' (the shape of a) or 'valid'. Each rank gets
-    its part of `a` with the borders it needs. method: 'auto', 'direct' or 'fft'."""
+    and every rank gets all of it. mode: 'full', 'same' (the shape of a) or 'valid'. Each rank
+    gets its part of `a` with the borders it needs. method: 'auto', 'direct' or 'fft'. dtype:
+    what holds both. Errors: ValueError (shapes, mode or method). Collective. Gathers: the
+    smaller one."""
     a, v = _at_least(a, 1), _at_least(v, 1)
     if a.ndim != v.ndim or not a.size or not v.size:
         raise ValueError(f"convolve: shapes {a.shape} and {v.shape}")

@@ -17,12 +17,11 @@ listeners: list[Callable[[], None]] = []  # called when options change
 def options(**changes: int) -> dict[str, int]:
     """Sets and returns options; all members set the same.
 
-    whole_bytes: new arrays up to this size are kept whole on every rank. Unless it is set, what the
-    ranks need for a synchronization beside the speed of memory decides when the job begins.
+    whole_bytes: new arrays up to this size are kept whole on every rank. Unless it is set, what
+    the ranks need for a synchronization beside the speed of memory decides when the job begins.
     gather_bytes: the largest array that a function may collect on every rank when it has no
-    distributed method.
-    check_calls: 1 compares what the members are about to exchange, to find calls that differ.
-    """
+    distributed method. check_calls: 1 compares what the members are about to exchange, to find
+    calls that differ. Not collective. Errors: InvalidError (no such option)."""
     for name, value in changes.items():
         if name not in values:
             raise sk.InvalidError(f"no option {name!r}: there are {', '.join(values)}")
@@ -35,7 +34,7 @@ def options(**changes: int) -> dict[str, int]:
 
 
 def explain() -> str:
-    """Why arrays are whole or divided, in words."""
+    """Why arrays are whole or divided, in words. Not collective. Errors: none."""
     return (
         f"new arrays are whole on every rank up to {values['whole_bytes']} bytes: "
         f"{why['whole_bytes']}"

@@ -27,7 +27,8 @@ def _array(value: Any) -> Array:
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Array:
-    """A copy, in the same layout. Collective. Gathers: no."""
+    """A copy, in the same layout. Shape and dtype: its own. Errors: TypeError (no array).
+    Collective. Gathers: no."""
     return _array(a).copy()
 
 
@@ -44,23 +45,25 @@ def _at_least(arrays: tuple, ndim: int) -> Any:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """Views with at least one dimension. Collective. Gathers: no."""
+    """Views with at least one dimension. Errors: none. Collective. Gathers: no."""
     return _at_least(arys, 1)
 
 
 def atleast_2d(*arys: Any) -> Any:
-    """Views with at least two dimensions; vectors are rows. Collective. Gathers: no."""
+    """Views with at least two dimensions; vectors are rows. Errors: none.
+    Collective. Gathers: no."""
     return _at_least(arys, 2)
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Views with at least three dimensions: (1, n, 1) of vectors, (m, n, 1) of matrices.
-    Collective. Gathers: no."""
+    """Views with at least three dimensions: (1, n, 1) of vectors, (m, n, 1) of matrices. Errors:
+    none. Collective. Gathers: no."""
     return _at_least(arys, 3)
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
-    """The axis before the one at `start`; a view. Collective. Gathers: no."""
+    """The axis before the one at `start`; a view. Shape: in that order. dtype: its own. Errors:
+    AxisError. Collective. Gathers: no."""
     a = as_array(a)
     axis = axis_of(axis, a.ndim)
     start = start + a.ndim if start < 0 else start
@@ -70,7 +73,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 
 
 def flipud(m: Any) -> Array:
-    """The first axis reversed; a view. Collective. Gathers: no."""
+    """The first axis reversed; a view. Shape and dtype: its own. Errors: ValueError (no dimension).
+    Collective. Gathers: no."""
     m = as_array(m)
     if m.ndim < 1:
         raise ValueError("Input must be >= 1-d.")
@@ -78,7 +82,8 @@ def flipud(m: Any) -> Array:
 
 
 def fliplr(m: Any) -> Array:
-    """The second axis reversed; a view. Collective. Gathers: no."""
+    """The second axis reversed; a view. Shape and dtype: its own. Errors: ValueError (fewer than 2
+    dimensions). Collective. Gathers: no."""
     m = as_array(m)
     if m.ndim < 2:
         raise ValueError("Input must be >= 2-d.")
@@ -86,7 +91,8 @@ def fliplr(m: Any) -> Array:
 
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by k times 90 degrees in the plane of two axes; a view. Collective. Gathers: no."""
+    """Turned by k times 90 degrees in the plane of two axes; a view. Shape: turned as well. dtype:
+    its own. Errors: AxisError, ValueError (axes). Collective. Gathers: no."""
     m, plane = as_array(m), tuple(axes)
     if len(plane) != 2:
         raise ValueError("len(axes) must be 2.")
@@ -129,32 +135,39 @@ def _cut(ary: Any, sections: Any, axis: int, even: bool) -> list[Array]:
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Equal parts of an axis, or those between indices; views.
-    ValueError if parts cannot be equal. Collective. Gathers: no."""
+    """Equal parts of an axis, or those between indices; views. ValueError if parts cannot be equal.
+    Shapes: parts of the axis, the others whole. dtype: its own. Errors: AxisError, ValueError
+    (parts, or too few dimensions). Collective. Gathers: no."""
     return _cut(ary, indices_or_sections, axis, True)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Parts of an axis, the first ones longer by one if needed; views. Collective. Gathers: no."""
+    """Parts of an axis, the first ones longer by one if needed; views. Shapes: parts of the axis,
+    the others whole. dtype: its own. Errors: AxisError, ValueError (parts, or too few
+    dimensions). Collective. Gathers: no."""
     return _cut(ary, indices_or_sections, axis, False)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Parts of axis 1, of vectors of axis 0; views. Collective. Gathers: no."""
+    """Parts of axis 1, of vectors of axis 0; views. Shapes: parts of the axis, the others whole.
+    dtype: its own. Errors: AxisError, ValueError (parts, or too few dimensions). Collective.
+    Gathers: no."""
     if not as_array(ary).ndim:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Parts of axis 0; views. Collective. Gathers: no."""
+    """Parts of axis 0; views. Shapes: parts of the axis, the others whole. dtype: its own. Errors:
+    AxisError, ValueError (parts, or too few dimensions). Collective. Gathers: no."""
     if as_array(ary).ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return split(ary, indices_or_sections, 0)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Parts of axis 2; views. Collective. Gathers: no."""
+    """Parts of axis 2; views. Shapes: parts of the axis, the others whole. dtype: its own. Errors:
+    AxisError, ValueError (parts, or too few dimensions). Collective. Gathers: no."""
     if as_array(ary).ndim < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
     return split(ary, indices_or_sections, 2)
@@ -164,7 +177,9 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Array:
-    """arr, then values along an axis (None: both flat). Collective. Gathers: no."""
+    """arr, then values along an axis (None: both flat). Shape: lengths along the axis add up.
+    dtype: what holds both. Errors: AxisError, ValueError (shapes differ). Collective. Gathers:
+    no."""
     arr, values = _array(arr), _array(values)
     if axis is None:
         return concat([reshape(arr, (-1,)), reshape(values, (-1,))], axis=0)
@@ -172,19 +187,23 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Array:
 
 
 def dstack(tup: Sequence[Any]) -> Array:
-    """Along the third axis. Collective. Gathers: no."""
+    """Along the third axis. Shape: lengths along that axis add up. dtype: what holds all. Errors:
+    ValueError (shapes differ). Collective. Gathers: no."""
     return concat([_at_least((x,), 3) for x in tup], axis=2)
 
 
 def column_stack(tup: Sequence[Any]) -> Array:
-    """Vectors as columns, matrices beside them. Collective. Gathers: no."""
+    """Vectors as columns, matrices beside them. Shape: lengths along that axis add up. dtype: what
+    holds all. Errors: ValueError (shapes differ). Collective. Gathers: no."""
     columns = [_array(x) for x in tup]
     columns = [x if x.ndim >= 2 else reshape(x, (x.size, 1)) for x in columns]
     return concat(columns, axis=1)
 
 
 def block(arrays: Any) -> Array:
-    """Nested lists of blocks: the innermost along the last axis. Collective. Gathers: no."""
+    """Nested lists of blocks: the innermost along the last axis. Shape: lengths add up along each
+    axis. dtype: what holds all. Errors: ValueError (shapes differ, or lists of different
+    depths). Collective. Gathers: no."""
 
     def depth(value: Any) -> int:
         if isinstance(value, tuple):
@@ -217,7 +236,9 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
-    """Values before indices along an axis (None: of the flat array). Collective. Gathers: obj."""
+    """Values before indices along an axis (None: of the flat array). Shape: longer along the axis.
+    dtype: that of arr. Errors: AxisError, IndexError, ValueError (shapes differ). Collective.
+    Gathers: obj."""
     arr = as_array(arr)
     if axis is None:
         arr, axis = reshape(arr, (-1,)), 0
@@ -271,8 +292,9 @@ def _positions(obj: Any, n: int) -> np.ndarray:
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
-    """Without the entries at indices along an axis (None: of the flat array).
-    IndexError for indices out of range. Collective. Gathers: obj."""
+    """Without the entries at indices along an axis (None: of the flat array). IndexError for
+    indices out of range. Shape: shorter along the axis. dtype: that of arr. Errors: AxisError,
+    IndexError. Collective. Gathers: obj."""
     arr = as_array(arr)
     if axis is None:
         arr, axis = reshape(arr, (-1,)), 0
@@ -293,7 +315,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
 
 
 def resize(a: Any, new_shape: Any) -> Array:
-    """In another shape, the elements repeated in C order to fill it. Collective. Gathers: no."""
+    """In another shape, the elements repeated in C order to fill it. dtype: its own. Errors:
+    ValueError (a negative length). Collective. Gathers: no."""
     shape = (new_shape,) if hasattr(new_shape, "__index__") else tuple(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
@@ -306,8 +329,8 @@ def resize(a: Any, new_shape: Any) -> Array:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
-    """Without zeros at the front ('f') and back ('b') of every axis; a view.
-    Collective. Gathers: no."""
+    """Without zeros at the front ('f') and back ('b') of every axis; a view. Shape: shorter. dtype:
+    its own. Errors: ValueError (`trim`), AxisError. Collective. Gathers: no."""
     filt = as_array(filt)
     trim = trim.lower()
     if trim not in ("fb", "bf", "f", "b"):
@@ -335,7 +358,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """With borders along each axis, as numpy.pad. Borders of constants and repeated elements are
-    written where they belong; other modes turn the array until each axis is whole.
+    written where they belong; other modes turn the array until each axis is whole. Shape: longer
+    by the borders. dtype: its own. Errors: ValueError (mode or widths), TypeError (widths).
     Collective. Gathers: no; a 1-d array with another mode than 'constant', 'edge', 'wrap',
     'reflect' and 'symmetric', yes."""
     array = as_array(array)
@@ -412,7 +436,8 @@ def _padded_by_lines(array: Array, widths: list, mode: Any, kwargs: dict[str, An
 def packbits(
     a: Any, axis: int | None = None, bitorder: Literal["big", "little"] = "big"
 ) -> Array:
-    """Bits along an axis as bytes: uint8. Collective. Gathers: 1-d arrays, yes."""
+    """Bits along an axis as bytes: uint8. Shape: an eighth along the axis. dtypes: of bool or whole
+    numbers. Errors: TypeError (another dtype), AxisError. Collective. Gathers: 1-d arrays, yes."""
     a = as_array(a)
     if axis is None:
         a, axis = reshape(a, (-1,)), 0
@@ -427,7 +452,9 @@ def unpackbits(
     count: int | None = None,
     bitorder: Literal["big", "little"] = "big",
 ) -> Array:
-    """Bytes as bits along an axis: uint8, 0 or 1. Collective. Gathers: 1-d arrays, yes."""
+    """Bytes as bits along an axis: uint8, 0 or 1. Shape: eight times along the axis, or `count`.
+    dtype of a: uint8. Errors: TypeError (another dtype), AxisError. Collective. Gathers: 1-d
+    arrays, yes."""
     a = as_array(a)
     if axis is None:
         a, axis = reshape(a, (-1,)), 0
@@ -441,8 +468,8 @@ def unpackbits(
 
 
 def argwhere(a: Any) -> Array:
-    """The indices of elements that are not zero, one row each: (n, ndim), int64.
-    Collective. Gathers: no."""
+    """The indices of elements that are not zero, one row each: (n, ndim), int64. Of any shape and
+    dtype. Errors: TypeError (no array). Collective. Gathers: no."""
     a = as_array(a)
     if not a.ndim:
         raise _whole.NotDistributed("argwhere of a 0-d array")
@@ -450,13 +477,15 @@ def argwhere(a: Any) -> Array:
 
 
 def flatnonzero(a: Any) -> Array:
-    """The indices, in the flat array, of elements that are not zero. Collective. Gathers: no."""
+    """The indices, in the flat array, of elements that are not zero. Of any shape and dtype; gives
+    int64. Errors: TypeError (no array). Collective. Gathers: no."""
     return nonzero(reshape(as_array(a), (-1,)))[0]
 
 
 def diag_indices_from(arr: Any) -> tuple[Array, ...]:
-    """The indices of the main diagonal of an array whose axes have equal lengths.
-    Collective. Gathers: no."""
+    """The indices of the main diagonal of an array whose axes have equal lengths. Of any dtype;
+    gives int64. Errors: ValueError (fewer than 2 dimensions, or lengths differ). Collective.
+    Gathers: no."""
     if as_array(arr).ndim < 2:
         raise ValueError("input array must be at least 2-d")
     if len(set(arr.shape)) > 1:
@@ -471,17 +500,20 @@ def _triangle_of(name: str, arr: Any, k: int) -> tuple[Array, ...]:
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, ...]:
-    """The indices of the lower triangle of a matrix. Collective. Gathers: no."""
+    """The indices of the lower triangle of a matrix. Shape: (count,) each. dtype: int64. Errors:
+    ValueError (not 2-d). Collective. Gathers: no."""
     return _triangle_of("tril_indices", arr, k)
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, ...]:
-    """The indices of the upper triangle of a matrix. Collective. Gathers: no."""
+    """The indices of the upper triangle of a matrix. Shape: (count,) each. dtype: int64. Errors:
+    ValueError (not 2-d). Collective. Gathers: no."""
     return _triangle_of("triu_indices", arr, k)
 
 
 def diagflat(v: Any, k: int = 0) -> Array:
-    """The matrix with the flat array on diagonal k. Collective. Gathers: no."""
+    """The matrix with the flat array on diagonal k. Shape: (n + |k|, n + |k|) of n elements. dtype:
+    its own. Errors: TypeError (no array). Collective. Gathers: no."""
     from ._more import diag
 
     return diag(reshape(_array(v), (-1,)), k)

@@ -93,8 +93,9 @@ def write_flat(x: Array, positions: np.ndarray, values: np.ndarray) -> None:
 
 
 def copyto(dst: Array, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    """Elements of src into dst where `where` holds; both broadcast to its shape.
-    TypeError where `casting` forbids the dtype. Collective. Gathers: no."""
+    """Elements of src into dst where `where` holds; both broadcast to its shape. TypeError where
+    `casting` forbids the dtype. Errors: TypeError, ValueError (shapes do not fit). Collective.
+    Gathers: no."""
     dtype = src.dtype if hasattr(src, "dtype") else np.asarray(src).dtype
     number = isinstance(src, (bool, int, float, complex)) and not isinstance(src, np.generic)
     if not number and not np.can_cast(dtype, dst.dtype, casting):
@@ -114,8 +115,9 @@ def copyto(dst: Array, src: Any, casting: Any = "same_kind", where: Any = True) 
 
 def put(a: Array, ind: Any, v: Any, mode: str = "raise") -> None:
     """a.flat[ind] = v, of which as many are taken as there are indices, again from the first if
-    there are too few. mode: 'raise', 'wrap' or 'clip' indices out of range.
-    IndexError for those with 'raise'. Collective. Gathers: ind and v."""
+    there are too few. mode: 'raise', 'wrap' or 'clip' indices out of range. IndexError for those
+    with 'raise'. Of any shape; values become the dtype of a. Errors: IndexError, ValueError
+    (mode, or a copy that may not be written). Collective. Gathers: ind and v."""
     ind = np.asarray(_whole.known(ind, "put")).reshape(-1)
     if ind.dtype.kind not in "iub":
         raise TypeError(f"put: indices are {ind.dtype}, not integers")
@@ -139,7 +141,8 @@ def _in_range(index: np.ndarray, n: int, mode: str, name: str) -> np.ndarray:
 
 def putmask(a: Array, mask: Any, values: Any) -> None:
     """a.flat[i] = values[i] for each i where the mask, of a's shape, holds; too few values are
-    repeated. Collective. Gathers: values, if they have not the shape of a."""
+    repeated. Values become the dtype of a. Errors: ValueError (the mask's shape). Collective.
+    Gathers: values, if they have not the shape of a."""
     mask = _as_mask(mask)
     if mask.shape != a.shape:
         raise ValueError(f"putmask: mask and data must be the same size: {mask.shape}, {a.shape}")
@@ -160,7 +163,8 @@ def _as_mask(mask: Any) -> Array:
 
 def place(arr: Array, mask: Any, vals: Any) -> None:
     """The elements where the mask holds become vals, one after another in C order, repeated if
-    there are too few. Collective. Gathers: vals."""
+    there are too few. The mask has the shape of arr; values become its dtype. Errors: ValueError
+    (the mask's shape, or no values). Collective. Gathers: vals."""
     mask = _as_mask(mask)
     if mask.size != arr.size:
         raise ValueError(f"place: mask and data must be the same size: {mask.shape}, {arr.shape}")
@@ -177,8 +181,9 @@ def place(arr: Array, mask: Any, vals: Any) -> None:
 
 
 def put_along_axis(arr: Array, indices: Any, values: Any, axis: int | None) -> None:
-    """Values along an axis, at indices that broadcast against the other axes.
-    Collective. Gathers: indices and values."""
+    """Values along an axis, at indices that broadcast against the other axes. Values become the
+    dtype of arr; shapes are broadcast. Errors: AxisError, IndexError, ValueError (shapes do not
+    fit). Collective. Gathers: indices and values."""
     indices = np.asarray(_whole.known(indices, "put_along_axis"))
     values = np.asarray(_whole.known(values, "put_along_axis"))
     if indices.dtype.kind not in "iu":
@@ -213,7 +218,8 @@ def put_along_axis(arr: Array, indices: Any, values: Any, axis: int | None) -> N
 
 def fill_diagonal(a: Array, val: Any, wrap: bool = False) -> None:
     """The main diagonal: a[i, ..., i] = val. With `wrap`, of tall matrices that of every square.
-    Collective. Gathers: val."""
+    All lengths are alike, or the shape is 2-d; values become the dtype of a. Errors: ValueError
+    (the shape). Collective. Gathers: val."""
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) > 1:
@@ -232,7 +238,9 @@ def fill_diagonal(a: Array, val: Any, wrap: bool = False) -> None:
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Array:
     """Entries along an axis (None: of the flat array) for which the 1-d condition holds; it may be
-    shorter. Collective. Gathers: the condition."""
+    shorter. Shape: shorter along the axis. dtype: that of a. Errors: AxisError, IndexError (the
+    condition is longer), ValueError (the condition is not 1-d). Collective. Gathers: the
+    condition."""
     a = as_array(a)
     holds = np.asarray(_whole.known(condition, "compress")).astype(bool)
     if holds.ndim != 1:
@@ -251,7 +259,8 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 
 def extract(condition: Any, arr: Any) -> Array:
-    """The elements, in C order, where the condition holds. Collective. Gathers: no."""
+    """The elements, in C order, where the condition holds. Shape: (count,). dtype: that of arr.
+    Errors: ValueError (sizes differ). Collective. Gathers: no."""
     arr, condition = as_array(arr), _as_mask(condition)
     if condition.size != arr.size:
         raise _whole.NotDistributed("extract: the condition has another size: use x.numpy()")
@@ -260,7 +269,9 @@ def extract(condition: Any, arr: Any) -> Array:
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """Of each place the element of the first choice whose condition holds. All broadcast against
-    each other. Collective. Gathers: no."""
+    each other. Shape: broadcast. dtype: what holds all choices. Errors: ValueError (lists of
+    different lengths, or shapes do not fit), TypeError (conditions that are not bool).
+    Collective. Gathers: no."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if not len(condlist):
@@ -296,7 +307,8 @@ def _cast(value: Any, dtype: np.dtype) -> Array:
 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
     """Of each place the element of choices[a]. mode: what becomes of numbers out of range.
-    ValueError for those with 'raise'. Collective. Gathers: no."""
+    ValueError for those with 'raise'. Shape: broadcast. dtype: what holds all choices. Errors:
+    ValueError, TypeError (a of no whole numbers). Collective. Gathers: no."""
     a = as_array(a)
     if a.dtype.kind not in "iub":
         raise TypeError(f"choose: the first array is {a.dtype}, not of integers")
@@ -324,9 +336,10 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
 def piecewise(
     x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
 ) -> Array:  # fmt: skip
-    """In the dtype of x, of each place what the function, or the number, of the last condition
-    that holds gives; of one function more than conditions, the last one where none does. Functions
-    get the elements of their condition. Collective. Gathers: no."""
+    """In the dtype of x, of each place what the function, or the number, of the last condition that
+    holds gives; of one function more than conditions, the last one where none does. Functions
+    get the elements of their condition. Shape: that of x. Errors: ValueError (numbers of
+    conditions and functions). Collective. Gathers: no."""
     x = as_array(x)
     if isinstance(condlist, (bool, Array)) or not (
         isinstance(condlist, (list, tuple))

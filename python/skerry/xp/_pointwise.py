@@ -81,8 +81,8 @@ globals().update({name: _pointwise(name, what) for name, what in _NAMES.items()}
 
 
 def polyval(p: Any, x: Any) -> Any:
-    """The value at x of the polynomial with coefficients p, the highest first.
-    Collective. Gathers: p."""
+    """The value at x of the polynomial with coefficients p, the highest first. Errors: TypeError
+    (no array). Collective. Gathers: p."""
     p = np.asarray(_whole.known(p, "polyval"))
     if not p.ndim:
         raise TypeError("iteration over a 0-d array")
@@ -97,7 +97,7 @@ def polyval(p: Any, x: Any) -> Any:
 
 def real_if_close(a: Any, tol: float = 100) -> Array:
     """The real parts if all imaginary ones are at most tol times the dtype's epsilon, or else a.
-    Collective. Gathers: no."""
+    Shape: that of a. Errors: none. Collective. Gathers: no."""
     a = as_array(a)
     if a.dtype.kind != "c":
         return a
@@ -107,17 +107,17 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype is complex. Not collective."""
+    """Whether the dtype is complex. Not collective. Errors: none."""
     return np.dtype(x.dtype).kind == "c"
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether the dtype is not complex. Not collective."""
+    """Whether the dtype is not complex. Not collective. Errors: none."""
     return not iscomplexobj(x)
 
 
 def array_equiv(a1: Any, a2: Any) -> bool:
-    """Whether the arrays, broadcast, are equal. Collective. Gathers: no."""
+    """Whether the arrays, broadcast, are equal. Errors: none. Collective. Gathers: no."""
     a, b = (x if isinstance(x, Array) else as_array(np.asarray(x)) for x in (a1, a2))
     try:
         np.broadcast_shapes(a.shape, b.shape)
@@ -127,12 +127,14 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 
 
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether a write to one may change the other, on some rank. Collective. Gathers: no."""
+    """Whether a write to one may change the other, on some rank. Errors: none. Collective. Gathers:
+    no."""
     one, two = (x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b))
     return not _whole.everywhere(not np.may_share_memory(one, two, max_work))
 
 
 def shares_memory(a: Any, b: Any, max_work: Any = -1) -> bool:
-    """Whether a write to one can change the other, on some rank. Collective. Gathers: no."""
+    """Whether a write to one can change the other, on some rank. Errors: TooHardError (more work
+    than `max_work`). Collective. Gathers: no."""
     one, two = (x._evaluate() if isinstance(x, Array) else np.asarray(x) for x in (a, b))
     return not _whole.everywhere(not np.shares_memory(one, two, max_work))

@@ -18,7 +18,8 @@ __all__ = "cross einsum inner kron vdot".split()
 
 
 def inner(a: Any, b: Any) -> Array:
-    """Sums of products over the last axes. Collective. Gathers: no."""
+    """Sums of products over the last axes. Shape: the other axes of a, then those of b. dtype: what
+    holds both. Errors: ValueError (lengths differ). Collective. Gathers: no."""
     a, b = as_array(a), as_array(b)
     if not a.ndim or not b.ndim:
         return a * b
@@ -28,7 +29,8 @@ def inner(a: Any, b: Any) -> Array:
 
 
 def vdot(a: Any, b: Any) -> Array:
-    """The sum of conj(a) b over all elements, in C order. Collective. Gathers: no."""
+    """The sum of conj(a) b over all elements, in C order. Shapes: any, of equal size; gives a
+    number. dtype: what holds both. Errors: ValueError (sizes differ). Collective. Gathers: no."""
     a, b = (reshape(as_array(x), (-1,)) for x in (a, b))
     if a.size != b.size:
         raise ValueError("cannot reshape array: vdot takes arrays of equal sizes")
@@ -36,7 +38,8 @@ def vdot(a: Any, b: Any) -> Array:
 
 
 def kron(a: Any, b: Any) -> Array:
-    """The Kronecker product: every element of a times all of b. Collective. Gathers: no."""
+    """The Kronecker product: every element of a times all of b. Shape: the product of the lengths.
+    dtype: what holds both. Errors: none. Collective. Gathers: no."""
     a, b = as_array(a), as_array(b)
     ndim = max(a.ndim, b.ndim)
     a = reshape(a, (1,) * (ndim - a.ndim) + a.shape)
@@ -49,7 +52,8 @@ def kron(a: Any, b: Any) -> Array:
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
-    """Cross products of vectors along an axis of length 3. Collective. Gathers: no."""
+    """Cross products of vectors along an axis of length 3. dtype: what holds both. Errors:
+    ValueError (lengths), AxisError. Collective. Gathers: no."""
     from ._manipulation import moveaxis, stack
 
     if axis is not None:
@@ -121,7 +125,9 @@ def _from_lists(operands: tuple) -> tuple[str, list[Any]]:
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Array:
     """Sums of products over indices, as numpy.einsum. One index, the longest of the divided
     operands, is parted: every rank sums over its part, with NumPy inside. Operands without that
-    index go to every rank. Collective. Gathers: operands without the parted index."""
+    index go to every rank. Shape: the indices of the result. dtype: what holds all operands.
+    Errors: ValueError (the subscripts, or lengths that differ). Collective. Gathers: operands
+    without the parted index."""
     if isinstance(operands[0], str):
         subscripts, arrays = operands[0], list(operands[1:])
     else:

@@ -93,7 +93,9 @@ def sum(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
 ) -> Array:
-    """The sum along axes (None: all)."""
+    """The sum along axes (None: all). Shape: without these axes, or with length 1 if keepdims.
+    dtype: `dtype`; by default that of x, 64 bits for whole numbers. Errors: TypeError (no
+    array), AxisError. Collective. Gathers: no."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.add, dtype=_sum_dtype(x, dtype))
 
@@ -106,37 +108,46 @@ def prod(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
 ) -> Array:
-    """The product along axes (None: all)."""
+    """The product along axes (None: all). Shape: without these axes, or with length 1 if keepdims.
+    dtype: `dtype`; by default that of x, 64 bits for whole numbers. Errors: TypeError (no
+    array), AxisError. Collective. Gathers: no."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.multiply, dtype=_sum_dtype(x, dtype))
 
 
 def min(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The least along axes (None: all)."""
+    """The least along axes (None: all). Shape: without these axes, or with length 1 if keepdims.
+    dtype: that of x. Errors: TypeError (no array), AxisError, ValueError (no elements).
+    Collective. Gathers: no."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.minimum)
 
 
 def max(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The greatest along axes (None: all)."""
+    """The greatest along axes (None: all). Shape: without these axes, or with length 1 if keepdims.
+    dtype: that of x. Errors: TypeError (no array), AxisError, ValueError (no elements).
+    Collective. Gathers: no."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.maximum)
 
 
 def all(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether all elements along axes are true."""
+    """Whether all elements along axes are true. Shape: without these axes, or with length 1 if
+    keepdims. dtype: bool. Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.logical_and, dtype=np.bool_)
 
 
 def any(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether some element along axes is true."""
+    """Whether some element along axes is true. Shape: without these axes, or with length 1 if
+    keepdims. dtype: bool. Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     x = as_array(x)
     return _reduce(x, axis, keepdims, np.logical_or, dtype=np.bool_)
 
 
 def count_nonzero(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """How many elements along axes are not zero."""
+    """How many elements along axes are not zero. Shape: without these axes, or with length 1 if
+    keepdims. dtype: int64. Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     return _reduce(as_array(x) != 0, axis, keepdims, np.add, dtype=np.dtype("int64"))
 
 
@@ -145,7 +156,9 @@ def _count(x: Array, axis: Axes) -> int:
 
 
 def mean(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The mean along axes (None: all)."""
+    """The mean along axes (None: all). Shape: without these axes, or with length 1 if keepdims.
+    dtype: that of x, float64 for whole numbers; real of complex numbers but for the mean.
+    Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     return _mean(inexact(as_array(x)), axis, keepdims)
 
 
@@ -157,7 +170,9 @@ def _mean(x: Array, axis: Axes, keepdims: bool, keep: bool | None = None) -> Arr
 def var(
     x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
-    """The variance along axes (None: all)."""
+    """The variance along axes (None: all). Shape: without these axes, or with length 1 if keepdims.
+    dtype: that of x, float64 for whole numbers; real of complex numbers but for the mean.
+    Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     x = inexact(as_array(x))
     center, real = _mean(x, axis, True, keep=True), np.empty(0, x.dtype).real.dtype
     sizes = apply(_square_size, x - center, dtype=real)
@@ -176,7 +191,9 @@ def _square_size(x: Block, out: Block) -> None:
 def std(
     x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
-    """The standard deviation along axes (None: all)."""
+    """The standard deviation along axes (None: all). Shape: without these axes, or with length 1 if
+    keepdims. dtype: that of x, float64 for whole numbers; real of complex numbers but for the
+    mean. Errors: TypeError (no array), AxisError. Collective. Gathers: no."""
     return apply(np.sqrt, var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
@@ -235,12 +252,16 @@ def _beats(value: Block, old: Block, better: np.ufunc) -> Block:
 
 
 def argmax(x: Operand, /, *, axis: SupportsIndex | None = None, keepdims: bool = False) -> Array:
-    """Where the greatest element is; the first of several."""
+    """Where the greatest element is; the first of several. Shape: without these axes, or with
+    length 1 if keepdims. dtype: int64. Errors: TypeError (no array), AxisError, ValueError (no
+    elements). Collective. Gathers: no."""
     return _where_best(x, axis, keepdims, np.argmax, np.greater)
 
 
 def argmin(x: Operand, /, *, axis: SupportsIndex | None = None, keepdims: bool = False) -> Array:
-    """Where the least element is; the first of several."""
+    """Where the least element is; the first of several. Shape: without these axes, or with length 1
+    if keepdims. dtype: int64. Errors: TypeError (no array), AxisError, ValueError (no elements).
+    Collective. Gathers: no."""
     return _where_best(x, axis, keepdims, np.argmin, np.less)
 
 
@@ -321,7 +342,9 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """Sums of ever more elements along an axis."""
+    """Sums of ever more elements along an axis. Shape: that of x, one longer with include_initial.
+    dtype: `dtype`; by default that of x, 64 bits for whole numbers. Errors: TypeError (no
+    array), AxisError, ValueError (no axis of several dimensions). Collective. Gathers: no."""
     return _cumulative(x, axis, dtype, include_initial, np.add)
 
 
@@ -333,5 +356,8 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """Products of ever more elements along an axis."""
+    """Products of ever more elements along an axis. Shape: that of x, one longer with
+    include_initial. dtype: `dtype`; by default that of x, 64 bits for whole numbers. Errors:
+    TypeError (no array), AxisError, ValueError (no axis of several dimensions). Collective.
+    Gathers: no."""
     return _cumulative(x, axis, dtype, include_initial, np.multiply)

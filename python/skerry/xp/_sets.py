@@ -31,7 +31,8 @@ def _distinct(x: Any) -> Array:
 
 
 def union1d(ar1: Any, ar2: Any) -> Array:
-    """The different values of both, ascending. Collective. Gathers: no."""
+    """The different values of both, ascending. Of any shapes; 1-d. dtype: what holds both. Errors:
+    none. Collective. Gathers: no."""
     return _distinct(concat([_flat(ar1), _flat(ar2)], axis=0))
 
 
@@ -44,7 +45,7 @@ def _in_both(a: Array, b: Array) -> tuple[Array, Array]:
 def intersect1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
-    """The values in both, ascending; with `return_indices` also where each is first.
+    """The values in both, ascending; with `return_indices` also where each is first. Errors: none.
     Collective. Gathers: no."""
     one, two = _flat(ar1), _flat(ar2)
     first: Any = None
@@ -71,7 +72,8 @@ def intersect1d(
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
-    """The values in one of both only, ascending. Collective. Gathers: no."""
+    """The values in one of both only, ascending. Of any shapes; 1-d. dtype: what holds both.
+    Errors: none. Collective. Gathers: no."""
     one, two = _flat(ar1), _flat(ar2)
     if not assume_unique:
         one, two = _distinct(one), _distinct(two)
@@ -84,7 +86,8 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
-    """The values of ar1 that are not in ar2, ascending. Collective. Gathers: the values of ar2."""
+    """The values of ar1 that are not in ar2, ascending. Of any shapes; 1-d. dtype: what holds both.
+    Errors: none. Collective. Gathers: the values of ar2."""
     one = _flat(ar1)
     if not assume_unique:
         one = _distinct(one)
@@ -95,8 +98,8 @@ def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
     kind: str | None = None,
 ) -> Array:  # fmt: skip
-    """Whether each element is one of test_elements: bool, in the shape of element.
-    Collective. Gathers: the different values of test_elements."""
+    """Whether each element is one of test_elements: bool, in the shape of element. Of any dtype.
+    Errors: ValueError (`kind`). Collective. Gathers: the different values of test_elements."""
     if kind not in (None, "sort", "table"):
         raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
     element = element if isinstance(element, Array) else as_array(np.asarray(element))
@@ -114,7 +117,8 @@ def isin(
 
 
 def sort_complex(a: Any) -> Array:
-    """Sorted along the last axis, as complex numbers. Collective. Gathers: no."""
+    """Sorted along the last axis, as complex numbers. Shape: its own. dtype: complex. Errors:
+    TypeError (no array). Collective. Gathers: no."""
     a = sort(as_array(a))
     if a.dtype.kind == "c":
         return a
@@ -124,7 +128,8 @@ def sort_complex(a: Any) -> Array:
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
     """The order along an axis by the last key, of equal ones by the one before, and so on: int64.
-    Collective. Gathers: no."""
+    Shape: that of a key. dtypes of keys: any. Errors: AxisError, TypeError (no key). Collective.
+    Gathers: no."""
     keys = list(keys) if not isinstance(keys, Array) else [keys[i] for i in range(keys.shape[0])]
     if not keys:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
@@ -163,7 +168,8 @@ def _lines_of_keys(last: Array, axis: int, k: int) -> Array:
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect",
               order: Any = None) -> Array:  # fmt: skip
     """A copy in which the element at kth is where sorting puts it, with no greater ones before it.
-    A divided 1-d array is sorted, which is such an order. Collective. Gathers: no."""
+    A divided 1-d array is sorted, which is such an order. Shape: its own. dtypes of a: any.
+    Errors: AxisError, ValueError (kth). Collective. Gathers: no."""
     a = as_array(a)
     if axis is None:
         a, axis = reshape(a, (-1,)), 0
@@ -186,7 +192,8 @@ def _checked(kth: Any, a: Array, axis: int, kind: Any) -> np.ndarray:
 
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect",
                  order: Any = None) -> Array:  # fmt: skip
-    """The positions for partition: int64. Collective. Gathers: no."""
+    """The positions for partition: int64. Shape: its own. dtypes of a: any. Errors: AxisError,
+    ValueError (kth). Collective. Gathers: no."""
     a = as_array(a)
     if axis is None:
         a, axis = reshape(a, (-1,)), 0

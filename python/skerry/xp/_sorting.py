@@ -66,7 +66,8 @@ def _descending_order(block: Block, axis: int) -> Block:
 def sort(
     x: Operand, /, *, axis: SupportsIndex = -1, descending: bool = False, stable: bool = True
 ) -> Array:
-    """The elements along an axis in order."""
+    """The elements along an axis in order. Shape and dtype: those of x. Errors: TypeError (no
+    array), AxisError, ValueError (no dimension). Collective. Gathers: no."""
     x = as_array(x)
     if not x.ndim:
         raise ValueError("sort takes at least one dimension")
@@ -82,7 +83,8 @@ def sort(
 def argsort(
     x: Operand, /, *, axis: SupportsIndex = -1, descending: bool = False, stable: bool = True
 ) -> Array:
-    """The positions along an axis in order of their elements."""
+    """The positions along an axis in order of their elements. Shape: that of x. dtype: int64.
+    Errors: TypeError (no array), AxisError, ValueError (no dimension). Collective. Gathers: no."""
     x = as_array(x)
     if not x.ndim:
         raise ValueError("argsort takes at least one dimension: xp.reshape x")
@@ -110,7 +112,8 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: Operand | None = None,
 ) -> Array:
-    """Where elements of x2 belong in the ascending x1."""
+    """Where elements of x2 belong in the ascending x1. Shape: that of x2. dtype: int64. Errors:
+    TypeError (no array), ValueError (x1 is not 1-d). Collective. Gathers: x1 and the sorter."""
     x2 = x2 if isinstance(x2, Array) else np.asarray(x2)
     x1, x2 = as_array(x1), as_array(x2)
     if x1.ndim != 1:
@@ -122,7 +125,9 @@ def searchsorted(
 
 
 def nonzero(x: Operand, /) -> tuple[Array, ...]:
-    """The indices of elements that are not zero: one array per dimension."""
+    """The indices of elements that are not zero: one array per dimension. Shape: (count,) each.
+    dtype: int64. Errors: TypeError (no array), ValueError (no dimension). Collective. Gathers:
+    no."""
     x = as_array(x)
     if not x.ndim:
         raise ValueError("nonzero takes at least one dimension")
@@ -168,7 +173,9 @@ def _runs(values: Block) -> Block:
 
 
 def unique_all(x: Operand, /) -> UniqueAll:
-    """Different values, ascending; where each is first, which each element is, how often it is."""
+    """Different values, ascending; where each is first, which each element is, how often it is.
+    Shapes: (count,), but of the inverse that of x. dtypes: that of x, and int64. Errors:
+    TypeError (no array). Collective. Gathers: no."""
     x = as_array(x)
     flat = _flat(x)
     if flat.layout.whole:
@@ -212,7 +219,8 @@ def _sent_back(places: Block, values: Block, flat: Array) -> Array:
 
 
 def unique_counts(x: Operand, /) -> UniqueCounts:
-    """Different values, ascending, and how often each is there."""
+    """Different values, ascending, and how often each is there. Shapes: (count,). dtypes: that of
+    x, and int64. Errors: TypeError (no array). Collective. Gathers: no."""
     values, _, _, counts = _without_inverse(x)
     return UniqueCounts(values, counts)
 
@@ -229,11 +237,13 @@ def _without_inverse(x: Operand) -> tuple[Array, Any, Any, Array]:
 
 
 def unique_inverse(x: Operand, /) -> UniqueInverse:
-    """Different values, ascending, and which of them each element is."""
+    """Different values, ascending, and which of them each element is. Shapes: (count,), and that of
+    x. dtypes: that of x, and int64. Errors: TypeError (no array). Collective. Gathers: no."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_values(x: Operand, /) -> Array:
-    """Different values, ascending."""
+    """Different values, ascending. Shape: (count,). dtype: that of x. Errors: TypeError (no array).
+    Collective. Gathers: no."""
     return _without_inverse(x)[0]

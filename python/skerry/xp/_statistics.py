@@ -41,7 +41,8 @@ def _stored(out: Any, value: Array) -> Array:
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NOTHING) -> Array:
-    """Greatest less least along axes, in the dtype of a. Collective. Gathers: no."""
+    """Greatest less least along axes, in the dtype of a. Shape: without these axes, or with length
+    1 if keepdims. Errors: AxisError, ValueError (no elements). Collective. Gathers: no."""
     keep = _plain(keepdims)
     top = _reductions.max(a, axis=axis, keepdims=keep)
     return _stored(out, top - _reductions.min(a, axis=axis, keepdims=keep))
@@ -131,8 +132,9 @@ def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *,
     keepdims: Any = _NOTHING,
 ) -> Any:  # fmt: skip
-    """The mean, or the weighted mean; with `returned` also the sum of the weights.
-    Collective. Gathers: no."""
+    """The mean, or the weighted mean; with `returned` also the sum of the weights. Errors:
+    AxisError, TypeError (the weights' shape), ZeroDivisionError (they sum to 0). Collective.
+    Gathers: no."""
     from . import _more
 
     a, keep = as_array(a), _plain(keepdims)
@@ -246,8 +248,9 @@ def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NOTHING, *,
     where: Any = _NOTHING,
 ) -> Array:  # fmt: skip
-    """The mean along axes, without NaN; NaN and a warning where all are.
-    Collective. Gathers: no."""
+    """The mean along axes, without NaN; NaN and a warning where all are. Shape: without these axes,
+    or with length 1 if keepdims. dtype: `dtype`, or floating. Errors: AxisError. Collective.
+    Gathers: no."""
     a = as_array(a)
     where = True if where is _NOTHING else where
     if a.dtype.kind not in "fc":
@@ -269,8 +272,9 @@ def nanvar(
     keepdims: Any = _NOTHING, *, where: Any = _NOTHING, mean: Any = _NOTHING,
     correction: Any = _NOTHING,
 ) -> Array:  # fmt: skip
-    """The variance along axes, without NaN; NaN and a warning where too few are left.
-    Collective. Gathers: no."""
+    """The variance along axes, without NaN; NaN and a warning where too few are left. Shape:
+    without these axes, or with length 1 if keepdims. dtype: `dtype`, or floating. Errors:
+    AxisError. Collective. Gathers: no."""
     a = as_array(a)
     ddof = _freedom(ddof, correction)
     where = True if where is _NOTHING else where
@@ -290,7 +294,8 @@ def nanvar(
 
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
            keepdims: Any = _NOTHING, **options: Any) -> Array:  # fmt: skip
-    """The standard deviation along axes, without NaN. Collective. Gathers: no."""
+    """The standard deviation along axes, without NaN. Shape: without these axes, or with length 1
+    if keepdims. dtype: `dtype`, or floating. Errors: AxisError. Collective. Gathers: no."""
     value = functions["sqrt"](nanvar(a, axis, dtype, None, ddof, keepdims, **options))
     return _stored(out, value)
 
@@ -407,7 +412,9 @@ def quantile(
     method: str = "linear", keepdims: bool = False, *, weights: Any = None,
 ) -> Array:  # fmt: skip
     """Quantiles along axes, by all of NumPy's methods; q is in 0 to 1, its axes come first.
-    ValueError for others. Collective. Gathers: with weights, yes."""
+    ValueError for others. Shape: without these axes, or with length 1 if keepdims. dtype:
+    floating, of some methods that of a. Errors: AxisError, ValueError (q or method). Collective.
+    Gathers: with weights, yes."""
     return _quantiles("quantile", a, q, axis, out, method, keepdims, weights)
 
 
@@ -415,7 +422,9 @@ def nanquantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
     method: str = "linear", keepdims: Any = _NOTHING, *, weights: Any = None,
 ) -> Array:  # fmt: skip
-    """quantile, without NaN. Collective. Gathers: with weights, yes."""
+    """quantile, without NaN. Shape: without these axes, or with length 1 if keepdims. dtype:
+    floating, of some methods that of a. Errors: AxisError, ValueError (q or method). Collective.
+    Gathers: with weights, yes."""
     return _quantiles("nanquantile", a, q, axis, out, method, keepdims, weights)
 
 
@@ -429,7 +438,9 @@ def percentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
     method: str = "linear", keepdims: bool = False, *, weights: Any = None,
 ) -> Array:  # fmt: skip
-    """quantile with q in 0 to 100. Collective. Gathers: with weights, yes."""
+    """quantile with q in 0 to 100. Shape: without these axes, or with length 1 if keepdims. dtype:
+    floating, of some methods that of a. Errors: AxisError, ValueError (q or method). Collective.
+    Gathers: with weights, yes."""
     q = _percent(a, q)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError("Percentiles must be in the range [0, 100]")
@@ -440,7 +451,9 @@ def nanpercentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
     method: str = "linear", keepdims: Any = _NOTHING, *, weights: Any = None,
 ) -> Array:  # fmt: skip
-    """percentile, without NaN. Collective. Gathers: with weights, yes."""
+    """percentile, without NaN. Shape: without these axes, or with length 1 if keepdims. dtype:
+    floating, of some methods that of a. Errors: AxisError, ValueError (q or method). Collective.
+    Gathers: with weights, yes."""
     q = _percent(a, q)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError("Percentiles must be in the range [0, 100]")
@@ -471,7 +484,8 @@ def median(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:  # fmt: skip
-    """The middle element along axes, or the mean of the two. Collective. Gathers: no."""
+    """The middle element along axes, or the mean of the two. Shape: without these axes, or with
+    length 1 if keepdims. dtype: floating. Errors: AxisError. Collective. Gathers: no."""
     return _median("median", a, axis, out, keepdims)
 
 
@@ -479,7 +493,8 @@ def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
     keepdims: Any = _NOTHING,
 ) -> Array:  # fmt: skip
-    """median, without NaN. Collective. Gathers: no."""
+    """median, without NaN. Shape: without these axes, or with length 1 if keepdims. dtype:
+    floating. Errors: AxisError. Collective. Gathers: no."""
     return _median("nanmedian", a, axis, out, keepdims)
 
 
@@ -490,8 +505,9 @@ def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
 ) -> Array:  # fmt: skip
-    """Covariances of variables: those of m in its rows (rowvar) or columns, then those of y:
-    (n, n). Collective. Gathers: with weights, yes."""
+    """Covariances of variables: those of m in its rows (rowvar) or columns, then those of y: (n,
+    n). dtype: `dtype`, or what holds m, y and float64. Errors: ValueError (dimensions, or
+    lengths that differ). Collective. Gathers: with weights, yes."""
     if fweights is not None or aweights is not None:
         raise _whole.NotDistributed("cov with weights: use x.numpy()")
     if ddof is not None and ddof != int(ddof):
@@ -527,7 +543,8 @@ def _variables(x: Array, rowvar: bool, dtype: np.dtype) -> Array:
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Array:
-    """Correlations of variables, as cov: (n, n), in -1 to 1. Collective. Gathers: no."""
+    """Correlations of variables, as cov: (n, n), in -1 to 1. dtype: `dtype`, or what holds x, y and
+    float64. Errors: ValueError (dimensions, or lengths that differ). Collective. Gathers: no."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
@@ -547,7 +564,8 @@ def _clipped(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Array:
     """Cross-correlation of 1-d arrays: the sums of a[n + k] conj(v[n]); mode 'valid', 'same' or
-    'full'. Each rank gets its part with the borders it needs. Collective. Gathers: the shorter."""
+    'full'. Each rank gets its part with the borders it needs. Shape: 1-d, by the mode. dtype:
+    what holds both. Errors: ValueError (not 1-d, or empty). Collective. Gathers: the shorter."""
     from ._more import convolve
 
     a, v = as_array(a), as_array(v)
@@ -571,7 +589,8 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Array:
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOTHING,
          append: Any = _NOTHING) -> Array:  # fmt: skip
     """Differences of neighbours along an axis, n times, between prepend and append: arrays, or
-    numbers for each line. Collective. Gathers: no."""
+    numbers for each line. Shape: n less along the axis. dtype: that of a, bool of bool. Errors:
+    AxisError, ValueError (n below 0, or no dimension). Collective. Gathers: no."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     a = as_array(a)
@@ -590,8 +609,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOTHING,
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
-    """Differences of neighbours of the flat array, between those two.
-    TypeError if they do not fit its dtype. Collective. Gathers: no."""
+    """Differences of neighbours of the flat array, between those two. TypeError if they do not fit
+    its dtype. Shape: 1-d. Errors: TypeError. Collective. Gathers: no."""
     ary = as_array(ary)
     flat = reshape(ary, (-1,))
     parts = [to_begin, differences(flat) if flat.size > 1 else flat[:0], to_end]
@@ -608,7 +627,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Central differences along axes, one-sided at the ends, with distances as numpy.gradient: a
-    number, or coordinates, per axis. In floating dtypes. Collective. Gathers: coordinates."""
+    number, or coordinates, per axis. In floating dtypes. Errors: AxisError, ValueError (too few
+    elements, distances or edge_order), TypeError (arguments). Collective. Gathers: coordinates."""
     f = as_array(f)
     if edge_order not in (1, 2):
         raise ValueError("'edge_order' greater than 2 not supported")
@@ -688,8 +708,9 @@ def _gradient(f: Array, axis: int, step: Any, edge: int) -> Array:
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
-    """The integral along an axis by trapezoids, over points x or distances dx.
-    Collective. Gathers: no."""
+    """The integral along an axis by trapezoids, over points x or distances dx. Shape: without the
+    axis. dtype: floating. Errors: AxisError, ValueError (shapes do not fit). Collective.
+    Gathers: no."""
     y = as_array(y)
     axis = axis_of(axis, y.ndim)
     step = dx
@@ -708,7 +729,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
 def unwrap(
     p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
 ) -> Array:
-    """Jumps by more than `discont` (half a period) along an axis removed by adding periods.
+    """Jumps by more than `discont` (half a period) along an axis removed by adding periods. Shape:
+    that of p. dtype: floating, or whole numbers with such a period. Errors: AxisError.
     Collective. Gathers: 1-d arrays, yes."""
     p = as_array(p)
     axis = axis_of(axis, p.ndim)
@@ -721,7 +743,8 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
     """Linear interpolation at x between points (xp, fp), which every rank gets: float64 or
-    complex128, in the shape of x. Collective. Gathers: xp and fp."""
+    complex128, in the shape of x. xp and fp are 1-d, of real dtypes; fp may be complex. Errors:
+    ValueError (lengths, or period 0). Collective. Gathers: xp and fp."""
     points, values = (np.asarray(_whole.known(v, "interp")) for v in (xp, fp))
     kind = np.dtype("complex128" if values.dtype.kind == "c" else "float64")
     np.interp(np.zeros(0), points, values, left, right, period)  # its errors, on every rank

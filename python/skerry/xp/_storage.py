@@ -18,7 +18,8 @@ from ._types import Block, Key, Shape
 
 def _array(self: Array) -> sk.Array:
     """The sk.Array with the same memory; of a computed array, one that takes its memory over.
-    Collective."""
+    Collective. Shape and dtype: its own. Errors: InvalidError (a view), DtypeError (no sk.Array
+    has the dtype). Gathers: no."""
     if self._is_view:
         raise sk.InvalidError("a view is no sk.Array: take xp.asarray(x, copy=True).array")
     if self._memory.source is None:

@@ -40,7 +40,7 @@ class Array:
     def any(
         self, axis: Axes = None, out: Array | None = None, keepdims: bool = ..., *, where: Any = ...
     ) -> Any:
-        """Whether some elements along axes are true. Shape: without these axes, or with length 1
+        """Whether some element along axes is true. Shape: without these axes, or with length 1
         if keepdims; of all axes a number. dtype: bool. Errors: AxisError, ValueError (`out`
         does not fit). Collective. Gathers: no."""
 
@@ -82,7 +82,8 @@ class Array:
     @property
     def array(self) -> sk.Array:
         """The sk.Array with the same memory; of a computed array, one that takes its memory
-        over. Collective."""
+        over. Collective. Shape and dtype: its own. Errors: InvalidError (a view), DtypeError
+        (no sk.Array has the dtype). Gathers: no."""
 
     def astype(
         self,
@@ -101,7 +102,7 @@ class Array:
 
     @property
     def bounds(self) -> Box:
-        """(low, high) per dimension of the own block."""
+        """(low, high) per dimension of the own block. Not collective."""
 
     def byteswap(self, inplace: bool = False) -> Array:
         """NumPy's, of whole arrays, for any shape and dtype. Errors: GatherError (a divided
@@ -161,7 +162,8 @@ class Array:
         """NumPy's, of whole arrays. Not collective. Gathers: no."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """Where it lies: "cpu". Not collective."""
 
     def diagonal(
         self, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
@@ -221,7 +223,8 @@ class Array:
         element."""
 
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """Bytes of an element. Not collective."""
 
     @property
     def layout(self) -> Layout:
@@ -232,7 +235,8 @@ class Array:
     @property
     def local(self) -> Block:
         """The own block as a NumPy view, without a copy; not collective. `bounds` tells where it
-        lies. After writes to it, sk.sync() before others use the array."""
+        lies. After writes to it, sk.sync() before others use the array. Its shape is that of
+        the block, its dtype that of the array. Errors: none. Gathers: no."""
 
     @property
     def mT(self) -> Array:
@@ -276,7 +280,8 @@ class Array:
         ValueError (no elements). Collective. Gathers: no."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of all elements. Not collective."""
 
     @property
     def ndim(self) -> int:
@@ -287,7 +292,8 @@ class Array:
         dtype: int64. Errors: ValueError (no dimension). Collective. Gathers: no."""
 
     def numpy(self) -> Block:
-        """A copy of all of it as a NumPy array on every rank. Collective."""
+        """A copy of all of it as a NumPy array on every rank. Collective. Shape and dtype: its
+        own. Errors: none. Gathers: yes."""
 
     def partition(
         self, kth: Any, axis: SupportsIndex = -1, kind: str = 'introselect', order: Any = None
@@ -427,7 +433,8 @@ class Array:
         indices."""
 
     def to_device(self, device: str, /, *, stream: None = None) -> Array:
-        """This array: there is one device."""
+        """This array: there is one device. Shape and dtype stay. Errors: ValueError (another
+        device, or a stream). Not collective. Gathers: no."""
 
     def tobytes(self, order: str = 'C') -> bytes:
         """A copy of all of it as bytes, whatever the shape and dtype, on every rank. Errors:

@@ -53,42 +53,56 @@ def _along(name: str, x: Operand, n: int | None, axis: SupportsIndex, norm: Norm
 def fft(
     x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
 ) -> Array:
-    """The transform along an axis."""
+    """The transform along an axis. Shape: that of x, n along the axis. dtype: complex64 of float32
+    and complex64, otherwise complex128. Errors: TypeError (no array, or the dtype), AxisError,
+    ValueError (no dimension). Collective. Gathers: 1-d arrays, yes."""
     return _along("fft", x, n, axis, norm)
 
 
 def ifft(
     x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
 ) -> Array:
-    """The inverse transform along an axis."""
+    """The inverse transform along an axis. Shape: that of x, n along the axis. dtype: complex64 of
+    float32 and complex64, otherwise complex128. Errors: TypeError (no array, or the dtype),
+    AxisError, ValueError (no dimension). Collective. Gathers: 1-d arrays, yes."""
     return _along("ifft", x, n, axis, norm)
 
 
 def rfft(
     x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
 ) -> Array:
-    """The transform of real elements: the non-negative frequencies."""
+    """The transform of real elements: the non-negative frequencies. Shape: that of x, n // 2 + 1
+    along the axis. dtype: complex64 of float32 and complex64, otherwise complex128. Errors:
+    TypeError (no array, or the dtype), AxisError, ValueError (no dimension). Collective.
+    Gathers: 1-d arrays, yes."""
     return _along("rfft", x, n, axis, norm)
 
 
 def irfft(
     x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
 ) -> Array:
-    """The inverse of rfft."""
+    """The inverse of rfft. Shape: that of x, n along the axis, by default 2 (m - 1) of m. dtype:
+    float32 of complex64 and float32, otherwise float64. Errors: TypeError (no array, or the
+    dtype), AxisError, ValueError (no dimension). Collective. Gathers: 1-d arrays, yes."""
     return _along("irfft", x, n, axis, norm)
 
 
 def hfft(
     x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
 ) -> Array:
-    """The transform of a Hermitian signal: real."""
+    """The transform of a Hermitian signal: real. Shape: that of x, n along the axis, by default 2
+    (m - 1) of m. dtype: float32 of complex64 and float32, otherwise float64. Errors: TypeError
+    (no array, or the dtype), AxisError, ValueError (no dimension). Collective. Gathers: 1-d
+    arrays, yes."""
     return _along("hfft", x, n, axis, norm)
 
 
 def ihfft(
     x: Operand, /, *, n: int | None = None, axis: SupportsIndex = -1, norm: Norm = "backward"
 ) -> Array:
-    """The inverse of hfft."""
+    """The inverse of hfft. Shape: that of x, n // 2 + 1 along the axis. dtype: complex64 of float32
+    and complex64, otherwise complex128. Errors: TypeError (no array, or the dtype), AxisError,
+    ValueError (no dimension). Collective. Gathers: 1-d arrays, yes."""
     return _along("ihfft", x, n, axis, norm)
 
 
@@ -121,7 +135,9 @@ def fftn(
     axes: Sequence[SupportsIndex] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The transform along several axes."""
+    """The transform along several axes. Shape: that of x, s along the axes. dtype: complex64 of
+    float32 and complex64, otherwise complex128. Errors: TypeError (no array, or the dtype),
+    AxisError, ValueError (lengths and axes). Collective. Gathers: 1-d arrays, yes."""
     x = as_array(x)
     return _each("fft", x, *_lengths(x, s, axes), norm)
 
@@ -134,7 +150,9 @@ def ifftn(
     axes: Sequence[SupportsIndex] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The inverse transform along several axes."""
+    """The inverse transform along several axes. Shape: that of x, s along the axes. dtype:
+    complex64 of float32 and complex64, otherwise complex128. Errors: TypeError (no array, or the
+    dtype), AxisError, ValueError (lengths and axes). Collective. Gathers: 1-d arrays, yes."""
     x = as_array(x)
     return _each("ifft", x, *_lengths(x, s, axes), norm)
 
@@ -147,7 +165,10 @@ def rfftn(
     axes: Sequence[SupportsIndex] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The transform of real elements along several axes."""
+    """The transform of real elements along several axes. Shape: as of fftn, half and one along the
+    last of the axes. dtype: complex64 of float32 and complex64, otherwise complex128. Errors:
+    TypeError (no array, or the dtype), AxisError, ValueError (lengths and axes). Collective.
+    Gathers: 1-d arrays, yes."""
     x = as_array(x)
     axes, s = _lengths(x, s, axes)
     x = _along("rfft", x, s[-1], axes[-1], norm)
@@ -162,7 +183,9 @@ def irfftn(
     axes: Sequence[SupportsIndex] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The inverse of rfftn."""
+    """The inverse of rfftn. Shape: that of x, s along the axes. dtype: float32 of complex64 and
+    float32, otherwise float64. Errors: TypeError (no array, or the dtype), AxisError, ValueError
+    (lengths and axes). Collective. Gathers: 1-d arrays, yes."""
     x = as_array(x)
     axes, s = _lengths(x, s, axes)
     for axis, n in zip(axes[:-1], s[:-1], strict=True):
@@ -178,7 +201,10 @@ def fft2(
     axes: Sequence[SupportsIndex] | None = (-2, -1),
     norm: Norm = "backward",
 ) -> Array:
-    """The transform along two axes. Collective. Gathers: no."""
+    """The transform along two axes. Collective. Gathers: no. Shape: that of x, s along the axes.
+    dtype: complex64 of float32 and complex64, otherwise complex128. Errors: TypeError (no array,
+    or the dtype), AxisError, ValueError (lengths and axes). Collective. Gathers: 1-d arrays,
+    yes."""
     return fftn(x, s=s, axes=axes, norm=norm)
 
 
@@ -190,7 +216,9 @@ def ifft2(
     axes: Sequence[SupportsIndex] | None = (-2, -1),
     norm: Norm = "backward",
 ) -> Array:
-    """The inverse of fft2. Collective. Gathers: no."""
+    """The inverse of fft2. Collective. Gathers: no. Shape: that of x, s along the axes. dtype:
+    complex64 of float32 and complex64, otherwise complex128. Errors: TypeError (no array, or the
+    dtype), AxisError, ValueError (lengths and axes). Collective. Gathers: 1-d arrays, yes."""
     return ifftn(x, s=s, axes=axes, norm=norm)
 
 
@@ -202,7 +230,10 @@ def rfft2(
     axes: Sequence[SupportsIndex] | None = (-2, -1),
     norm: Norm = "backward",
 ) -> Array:
-    """The transform of real elements along two axes. Collective. Gathers: no."""
+    """The transform of real elements along two axes. Collective. Gathers: no. Shape: as of fftn,
+    half and one along the last of the axes. dtype: complex64 of float32 and complex64, otherwise
+    complex128. Errors: TypeError (no array, or the dtype), AxisError, ValueError (lengths and
+    axes). Collective. Gathers: 1-d arrays, yes."""
     return rfftn(x, s=s, axes=axes, norm=norm)
 
 
@@ -214,7 +245,9 @@ def irfft2(
     axes: Sequence[SupportsIndex] | None = (-2, -1),
     norm: Norm = "backward",
 ) -> Array:
-    """The inverse of rfft2. Collective. Gathers: no."""
+    """The inverse of rfft2. Collective. Gathers: no. Shape: that of x, s along the axes. dtype:
+    float32 of complex64 and float32, otherwise float64. Errors: TypeError (no array, or the
+    dtype), AxisError, ValueError (lengths and axes). Collective. Gathers: 1-d arrays, yes."""
     return irfftn(x, s=s, axes=axes, norm=norm)
 
 
@@ -240,14 +273,16 @@ def _frequencies(
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """The frequencies of fft's results."""
+    """The frequencies of fft's results. Shape: 1-d. dtype: `dtype`, by default float64. Errors:
+    TypeError (no floating dtype), ValueError (the device). Collective. Gathers: no."""
     return _frequencies(np.fft.fftfreq, n, d, dtype, device)
 
 
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Device = None
 ) -> Array:
-    """The frequencies of rfft's results."""
+    """The frequencies of rfft's results. Shape: 1-d. dtype: `dtype`, by default float64. Errors:
+    TypeError (no floating dtype), ValueError (the device). Collective. Gathers: no."""
     return _frequencies(np.fft.rfftfreq, n, d, dtype, device)
 
 
@@ -260,10 +295,12 @@ def _shifted(x: Operand, axes: int | Sequence[SupportsIndex] | None, sign: int) 
 
 
 def fftshift(x: Operand, /, *, axes: int | Sequence[SupportsIndex] | None = None) -> Array:
-    """Frequency zero in the middle."""
+    """Frequency zero in the middle. Shape and dtype: those of x. Errors: TypeError (no array),
+    AxisError. Collective. Gathers: no."""
     return _shifted(x, axes, 1)
 
 
 def ifftshift(x: Operand, /, *, axes: int | Sequence[SupportsIndex] | None = None) -> Array:
-    """The inverse of fftshift."""
+    """The inverse of fftshift. Shape and dtype: those of x. Errors: TypeError (no array),
+    AxisError. Collective. Gathers: no."""
     return _shifted(x, axes, -1)

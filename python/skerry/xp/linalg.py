@@ -70,7 +70,9 @@ class SVDResult(NamedTuple):
 
 
 def matmul(x1: Operand, x2: Operand, /) -> Array:
-    """The matrix product, of stacks of matrices too."""
+    """The matrix product, of stacks of matrices too. Shapes: as numpy.matmul. dtype: what holds
+    both. Errors: TypeError (no array), ValueError (shapes do not fit). Collective. Gathers: the
+    second factor, 64 MiB of it at a time, where rows of the first are divided."""
     x1, x2 = as_array(x1, "matmul's x1"), as_array(x2, "matmul's x2")
     if not x1.ndim or not x2.ndim:
         raise ValueError("matmul takes arrays of at least one dimension")
@@ -182,7 +184,9 @@ def _batch_layout(layout: Layout, shape: Shape) -> Layout:
 
 
 def tensordot(x1: Operand, x2: Operand, /, *, axes: int | Sequence[Any] = 2) -> Array:
-    """The sum of products over pairs of axes."""
+    """The sum of products over pairs of axes. Shape: the other axes of x1, then those of x2. dtype:
+    what holds both. Errors: TypeError (no array), AxisError, ValueError (lengths differ).
+    Collective. Gathers: as matmul."""
     x1, x2 = as_array(x1), as_array(x2)
     if isinstance(axes, (int, np.integer)):
         pairs = [list(range(x1.ndim - axes, x1.ndim)), list(range(axes))]
@@ -201,7 +205,9 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | Sequence[Any] = 2) -> 
 
 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
-    """Sums of conj(x1) * x2 along an axis."""
+    """Sums of conj(x1) * x2 along an axis. Shape: broadcast, without the axis. dtype: what holds
+    both. Errors: TypeError (no array), AxisError, ValueError (lengths differ). Collective.
+    Gathers: no."""
     x1, x2 = as_array(x1), as_array(x2)
     if not -min(x1.ndim, x2.ndim) <= axis < 0:
         ndim = max(x1.ndim, x2.ndim)
@@ -214,7 +220,8 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
 
 
 def outer(x1: Operand, x2: Operand, /) -> Array:
-    """All products of elements of two vectors."""
+    """All products of elements of two vectors. Shape: (n, m). dtype: what holds both. Errors:
+    TypeError (no array), ValueError (not 1-d). Collective. Gathers: no."""
     x1, x2 = as_array(x1), as_array(x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError("outer takes two 1-d arrays")
@@ -222,7 +229,9 @@ def outer(x1: Operand, x2: Operand, /) -> Array:
 
 
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
-    """Products of vectors with 3 components along an axis."""
+    """Products of vectors with 3 components along an axis. Shape: broadcast. dtype: what holds
+    both. Errors: TypeError (no array), AxisError, ValueError (no 3 components). Collective.
+    Gathers: no."""
     x1, x2 = as_array(x1), as_array(x2)
     if not -min(x1.ndim, x2.ndim) <= axis < max(x1.ndim, x2.ndim):
         axis_of(axis, min(x1.ndim, x2.ndim))
@@ -244,7 +253,9 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
 def vector_norm(
     x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
 ) -> Array:
-    """Norms of vectors along axes (None: of all elements)."""
+    """Norms of vectors along axes (None: of all elements). Shape: without these axes, or with
+    length 1 if keepdims. dtype: floating. Errors: TypeError (no array), AxisError. Collective.
+    Gathers: no."""
     size = functions["abs"](inexact(as_array(x)))
     along: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if ord == np.inf:
@@ -261,7 +272,9 @@ def vector_norm(
 
 
 def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """Norms of matrices."""
+    """Norms of matrices. Shape: without the last two axes, or with length 1 if keepdims. dtype:
+    floating. Errors: TypeError (no array), ValueError (`ord`, or fewer than 2 dimensions).
+    Collective. Gathers: one matrix for 'nuc', 2 and -2; otherwise no."""
     x = _matrices(x, "matrix_norm")
     if ord in ("fro", None):
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
@@ -279,7 +292,8 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Any = "fro") -> A
 
 def diagonal(x: Operand, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices, along a last axis; not to be written. Of one matrix in rows, each
-    rank takes its part."""
+    rank takes its part. Shape: the diagonal in place of the last two axes. dtype: that of x.
+    Errors: TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: no."""
     out = _diagonal(_matrices(x, "diagonal"), offset)
     out._frozen = True
     return out
@@ -298,7 +312,9 @@ def _diagonal(x: Array, offset: int) -> Array:
 
 
 def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Sums of the diagonals of matrices."""
+    """Sums of the diagonals of matrices. Shape: without the last two axes. dtype: `dtype`; by
+    default that of x, 64 bits for whole numbers. Errors: TypeError (no array), ValueError (fewer
+    than 2 dimensions). Collective. Gathers: no."""
     return _reductions.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
@@ -363,37 +379,52 @@ def _stack_of(x: Array, block: Any) -> Array:
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> Array:
-    """Triangular factors of positive definite matrices."""
+    """Triangular factors of positive definite matrices. Shape: that of x. dtype: floating or
+    complex. Errors: TypeError (no array), ValueError (no square matrices), LinAlgError on every
+    rank if on one. Collective. Gathers: one matrix; of stacks no."""
     return _solved(lambda a: np.linalg.cholesky(a, upper=upper), _square(x, "cholesky"))
 
 
 def det(x: Operand, /) -> Array:
-    """Determinants."""
+    """Determinants. Shape: without the last two axes. dtype: floating or complex. Errors: TypeError
+    (no array), ValueError (no square matrices), LinAlgError on every rank if on one. Collective.
+    Gathers: one matrix; of stacks no."""
     return _solved(np.linalg.det, _square(x, "det"))
 
 
 def slogdet(x: Operand, /) -> SlogdetResult:
-    """Sign and logarithm of determinants."""
+    """Sign and logarithm of determinants. Shapes: without the last two axes. dtypes: floating; the
+    sign of complex numbers complex. Errors: TypeError (no array), ValueError (no square
+    matrices), LinAlgError on every rank if on one. Collective. Gathers: one matrix; of stacks
+    no."""
     return SlogdetResult(*_solved(lambda a: tuple(np.linalg.slogdet(a)), _square(x, "slogdet")))
 
 
 def eigh(x: Operand, /) -> EighResult:
-    """Eigenvalues and eigenvectors of Hermitian matrices."""
+    """Eigenvalues and eigenvectors of Hermitian matrices. Shapes: (..., n), and that of x. dtypes:
+    floating, and that of x. Errors: TypeError (no array), ValueError (no square matrices),
+    LinAlgError on every rank if on one. Collective. Gathers: one matrix; of stacks no."""
     return EighResult(*_solved(lambda a: tuple(np.linalg.eigh(a)), _square(x, "eigh")))
 
 
 def eigvalsh(x: Operand, /) -> Array:
-    """Eigenvalues of Hermitian matrices."""
+    """Eigenvalues of Hermitian matrices. Shape: (..., n). dtype: floating. Errors: TypeError (no
+    array), ValueError (no square matrices), LinAlgError on every rank if on one. Collective.
+    Gathers: one matrix; of stacks no."""
     return _solved(np.linalg.eigvalsh, _square(x, "eigvalsh"))
 
 
 def inv(x: Operand, /) -> Array:
-    """Inverses."""
+    """Inverses. Shape: that of x. dtype: floating or complex. Errors: TypeError (no array),
+    ValueError (no square matrices), LinAlgError on every rank if on one. Collective. Gathers:
+    one matrix; of stacks no."""
     return _solved(np.linalg.inv, _square(x, "inv"))
 
 
 def matrix_power(x: Operand, n: int, /) -> Array:
-    """Powers of matrices by whole numbers."""
+    """Powers of matrices by whole numbers. Shape and dtype: those of x. Errors: TypeError (no
+    array), ValueError (no square matrices), LinAlgError on every rank if on one. Collective.
+    Gathers: one matrix; of stacks no."""
     x = _square(x, "matrix_power")
     return _solved(lambda a: np.linalg.matrix_power(a, n), x)
 
@@ -403,7 +434,9 @@ def _tolerance(rtol: Any) -> Any:
 
 
 def matrix_rank(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
-    """How many singular values are not negligible."""
+    """How many singular values are not negligible. Shape: without the last two axes. dtype: int64.
+    Errors: TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: one
+    matrix, if ranks have no whole rows of a tall one; rtol."""
     x, rtol = _matrices(x, "matrix_rank"), _tolerance(rtol)
     values = svdvals(x)
     if values.shape[-1] == 0:
@@ -417,7 +450,9 @@ def matrix_rank(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
 
 
 def pinv(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
-    """Pseudo-inverses."""
+    """Pseudo-inverses. Shape: the last two axes exchanged. dtype: floating or complex. Errors:
+    TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: one matrix;
+    of stacks no."""
     x, rtol = inexact(_matrices(x, "pinv")), _tolerance(rtol)
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
@@ -427,7 +462,10 @@ def pinv(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
 
 
 def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """Orthogonal and upper triangular factors."""
+    """Orthogonal and upper triangular factors. Shapes: (..., m, k) and (..., k, n), k = min(m, n),
+    or m of 'complete'. dtype: floating or complex. Errors: TypeError (no array), ValueError
+    (mode, or fewer than 2 dimensions). Collective. Gathers: one matrix, if ranks have no whole
+    rows of a tall one; of stacks no."""
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: no mode {mode!r}: 'reduced', 'complete', or take xp.linalg.qr(x).R")
     x = _matrices(x, "qr")
@@ -466,7 +504,10 @@ def _tall_qr(x: Array) -> QRResult:
 
 
 def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular value decompositions."""
+    """Singular value decompositions. Shapes: (..., m, m), (..., k) and (..., n, n), k = min(m, n),
+    or k in place of m and n. dtypes: floating or complex, S real. Errors: TypeError (no array),
+    ValueError (fewer than 2 dimensions), LinAlgError. Collective. Gathers: one matrix, if ranks
+    have no whole rows of a tall one; of stacks no."""
     x = _matrices(x, "svd")
     if _is_tall(x) and not full_matrices:
         q, r = _tall_qr(x)
@@ -476,14 +517,18 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Operand, /) -> Array:
-    """Singular values, descending."""
+    """Singular values, descending. Shape: (..., k), k = min(m, n). dtype: floating. Errors:
+    TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: one matrix,
+    if ranks have no whole rows of a tall one; of stacks no."""
     x = _matrices(x, "svdvals")
     x = _triangle(x)[0] if _is_tall(x) else x
     return _solved(lambda a: np.linalg.svd(a, compute_uv=False), x)
 
 
 def solve(x1: Operand, x2: Operand, /) -> Array:
-    """The solutions y of x1 y = x2; a 1-d x2 is one vector."""
+    """The solutions y of x1 y = x2; a 1-d x2 is one vector. Shape: that of x2. dtype: floating or
+    complex. Errors: TypeError (no array), ValueError (no square matrices), LinAlgError on every
+    rank if on one. Collective. Gathers: both."""
     a, b = _square(x1, "solve"), as_array(x2)
     known_a = gathered(a, "solve")
     known_b = gathered(b, "solve")

@@ -43,7 +43,7 @@ def _shape(size: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in size) if np.ndim(size) else (int(size),)
 
 
-def values(key: Sequence[int], method: Draw, low: int, high: int) -> np.ndarray:
+def _values(key: Sequence[int], method: Draw, low: int, high: int) -> np.ndarray:
     """Elements low to high of a call's sequence: method(generator, count) draws a run."""
     parts = []
     for run in range(low // _RUN, -(-high // _RUN)):
@@ -159,7 +159,7 @@ class _Drawing:
             wide = sample.shape[-1]
             flat = _by_rows((count, wide), sample.dtype, _of_rows(key, draw, wide))
             return reshape(flat, (*shape, wide))
-        return _by_rows(shape, sample.dtype, lambda low, high: values(key, draw, low, high))
+        return _by_rows(shape, sample.dtype, lambda low, high: _values(key, draw, low, high))
 
     def _of_parameters(
         self, name: str, shape: tuple[int, ...], parameters: tuple, options: dict[str, Any]
@@ -208,7 +208,7 @@ class _Drawing:
 
         key = self._key()
         keys = _by_rows(
-            (n,), "uint64", lambda low, high: values(key, _whole_words, low, high)
+            (n,), "uint64", lambda low, high: _values(key, _whole_words, low, high)
         )
         return argsort(keys)
 
@@ -296,7 +296,7 @@ def _of_rows(key: list[int], draw: Draw, wide: int) -> Callable[[int, int], np.n
     """Flat elements of an array whose rows, not numbers, are drawn."""
 
     def rows(low: int, high: int) -> np.ndarray:
-        return values(key, draw, low // wide, high // wide).reshape(-1)
+        return _values(key, draw, low // wide, high // wide).reshape(-1)
 
     return rows
 
@@ -331,25 +331,26 @@ class Generator(_Drawing):
 
     @property
     def bit_generator(self) -> Any:
-        """NumPy's generator of bits; the same state on every rank."""
+        """NumPy's generator of bits; the same state on every rank. Not collective."""
         return self._numpy.bit_generator
 
     def __repr__(self) -> str:
         return f"skerry.xp.random.Generator({type(self.bit_generator).__name__})"
 
     def spawn(self, n_children: int) -> list["Generator"]:
-        """Independent generators."""
+        """Independent generators. Not collective. Errors: TypeError (bits without a seed)."""
         return [self._over(each) for each in self._numpy.spawn(n_children)]
 
     def bytes(self, length: int) -> builtins.bytes:
-        """Random bytes, NumPy's, on every rank."""
+        """Random bytes, NumPy's, on every rank. Collective. Errors: none."""
         return self._numpy.bytes(length)
 
     def _key(self) -> list[int]:
         return [int(word) for word in self.bit_generator.random_raw(2)]
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Uniform in [0, 1), float64 or float32; NumPy's numbers. Collective. Gathers: no."""
+        """Uniform in [0, 1), float64 or float32; NumPy's numbers. Errors: TypeError (another
+        dtype), ValueError (a negative length). Collective. Gathers: no."""
         dtype = np.dtype(dtype)
         if out is not None:
             out[...] = self.random(out.shape, dtype)
@@ -392,8 +393,9 @@ class Generator(_Drawing):
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
         endpoint: bool = False,
     ) -> Any:  # fmt: skip
-        """Integers in [low, high), or [0, low); with `endpoint` up to high itself.
-        Collective. Gathers: low and high."""
+        """Integers in [low, high), or [0, low); with `endpoint` up to high itself. Errors:
+        ValueError (low is not below high), TypeError (no dtype of whole numbers). Collective.
+        Gathers: low and high."""
         if high is None:
             low, high = 0, low
         return self._draw("integers", size, low, high, dtype=dtype, endpoint=endpoint)
@@ -402,8 +404,8 @@ class Generator(_Drawing):
         return self.integers(n, size=size)
 
     def permuted(self, x: Any, axis: int | None = None, out: Any = None) -> Array:
-        """x with every line along an axis (None: all elements) in an order of its own.
-        Collective. Gathers: no."""
+        """x with every line along an axis (None: all elements) in an order of its own. Shape and
+        dtype: those of x. Errors: AxisError. Collective. Gathers: no."""
         from ._sorting import argsort
         from ._indexing import take_along_axis
 
@@ -415,7 +417,7 @@ class Generator(_Drawing):
             line = 0 if axis is None else axis
             key = self._key()
             keys = _by_rows(
-                flat.shape, "uint64", lambda low, high: values(key, _whole_words, low, high)
+                flat.shape, "uint64", lambda low, high: _values(key, _whole_words, low, high)
             )
             value = take_along_axis(flat, argsort(keys, axis=line), axis=line)
             value = reshape(value, x.shape)
@@ -433,47 +435,52 @@ class RandomState(_Drawing):
         self.seed(seed)
 
     def seed(self, seed: Any = None) -> None:
-        """Begins the sequence of a seed; None: one that rank 0 chooses. Collective."""
+        """Begins the sequence of a seed; None: one that rank 0 chooses. Collective. Errors:
+        ValueError (a seed that is negative or too large)."""
         seed = _entropy() % 2**32 if seed is None else seed
         self._numpy = np.random.RandomState(_whole.known(seed, "a seed"))
 
     def get_state(self, legacy: bool = True) -> Any:
-        """The state, the same on every rank. Not collective."""
+        """The state, the same on every rank. Not collective. Errors: none."""
         return self._numpy.get_state(legacy)
 
     def set_state(self, state: Any) -> None:
-        """Goes on from a state of get_state(). All members set the same."""
+        """Goes on from a state of get_state(). All members set the same. Collective. Errors:
+        ValueError, TypeError (no state)."""
         self._numpy.set_state(state)
 
     def bytes(self, length: int) -> builtins.bytes:
-        """Random bytes, NumPy's, on every rank."""
+        """Random bytes, NumPy's, on every rank. Collective. Errors: none."""
         return self._numpy.bytes(length)
 
     def _key(self) -> list[int]:
         return [int(word) for word in self._numpy.randint(0, 1 << 63, 2, np.int64)]
 
     def random_sample(self, size: Any = None) -> Any:
-        """Uniform in [0, 1). Collective. Gathers: no."""
+        """Uniform in [0, 1). Errors: ValueError (a negative length). Collective. Gathers: no."""
         return self._draw("random_sample", size)
 
     random = ranf = sample = random_sample
 
     def rand(self, *shape: int) -> Any:
-        """random_sample(shape)."""
+        """random_sample(shape). Collective. Gathers: no. Errors: ValueError (a negative length)."""
         return self.random_sample(shape or None)
 
     def randn(self, *shape: int) -> Any:
-        """standard_normal(shape)."""
+        """standard_normal(shape). Collective. Gathers: no. Errors: ValueError (a negative
+        length)."""
         return self.standard_normal(shape or None)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
-        """Integers in [low, high), or [0, low). Collective. Gathers: low and high."""
+        """Integers in [low, high), or [0, low). Errors: ValueError (low is not below high).
+        Collective. Gathers: low and high."""
         if high is None:
             low, high = 0, low
         return self._draw("randint", size, low, high, dtype=dtype)
 
     def random_integers(self, low: int, high: int | None = None, size: Any = None) -> Any:
-        """Integers in [low, high], or [1, low]. Collective. Gathers: no."""
+        """Integers in [low, high], or [1, low]. Errors: ValueError (low is not below high).
+        Collective. Gathers: no."""
         low, high = (1, low) if high is None else (low, high)
         return self.randint(low, high + 1, size)
 
@@ -544,7 +551,9 @@ def _distribution(name: str, parameters: tuple[tuple[str, Any], ...]) -> Callabl
     draw.__name__ = draw.__qualname__ = name
     draw.__doc__ = (
         f"Numbers of numpy.random's {name}({', '.join([*names, 'size'])}): a number if size is "
-        "None and no parameter is an array. Collective. Gathers: parameters that are arrays."
+        "None and no parameter is an array. Shape: size, or that of the parameters. dtype: as "
+        "NumPy's. Errors: ValueError (parameters), TypeError (their names). Collective. Gathers: "
+        "parameters that are arrays."
     )
     return draw
 
@@ -557,7 +566,8 @@ for _name, _parameters in _DISTRIBUTIONS.items():
 
 def default_rng(seed: Any = None) -> Generator:
     """A generator like numpy.random.default_rng(seed), the same on all members. None: a seed that
-    rank 0 chooses. Collective."""
+    rank 0 chooses. Collective. Errors: TypeError (bits that cannot jump ahead), ValueError (a
+    negative seed)."""
     return seed if isinstance(seed, Generator) else Generator(seed)
 
 
@@ -575,7 +585,8 @@ def _state() -> RandomState:
 
 
 def seed(seed: Any = None) -> None:
-    """Begins the sequence of a seed; the same on all members. Collective."""
+    """Begins the sequence of a seed; the same on all members. Collective. Errors: ValueError (a
+    seed that is negative or too large)."""
     if _global:
         _global[0].seed(seed)
     else:
