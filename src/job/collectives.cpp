@@ -279,14 +279,6 @@ Status Group::sync() {
   return fenced;
 }
 
-Status Group::last_sync() {
-  if (!is_on_one_node()) return sync();
-  const Status fenced = job_->engine().fence_all();
-  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
-  SKERRY_TRY(in_node(0, [&] { return node_.last_barrier(); }));
-  return fenced;
-}
-
 Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
   if (is_on_one_node())
     return in_node(bytes, [&] {

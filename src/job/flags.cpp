@@ -33,29 +33,10 @@ void Flags::leave(Rank leaver, bool apart) {
 
 void Flags::wake() {
   for (uint32_t m = 0; m < count(); ++m) {
-    const uint32_t waits_for = sleep(m).waits_for.load(std::memory_order_relaxed);
-    if (waits_for != own_ + 1 && waits_for != for_any) continue;
+    if (sleep(m).waits_for.load(std::memory_order_relaxed) != own_ + 1) continue;
     const auto index = static_cast<uint32_t>(job_->member_of(members_[m].rank));
     memory::ring_doorbell(job_->control().member(index));
   }
-}
-
-template <class Ready>
-Status Flags::await_until(Ready&& ready, uint32_t waits_for, Rank rank) {
-  // Where every rank has a core the other is often just about to post.
-  constexpr int moment = 200;
-  if (!job_->is_crowded())
-    for (int i = 0; i < moment; ++i)
-      if (ready()) return {};
-  if (ready()) return {};
-  // What the other waits for may depend on what this rank sent.
-  SKERRY_TRY(job_->engine().push_out());
-  sleep(own_).waits_for.store(waits_for, std::memory_order_relaxed);
-  const WaitResult result = wait_here(*job_, -1, &sleep(0).asleep, ready, [&] {
-    return concat("rank ", rank, " to come to a collective call");
-  });
-  sleep(own_).waits_for.store(0, std::memory_order_relaxed);
-  return result == WaitResult::reached ? Status() : job_->check_abort();
 }
 
 // The member has posted `step`, or has left the job.
@@ -65,23 +46,20 @@ Status Flags::await_line(uint32_t member, uint64_t step) {
     return there.step.load(std::memory_order_acquire) >= step ||
            there.left.load(std::memory_order_acquire) != 0;
   };
-  return await_until(ready, member + 1, members_[member].rank);
-}
-
-void Flags::say_done() {
-  SKERRY_INVARIANT(own_ != 0, "the first member waits for the others");
-  sleep(0).done.fetch_add(1, std::memory_order_seq_cst);
-  if (sleep(0).asleep.load(std::memory_order_seq_cst) != 0) wake();
-}
-
-Status Flags::await_done() {
-  const auto ready = [&] {
-    return sleep(0).done.load(std::memory_order_acquire) == count() - 1;
-  };
-  SKERRY_TRY(await_until(ready, for_any, members_.back().rank));
-  // For the next group of the same members, which may go on with these flags.
-  sleep(0).done.store(0, std::memory_order_relaxed);
-  return {};
+  // Where every rank has a core the other is often just about to post.
+  constexpr int moment = 200;
+  if (!job_->is_crowded())
+    for (int i = 0; i < moment; ++i)
+      if (ready()) return {};
+  if (ready()) return {};
+  // What the other waits for may depend on what this rank sent.
+  SKERRY_TRY(job_->engine().push_out());
+  sleep(own_).waits_for.store(member + 1, std::memory_order_relaxed);
+  const WaitResult result = wait_here(*job_, -1, &sleep(0).asleep, ready, [&] {
+    return concat("rank ", members_[member].rank, " to come to a collective call");
+  });
+  sleep(own_).waits_for.store(0, std::memory_order_relaxed);
+  return result == WaitResult::reached ? Status() : job_->check_abort();
 }
 
 Status Flags::await_readers(uint32_t* leaver) {

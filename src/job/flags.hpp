@@ -84,11 +84,6 @@ class Flags {
   // All members are known to have posted this step.
   void note_met() { met_ = step_; }
 
-  // After the last step of all, in which the others awaited the first member alone, and it all of
-  // them: then nobody looks at this member's part any more.
-  void say_done();      // not the first member: it has read the first member's flag
-  Status await_done();  // the first member: until all others have
-
   // Posts that this member leaves the job in this step; or that `leaver` does while others stay.
   void leave(Rank leaver, bool apart);
   // Of a member that has left: who it says leaves, and whether others stay.
@@ -108,13 +103,10 @@ class Flags {
   static_assert(sizeof(Line) == 64);
   struct alignas(64) Sleep {
     std::atomic<uint32_t> asleep;     // of the first member's part: how many members sleep
-    std::atomic<uint32_t> waits_for;  // the owner, before it sleeps: position of the member + 1, or
-                                      // for_any
-    std::atomic<uint32_t> done;       // of the first member's part: how many are done
+    std::atomic<uint32_t> waits_for;  // the owner, before it sleeps: position of the member + 1
     std::atomic<int32_t> leaver;      // the owner, before it writes Line::left: who leaves
     std::atomic<uint32_t> apart;      // likewise: 1 if others stay
   };
-  static constexpr uint32_t for_any = UINT32_MAX;
   static constexpr uint64_t lines_at = sizeof(Sleep);
   static_assert(lines_at + places * sizeof(Line) <= places_at);
 
@@ -130,10 +122,7 @@ class Flags {
   [[gnu::noinline]] Status await_readers(uint32_t* leaver);
   [[gnu::noinline]] Status await_long(uint32_t member, bool* has_left);
   [[gnu::noinline]] void wake();
-  Status await_line(uint32_t member, uint64_t step);
-  // Asleep only after a while; `waits_for` as of Sleep.
-  template <class Ready>
-  Status await_until(Ready&& ready, uint32_t waits_for, Rank rank);
+  Status await_line(uint32_t member, uint64_t step);  // asleep only after a while
 
   Job* job_ = nullptr;
   std::vector<Member> members_;

@@ -197,7 +197,40 @@ struct Card {  // what a member says of itself when a group is split
   int32_t key;
   uint32_t generation;
   int32_t rank;
-  uint64_t kept;  // memory of a freed group that was split off like this; 0: none
+  uint64_t kept;         // memory of a freed group that was split off like this; 0: none
+  int32_t kept_members;  // of that group
+};
+
+// Whether what freed groups left serves all members of a split, so that no area is new. All members
+// see the same cards in the same order: they agree.
+class KeptOfAll {
+ public:
+  void take(const Card& card) {
+    if (card.color < 0 || !serves_) return;
+    const auto there = std::ranges::find(colors_, card.color, &Color::color);
+    if (there != colors_.end()) {
+      ++there->members;
+      serves_ = there->kept == card.kept;
+    } else {
+      colors_.push_back({card.color, card.kept, card.kept_members, 1});
+      serves_ = card.kept != 0 && colors_.size() <= most_colors;
+    }
+  }
+  bool serves() const {
+    return serves_ && std::ranges::all_of(colors_, [](const Color& one) {
+             return one.members == one.kept_members;
+           });
+  }
+
+ private:
+  struct Color {
+    int32_t color;
+    uint64_t kept;
+    int32_t kept_members, members;
+  };
+  static constexpr size_t most_colors = 16;  // with more, members agree as if none served
+  std::vector<Color> colors_;
+  bool serves_ = true;
 };
 
 // The cards of one color as they pass by. Keys usually come in order, and then neither they nor the
@@ -265,17 +298,22 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
   if (color >= 0)
     kept = job.objects().take_group([&](const Group& other) { return other.origin_ == origin; });
   const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank(),
-                  kept == nullptr ? 0 : kept->area_->id().packed()};
+                  kept == nullptr ? 0 : kept->area_->id().packed(),
+                  kept == nullptr ? 0 : kept->size()};
   CardsOf cards(color);
+  KeptOfAll kept_of_all;
   const Status told = parent.collect(
       mine, 0, parent.size(), [&](std::span<const Card> passing, int32_t) {
-        for (const Card& card : passing)
+        for (const Card& card : passing) {
+          kept_of_all.take(card);
           if (color >= 0) cards.take(card);
+        }
       });
   if (!told.ok()) {
     if (kept != nullptr) job.objects().keep_group(std::move(kept));
     return told;
   }
+  const bool kept_serves = kept_of_all.serves();
   Status opened;
   std::unique_ptr<Group> made;
   if (color >= 0) {
@@ -284,10 +322,15 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
     placement::Members members(std::move(cards).members());
     made = use_again(std::move(kept), all_keep, members);
     if (made == nullptr) {
+      SKERRY_INVARIANT(!kept_serves, "what all members of a color keep has them as its members");
       made = std::make_unique<Group>(job, std::move(members));
       opened = made->open_area(id);
     }
     made->origin_ = origin;
+  }
+  if (kept_serves) {  // the areas were in use before: nobody waits for another to open one
+    *group = made ? keep(std::move(made)) : nullptr;
+    return {};
   }
   if (Status agreed = parent.agree(opened);  // also the barrier after which every area may be used
       !agreed.ok()) {
@@ -376,7 +419,7 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
 
 Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
-  const Status synced = last_sync();
+  const Status synced = sync();
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   SKERRY_INVARIANT(!freed_, "a group is freed once");
   // Whatever else was reported belongs to earlier requests: the others free it, so this member

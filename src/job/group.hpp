@@ -216,8 +216,6 @@ class Group {
   }
   void count_collective();
   memory::Spans& spans();
-  // sync, after which no other member looks at this one's area.
-  Status last_sync();
   Status sweep(const Sweep& what);
   void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
   Status check_together(const std::byte* message);

@@ -119,19 +119,6 @@ Status NodeCollectives::barrier() {
   return meet();
 }
 
-Status NodeCollectives::last_barrier() {
-  SKERRY_TRY(next());
-  if (own() == 0) {
-    SKERRY_TRY(await_all());
-    flags_.post();
-    return flags_.await_done();
-  }
-  flags_.post();
-  SKERRY_TRY(await(0));
-  flags_.say_done();
-  return {};
-}
-
 Status NodeCollectives::leave() {
   SKERRY_TRY(next());
   const Rank me = flags_.rank_of(own());

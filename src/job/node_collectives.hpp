@@ -48,8 +48,6 @@ class NodeCollectives {
   // Positions are those on this node. Errors of all: invalid, if a member leaves the job meanwhile;
   // of the end of the job; no_memory never.
   Status barrier();
-  // The last barrier of a group: after it nobody looks at this member's part of the area.
-  Status last_barrier();
   // Returns at a root as soon as its data is safe.
   Status broadcast(std::byte* buffer, uint64_t bytes, uint32_t root);
   // `root` null: all get the result.

@@ -66,6 +66,7 @@ Status Segment::attach(const Layout& layout, uint64_t address, uint32_t purpose)
   request.own_bytes = std::max(layout.room, own_pages);
   request.reserved_bytes = layout.pages == Pages::reserved ? own_pages : 0;
   request.address = address;
+  request.others_read_on = layout.others_read_on;
   std::byte* base = nullptr;
   SKERRY_TRY(job_->node_memory().attach(request, -1, &base));
   local_ = memory::LocalSegment(base, id_);
@@ -145,6 +146,7 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
   layout.find_local(group);
   for (const Rank rank : layout.local_ranks) layout.slice_bytes.push_back(local_bytes.at(rank));
   SKERRY_TRY(layout.arrange(0, 0));
+  layout.others_read_on = true;  // a member may close a group that another is just leaving
   SKERRY_TRY(made->attach(layout, 0, purpose_group));
   made->index_local(layout);
   *segment = group.job().objects().keep(std::move(made));

@@ -65,6 +65,7 @@ class Segment {
     uint64_t total_bytes = 0;
     uint32_t own = 0;  // position among the local members
     Pages pages = Pages::reserved;
+    bool others_read_on = false;  // after this member's part in it
 
     void find_local(const Group& group);
     // What all members ask for, by position: this node's of it, and all of it.

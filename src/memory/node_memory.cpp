@@ -241,7 +241,7 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
   Mapped mapped;
   mapped.bytes = what.total_bytes;
   mapped.own_offset = what.own_offset;
-  mapped.own_bytes = what.own_bytes;
+  mapped.own_bytes = what.others_read_on ? 0 : what.own_bytes;
   broker_wire::Request request = request_for(broker_wire::Op::attach, what.id);
   request.members = what.members;
   request.total_bytes = what.total_bytes;
@@ -260,12 +260,12 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
   }
   if (status.ok())
     status = memory::reserve(fd.get(), mapped.base, mapped.own_offset,
-                             std::min(what.reserved_bytes, mapped.own_bytes), huge_pages_,
+                             std::min(what.reserved_bytes, what.own_bytes), huge_pages_,
                              abort_flag());
   if (!status.ok()) {
     if (mapped.base != nullptr)
-      discard(mapped.base, mapped.own_offset,
-              mapped.own_bytes);  // what was reserved before it failed
+      discard(mapped.base, what.own_offset,
+              what.own_bytes);  // what was reserved before it failed
     if (mapped.own_mapping) unmap(mapped.base, mapped.bytes);
     if (attached) {  // so that the memory does not stay for the sake of a member that is not there;
                      // a failure of this changes nothing

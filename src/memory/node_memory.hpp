@@ -44,6 +44,8 @@ struct AttachRequest {
   // Where all processes should map it; 0: anywhere. A process where something else is there maps
   // it elsewhere. A multiple of huge_page_bytes if the segment is that large, otherwise of 4096.
   uint64_t address = 0;
+  // Others may still read the own part when this member detaches: its pages go with the last one.
+  bool others_read_on = false;
 };
 
 class NodeMemory {
@@ -55,8 +57,8 @@ class NodeMemory {
   // or job ending), timeout, invalid (members disagree, or attached already).
   virtual Status attach(const AttachRequest& request, int64_t timeout_ns, std::byte** base) = 0;
   // Unmaps; the last member to leave releases the memory. Call after a barrier that says no rank
-  // uses it any more. When the last member's call returns, the broker has discarded the id. Errors:
-  // freed (not attached), peer_dead.
+  // uses it any more (unless others_read_on). When the last member's call returns, the broker has
+  // discarded the id. Errors: freed (not attached), peer_dead.
   virtual Status detach(SegmentId id) = 0;
   // Reserves the pages of [offset, offset + bytes) of the own part of a segment, multiples of 4096,
   // none of which exist. On failure none do. Errors: no_memory, peer_dead (job ending).

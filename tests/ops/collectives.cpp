@@ -253,6 +253,20 @@ void check_created(Context& c) {
                "does not exist");
 }
 
+// What two groups of one color left does not serve the group of both.
+void check_kept(Context& c) {
+  for (int i = 0; i < 2; ++i) {
+    skerry_group* g = nullptr;
+    for (int odd = 0; odd < 2; ++odd) {
+      OK(skerry_group_split(c.world(), c.rank % 2 == odd ? 7 : -1, 0, &g));
+      if (g != nullptr) OK(skerry_group_free(g));
+    }
+    OK(skerry_group_split(c.world(), 7, 0, &g));
+    EXPECT_IS(skerry_group_size(g), c.size);
+    OK(skerry_group_free(g));
+  }
+}
+
 }  // namespace
 
 void run_groups(Context& c) {
@@ -319,6 +333,7 @@ void run_groups(Context& c) {
     EXPECT_IS(one, skerry_group_size(g));
     OK(skerry_group_free(g));
   }
+  check_kept(c);
 }
 
 void run_mutexes(Context& c) {

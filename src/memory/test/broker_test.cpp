@@ -198,6 +198,24 @@ TEST(Broker, PagesThatWereNotReservedAreGivenBackByTheirMember) {
   EXPECT_TRUE(members[1]->detach(id).ok());
 }
 
+// A member closes a group while another, which has just been woken, still reads its flags.
+TEST(Broker, WhatOthersReadOnGoesWithTheLastMember) {
+  ServedBroker served;
+  const SegmentId id{0, 1};
+  std::unique_ptr<NodeMemory> members[2];
+  std::byte* bases[2];
+  for (uint64_t i = 0; i < 2; ++i) {
+    members[i] = make_node_memory(served.broker->address(), false);
+    AttachRequest request{id, 2 * page_bytes, 2, i * page_bytes, page_bytes};
+    request.others_read_on = true;
+    ASSERT_TRUE(members[i]->attach(request, patience_ns, &bases[i]).ok());
+  }
+  *bases[0] = std::byte{1};
+  EXPECT_TRUE(members[0]->detach(id).ok());
+  EXPECT_EQ(*bases[1], std::byte{1});
+  EXPECT_TRUE(members[1]->detach(id).ok());
+}
+
 // Pages between two segments: their owner has them back as they were, unless somebody needed
 // memory.
 TEST(Broker, PagesThatAreKeptGoWhenSomebodyNeedsThem) {
