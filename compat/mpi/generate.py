@@ -71,22 +71,26 @@ def entry(function, large, library_is_small=False):
     every = ", ".join(names)
     rest = ", ".join(n for n in names if n != "win")
     theirs = small_call(function) if library_is_small else f"return real().{name}({every})"
+    access = f"{function.ours}({', '.join(['*window', *([rest] if rest else [])])})"
+    ours = f'return counted(*window, "MPI_{name}", {access})'
     body = {
         "make": f"  if (const auto made = {function.ours}({every})) return *made;\n  {theirs};\n",
         "free": f"  Window* const window = find_window(*win);\n"
         f"  if (window == nullptr) return real().{name}({every});\n"
         f"  const Caller caller(*window);\n"
         f"  return {function.ours}(*window, win);\n",
-        "use": f"  Window* const window = find_window(win);\n"
-        f"  if (window == nullptr) [[unlikely]] {{\n  {theirs};\n  }}\n"
-        f"  const Caller caller(*window);\n"
-        f"  count_call(*window);\n"
-        f'  return answer(*window, "MPI_{name}",\n'
-        f"                {function.ours}({', '.join(['*window', *([rest] if rest else [])])}));\n",
+        "use": f"  if (Window* const window = find_plain(win); window != nullptr) [[likely]]\n"
+        f"    {ours};\n  return any_{name}({every});\n",
     }[function.kind]
     typed = function.typed(large)
+    before = "" if function.kind != "use" else (
+        f"[[gnu::cold, gnu::noinline]] static int any_{name}({typed}) {{\n"
+        f"  Window* const window = find_window(win);\n"
+        f"  if (window == nullptr) {{\n  {theirs};\n  }}\n"
+        f"  const Caller caller(*window);\n  {ours};\n}}\n"
+    )  # fmt: skip
     return (
-        f"int PMPI_{name}({typed}) {{\n{body}}}\n"
+        f"{before}int PMPI_{name}({typed}) {{\n{body}}}\n"
         f'int MPI_{name}({typed}) __attribute__((weak, alias("PMPI_{name}")));\n'
     )
 

@@ -47,10 +47,12 @@ class Pace {
 // Lets MPI work, and sets `calls_until_entry`.
 [[gnu::cold]] void enter_mpi(const Window& window);
 
-// At the beginning of every call on a window.
-inline void count_call(const Window& window) {
+// At the end of every call on a window, where least is left to be kept for later. Returns what the
+// call does.
+inline int counted(Window& window, const char* call, int error_class) {
   if (--calls_until_entry == 0) [[unlikely]]
     enter_mpi(window);
+  return answer(window, call, error_class);
 }
 
 }  // namespace skerry::mpi

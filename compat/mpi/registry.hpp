@@ -15,13 +15,15 @@ class Registry {
  public:
   constexpr Registry() = default;
   Value* find(Key key) const {
-    // The one of the last call is likely it.
+    Value* const value = find_recent(key);
+    return value != nullptr ? value : find_in_chain(key);
+  }
+  // The one of the last call is likely it; null: look further.
+  Value* find_recent(Key key) const {
     if (const Node* const node = recent_.load(std::memory_order_acquire);
         node != nullptr && node->key.load(std::memory_order_acquire) == key) [[likely]]
-      if (Value* const value = node->value.load(std::memory_order_acquire); value != nullptr)
-          [[likely]]
-        return value;
-    return find_in_chain(key);
+      return node->value.load(std::memory_order_acquire);
+    return nullptr;
   }
   void add(Key key, Value* value) {
     const std::lock_guard guard(mutex_);

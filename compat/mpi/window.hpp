@@ -57,6 +57,12 @@ inline Window* find_window(MPI_Win win) {
   return found != nullptr ? found : find_dying(win);
 }
 
+// The window of the last call, if a call on it needs nothing beside it; null: find_window, and all.
+inline Window* find_plain(MPI_Win win) {
+  Window* const found = windows.find_recent(win);
+  return found != nullptr && !found->is_checked ? found : nullptr;
+}
+
 // As messages name it: number and name of the window, and the caller's rank.
 [[gnu::cold]] std::string named(const Window& window);
 
