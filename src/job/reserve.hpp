@@ -47,7 +47,7 @@ class Reserve {
  public:
   explicit Reserve(Job& job) : job_(&job) {}
   ~Reserve();
-  Reserve(Reserve&&) = default;
+  Reserve(Reserve&&) noexcept;
 
   // How far apart the slices of a node lie if the largest has `bytes`. Segments of about the same
   // size fit the same memory. 0: each lies behind the one before, for one segment alone.
