@@ -7,10 +7,12 @@ member is told to all before anybody goes on, so all raise.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -219,6 +221,7 @@ class Writer:
             if self.leads:
                 if not self.path.parent.is_dir():
                     raise FileError(f"{self.path}: there is no folder {self.path.parent}")
+                _finish_removal()
                 _recover(self.path)
                 _remove(self.hidden)
                 offsets = begin(self.hidden)
@@ -520,13 +523,36 @@ def _exchange(a: Path, b: Path) -> bool:
     return rename(at_cwd, os.fsencode(a), at_cwd, os.fsencode(b), exchange) == 0
 
 
+_removal: threading.Thread | None = None  # the last one
+
+
+def _finish_removal() -> None:
+    """Waits until the disk has back what the last save replaced."""
+    if _removal is not None:
+        _removal.join()
+
+
+@contextlib.contextmanager
+def _removed_aside(path: Path) -> Iterator[None]:
+    """What replaces the file at `path` meanwhile does not wait until the system has forgotten its
+    bytes, which takes as long as writing a part of them: a thread does."""
+    global _removal
+    old = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        yield
+    finally:
+        _removal = threading.Thread(target=os.close, args=(old,), daemon=True)
+        _removal.start()
+
+
 def _replace(path: Path, hidden: Path) -> None:
     """Puts `hidden` into the place of `path`, which is whole at any time: the old one or the new
     one. If names cannot be exchanged, the old one has another name for a moment (see _recover)."""
     if not path.exists():
         hidden.rename(path)
     elif hidden.is_file() and path.is_file():
-        hidden.replace(path)
+        with _removed_aside(path):
+            hidden.replace(path)
     elif _exchange(path, hidden):
         _remove(hidden)
     else:

@@ -408,3 +408,14 @@ def test_a_missing_package_names_the_remedy(folder, monkeypatch):
             sk.save(sk.zeros(3), folder / path)
         monkeypatch.undo()
     sk.sync()
+
+
+def test_what_is_replaced_goes_beside_the_next_calls(folder):
+    x, path = sk.asarray(np.arange(1000.0)), folder / "x.npy"
+    for _ in range(3):
+        sk.save(x, path)
+    _files._finish_removal()
+    opened = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+              if os.path.islink(f"/proc/self/fd/{fd}")]  # fmt: skip
+    assert not [name for name in opened if str(folder) in name]
+    sk.sync()
