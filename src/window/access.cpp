@@ -147,6 +147,9 @@ inline Status Accesses::apply_here(const Target& target, uint64_t offset, uint64
   context_.job.local_counters().add(bytes);
   const memory::Region& region = target.region_of(offset, bytes);
   if (!is_put) return memory::get(block.result, region, offset, bytes);
+  if (region.kind == memory::Kind::given &&
+      epochs_.keep_for_complete(target.rank, offset, block.origin, bytes))
+    return {};
   context_.will_store();
   return memory::put(region, offset, block.origin, bytes);
 }

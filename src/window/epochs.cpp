@@ -413,10 +413,19 @@ Status Epochs::out_of_range(const Target& target, const Place& place) const {
                " bytes of rank ", target.rank, "'s memory");
 }
 
+// What waits for complete is done before the next access to the same member.
+Status Epochs::put_kept(const Target& target) {
+  Exposure::Box box;
+  if (!exposure_.give_up(target.rank, &box)) return {};
+  return memory::put(target.region_of(box.offset, box.bytes), box.offset, box.data, box.bytes);
+}
+
 Status Epochs::begin_access(const Place& place, bool may_wait, Target** found, uint64_t* offset) {
   StateLock state = guard();
   SKERRY_TRY(target(place.rank, found));
   Target& target = **found;
+  if (exposure_.keeps_any()) [[unlikely]]
+    SKERRY_TRY(put_kept(target));
   await_settled(target, state);
   if (target.hold == Hold::none && epoch_ == Epoch::lock_all) {
     target.own_epoch = false;

@@ -37,7 +37,11 @@ class Epochs final : private job::AskedLock {
   Epochs(WindowContext& context, const Memory& memory, WindowLocks& locks)
       : job_(context.job), context_(context), memory_(memory), locks_(locks) {}
 
-  void open(const Desk& desk) { exposure_.open(*context_.group, *desk.signals, desk.signals_at); }
+  void open(const Desk& desk) {
+    exposure_.open(*context_.group, *desk.signals, desk.signals_at,
+                   memory_.flavor() == Flavor::created ? static_cast<std::byte*>(memory_.own())
+                                                       : nullptr);
+  }
   // Errors: invalid (an epoch is open).
   Status check_may_free() const;
   void forget_targets();
@@ -126,6 +130,13 @@ class Epochs final : private job::AskedLock {
   // in bytes.
   // With `may_wait`, a member elsewhere may still want its lock: then the access is deferred.
   Status begin_access(const Place& place, bool may_wait, Target** found, uint64_t* offset);
+  // A put to memory that another process of this node gave may go with complete (exposure.hpp).
+  // False: it is to be done now.
+  bool keep_for_complete(Rank rank, uint64_t offset, const void* data, uint64_t bytes) {
+    return epoch_ == Epoch::start && memory_.flavor() == Flavor::created && !context_.multiple &&
+           context_.check == nullptr && !context_.completes_at_once &&
+           exposure_.keep(rank, offset, data, bytes);
+  }
 
  private:
   // State is guarded where threads may call at the same time; never while a call waits.
@@ -163,6 +174,7 @@ class Epochs final : private job::AskedLock {
   Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all
   Status check_outside(std::string_view call) const;  // in none, or of a fence
   Status check_epoch(const Target& target) const;
+  Status put_kept(const Target& target);
   Status await_completes(std::string_view call, int64_t longest_ns, bool* done);
   Status out_of_range(const Target& target, const Place& place) const;
   // The record of a member, made at first use. Errors: invalid (no member).
