@@ -49,9 +49,9 @@ test-all:      ## make test, then make test-rest and test-split
 	@$(MAKE) test-split
 
 .PHONY: test-split
-test-split: setup ## compile every file by itself: in unity files one lives on another's headers
+test-split: setup ## compile every file (or those of TARGETS) by itself: missing includes show
 	@cmake --preset split > /dev/null
-	@cmake --build --preset split -j $(JOBS)
+	@cmake --build --preset split -j $(JOBS) $(if $(TARGETS),--target $(TARGETS))
 
 test-lab-sanitized: ## the laboratory's own tests under AddressSanitizer
 	@cmake --preset asan -B build-lab-asan -DSKERRY_LAB=ON > /dev/null
