@@ -428,6 +428,23 @@ TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
   EXPECT_TRUE(target_until([&] { return target->requests.size() == 1; }));
 }
 
+// While it lives this process gets no descriptor.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &old_);
+    rlimit none = old_;
+    const int probe = dup(0);
+    ::close(probe);
+    none.rlim_cur = static_cast<rlim_t>(probe);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &old_); }
+
+ private:
+  rlimit old_{};
+};
+
 TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   serve();
   client = side();
@@ -437,30 +454,22 @@ TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   }
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
   // Now not one descriptor is left, but the accept queue holds the peer.
-  rlimit old{};
-  getrlimit(RLIMIT_NOFILE, &old);
-  rlimit none = old;
-  const int probe = dup(0);
-  ::close(probe);
-  none.rlim_cur = static_cast<rlim_t>(probe);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool connected = until([&] { return client->connected.size() == 1; });
-  setrlimit(RLIMIT_NOFILE, &old);
+  bool connected = false;
+  {
+    const NoDescriptors none;
+    connected = until([&] { return client->connected.size() == 1; });
+  }
   EXPECT_TRUE(connected);
 }
 
 TEST_F(Tcp, OutOfDescriptorsWithoutUnauthenticatedPeersRefuses) {
   serve();
   unauthenticated_peer();
-  rlimit old{};
-  getrlimit(RLIMIT_NOFILE, &old);
-  rlimit none = old;
-  const int probe = dup(0);
-  ::close(probe);
-  none.rlim_cur = static_cast<rlim_t>(probe);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool refused = target_until([&] { return closed_by_peer(fds[0]); });
-  setrlimit(RLIMIT_NOFILE, &old);
+  bool refused = false;
+  {
+    const NoDescriptors none;
+    refused = target_until([&] { return closed_by_peer(fds[0]); });
+  }
   EXPECT_TRUE(refused);
   write_all(unauthenticated_peer(), greeting("hello"));  // and afterwards all is well
   ASSERT_TRUE(target_until([&] { return target->accepted.size() == 1; }));
@@ -471,15 +480,11 @@ TEST_F(Tcp, OutOfDescriptorsAPeerIsToldSo) {
   serve();
   client = side();
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
-  rlimit old{};
-  getrlimit(RLIMIT_NOFILE, &old);
-  rlimit none = old;
-  const int probe = dup(0);
-  ::close(probe);
-  none.rlim_cur = static_cast<rlim_t>(probe);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool closed = until([&] { return !client->closed.empty(); });
-  setrlimit(RLIMIT_NOFILE, &old);
+  bool closed = false;
+  {
+    const NoDescriptors none;
+    closed = until([&] { return !client->closed.empty(); });
+  }
   ASSERT_TRUE(closed);
   EXPECT_EQ(client->reasons[0], CloseReason::crowded_out) << client->details[0];
   EXPECT_NE(to_string(client->reasons[0]).find("ulimit -n"), std::string_view::npos);
