@@ -31,6 +31,7 @@ uint64_t Reserve::room_for(uint64_t bytes, int32_t members) {
   return std::max<uint64_t>(room_pages, 1) * memory::page_bytes;
 }
 
+Reserve::Reserve(Job& job) : job_(&job) {}
 Reserve::Reserve(Reserve&&) noexcept = default;
 Reserve::~Reserve() = default;
 

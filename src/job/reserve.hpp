@@ -45,7 +45,7 @@ class KeptPages {
 
 class Reserve {
  public:
-  explicit Reserve(Job& job) : job_(&job) {}
+  explicit Reserve(Job& job);
   ~Reserve();
   Reserve(Reserve&&) noexcept;
 
