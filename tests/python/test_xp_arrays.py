@@ -159,11 +159,11 @@ def test_an_expression_is_reduced_while_it_is_computed(axis):
 
 def test_a_reduced_expression_in_use_is_kept():
     x, values = large(6)
-    named = xp.exp(x)
+    named = xp.sin(x)
     total = xp.sum(named)
     assert named._expression is None
     np.testing.assert_allclose(
-        (named / total).numpy(), np.exp(values) / np.exp(values).sum(), rtol=1e-13
+        (named / total).numpy(), np.sin(values) / np.sin(values).sum(), rtol=1e-13
     )
 
 
