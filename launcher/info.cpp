@@ -21,6 +21,7 @@
 
 #include "core/config.hpp"
 #include "core/pure/status.hpp"
+#include "fabric/survey.hpp"
 #include "launcher/describe.hpp"
 #include "launcher/helper_program.hpp"
 #include "launcher/variables.hpp"
@@ -172,6 +173,19 @@ void add_fabrics(std::vector<Fact>* facts) {
   const auto version = reinterpret_cast<Version>(dlsym(library, "fi_version"));
   const uint32_t number = version != nullptr ? version() : 0;
   facts->push_back({"fabrics", "ofi", concat("libfabric ", number >> 16, ".", number & 0xffff)});
+  std::vector<fabric::ProviderFacts> providers;
+  fabric::Options options;
+  options.loopback_only = true;  // looks at all interfaces
+  const Status status = fabric::survey_ofi(options, &providers);
+  if (!status.ok()) facts->push_back({"fabrics", "ofi", concat("no (", status.message(), ")")});
+  bool is_first = true;  // SKERRY_FABRIC=ofi takes it
+  for (const fabric::ProviderFacts& one : providers) {
+    const bool has_some = !one.offers.empty();
+    facts->push_back({"fabrics", concat("ofi:", one.provider),
+                      concat(has_some && is_first ? "taken by ofi: " : "",
+                             has_some ? one.offers : concat("no (", one.why_not, ")"))});
+    is_first = is_first && !has_some;
+  }
   std::error_code problem;
   std::string devices;
   for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", problem)) {

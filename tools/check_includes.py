@@ -175,9 +175,13 @@ ROOMS = {
         ],
         False,
     ),
-    # src/connection and src/lock know the values of two variables
+    # src/connection and src/lock know the values of two variables, src/fabric what libfabric
+    # has here
     "launcher": (
-        ["src/core", "src/core/pure", "src/job/bootstrap", "src/connection", "src/lock"],
+        [
+            *("src/core", "src/core/pure", "src/job/bootstrap", "src/connection"),
+            *("src/fabric", "src/lock"),
+        ],
         False,
     ),
 }

@@ -1,7 +1,7 @@
 // From a name to a fabric, and what a build may leave out.
 #include <algorithm>
 
-#include "fabric/fabric.hpp"
+#include "fabric/survey.hpp"
 #ifdef SKERRY_HAS_FAULTS
 #include "fabric/test/faults.hpp"
 #endif
@@ -9,11 +9,15 @@
 namespace skerry::fabric {
 
 #ifndef SKERRY_HAS_OFI
-Status make_ofi_fabric(const Options&, const std::string&, std::unique_ptr<Fabric>*) {
+static Status without_libfabric() {
   return error(Code::unsupported,
                "this Skerry was built without libfabric; install libfabric-dev and build again, or "
                "set SKERRY_FABRIC=tcp");
 }
+Status make_ofi_fabric(const Options&, const std::string&, std::unique_ptr<Fabric>*) {
+  return without_libfabric();
+}
+Status survey_ofi(const Options&, std::vector<ProviderFacts>*) { return without_libfabric(); }
 #endif
 #ifndef SKERRY_HAS_FAULTS
 static Status add_faults(const Options& options, std::unique_ptr<Fabric>*) {

@@ -374,6 +374,9 @@ struct Options {
   // All endpoints receive into one pool of buffers where the provider can do that (ofi). False:
   // each has its own.
   bool shared_receives = true;
+  // Where nothing ends a sleep (ofi, if a provider's queues have no descriptor) poll sleeps longer
+  // each time that nothing came, up to this.
+  int64_t longest_look_ns = 1'000'000;
   // SKERRY_FAULTS: connections that break by chance, for tests. Only in builds with tests.
   std::string faults;
   uint64_t faults_side = 0;  // fabrics of one job differ in it, and break at different moments
@@ -384,9 +387,10 @@ struct Options {
 Status make_fabric(std::string_view name, const Options& options, std::unique_ptr<Fabric>* fabric);
 Status make_tcp_fabric(const Options& options, std::unique_ptr<Fabric>* fabric);
 // libfabric's connected endpoints (FI_EP_MSG), for InfiniBand and RoCE (provider "verbs") and, to
-// compare with, "tcp". provider: one that has such endpoints; empty: verbs if there is a device,
-// otherwise tcp. Errors: unsupported (not built, libfabric.so.1 is not installed, or the provider
-// has nothing here), network.
+// compare with, "tcp". Its reliable datagrams (FI_EP_RDM) where a provider has nothing else ("efa",
+// "cxi"), or where ":rdm" follows its name. provider empty: the first that is here of
+// ofi/providers.hpp. Errors: unsupported (not built, libfabric.so.1 is not installed, or the
+// provider lacks something, which is named), network.
 Status make_ofi_fabric(const Options& options, const std::string& provider,
                        std::unique_ptr<Fabric>* fabric);
 

@@ -44,7 +44,56 @@ constexpr size_t event_bytes = sizeof(fi_eq_cm_entry) + 256;  // connect data fo
 
 }  // namespace
 
-Status Connector::listen(std::vector<std::byte>* address) {
+// --- both kinds --------------------------------------------------------------------------------
+
+Endpoint* Connector::find_asking(RequestId request) const {
+  Endpoint* const endpoint = endpoints_.find(request);
+  return endpoint != nullptr && endpoint->state == State::asking ? endpoint : nullptr;
+}
+
+bool Connector::is_crowded() const {
+  const auto asking = std::ranges::count_if(opening_, [&](EndpointId one) {
+    const Endpoint* endpoint = endpoints_.find(one);
+    return endpoint != nullptr && endpoint->state == State::asking && !endpoint->held;
+  });
+  return static_cast<size_t>(asking) >= options_.max_unauthenticated;
+}
+
+Endpoint& Connector::add_asking(uint64_t peer_number, EndpointId* id) {
+  Endpoint& endpoint = endpoints_.add(State::asking, monotonic_ns() + options_.hello_deadline_ns,
+                                      id);
+  endpoint.peer_number = peer_number;
+  opening_.push_back(*id);
+  return endpoint;
+}
+
+void Connector::run_deadlines(Sink& sink) {
+  const int64_t now_ns = monotonic_ns();
+  for (size_t left = opening_.size(); left > 0; --left) {
+    const EndpointId id = opening_.front();
+    opening_.pop_front();
+    Endpoint* const endpoint = endpoints_.find(id);
+    if (endpoint == nullptr ||
+        (endpoint->state != State::connecting && endpoint->state != State::asking))
+      continue;
+    if (endpoint->deadline_ns > now_ns) {
+      opening_.push_back(id);
+    } else if (endpoint->state == State::asking) {
+      reject(id, CloseReason::refused);
+    } else {
+      leave(*endpoint);
+      endpoints_.release(*endpoint);
+      // Datagrams do not tell that nobody is there.
+      sink.on_closed(id,
+                     domain_.is_datagram() ? CloseReason::unreachable : CloseReason::timed_out,
+                     "no answer to connect");
+    }
+  }
+}
+
+// --- connected endpoints -----------------------------------------------------------------------
+
+Status Connected::listen(std::vector<std::byte>* address) {
   fid_pep* listener = nullptr;
   if (const int result = fi_passive_ep(domain_.fabric.get(), domain_.info.get(), &listener,
                                        nullptr);
@@ -66,7 +115,7 @@ Status Connector::listen(std::vector<std::byte>* address) {
   return {};
 }
 
-Status Connector::connect(Bytes address, Bytes hello, EndpointId* id) {
+Status Connected::connect(Bytes address, Bytes hello, EndpointId* id) {
   if (hello.size() > max_hello_bytes)
     return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
   std::vector<tcp::SocketAddress> candidates;
@@ -100,17 +149,12 @@ Status Connector::connect(Bytes address, Bytes hello, EndpointId* id) {
 
 // Creates and enables libfabric's endpoint with its receive buffers posted: a peer may send from
 // the moment that we answer.
-Status Connector::open(Endpoint& endpoint, fi_info* info) {
+Status Connected::open(Endpoint& endpoint, fi_info* info) {
   SKERRY_TRY(endpoints_.open(endpoint, info));
   return messages_.post_receives(endpoint);
 }
 
-Endpoint* Connector::find_asking(RequestId request) const {
-  Endpoint* const endpoint = endpoints_.find(request);
-  return endpoint != nullptr && endpoint->state == State::asking ? endpoint : nullptr;
-}
-
-Status Connector::accept(RequestId request, Bytes reply, EndpointId* out) {
+Status Connected::accept(RequestId request, Bytes reply, EndpointId* out) {
   Endpoint* const endpoint = find_asking(request);
   if (endpoint == nullptr) {
     return error(Code::peer_dead,
@@ -136,14 +180,14 @@ Status Connector::accept(RequestId request, Bytes reply, EndpointId* out) {
   return {};
 }
 
-void Connector::refuse(fid_t handle, CloseReason why) {
+void Connected::refuse(fid_t handle, CloseReason why) {
   SKERRY_ASSERT(is_refusal(why), "a peer is rejected for a reason that refuses");
   const std::byte reason{static_cast<uint8_t>(why)};
   const ConnectData data({&reason, 1}, 0);
   fi_reject(listener_.get(), handle, data.bytes, data.size);
 }
 
-void Connector::reject(RequestId request, CloseReason why) {
+void Connected::reject(RequestId request, CloseReason why) {
   Endpoint* const endpoint = find_asking(request);
   if (endpoint == nullptr) return;
   if (endpoint->held) {
@@ -156,7 +200,7 @@ void Connector::reject(RequestId request, CloseReason why) {
   endpoints_.release(*endpoint);
 }
 
-void Connector::hold(RequestId request) {
+void Connected::hold(RequestId request) {
   Endpoint* const endpoint = find_asking(request);
   if (endpoint == nullptr || endpoint->held) return;
   endpoint->held = true;
@@ -166,7 +210,7 @@ void Connector::hold(RequestId request) {
 
 // --- events ------------------------------------------------------------------------------------
 
-void Connector::read_events(Sink& sink) {
+void Connected::read_events(Sink& sink) {
   for (;;) {
     alignas(fi_eq_cm_entry) std::byte buffer[event_bytes];
     uint32_t event = 0;
@@ -191,19 +235,12 @@ void Connector::read_events(Sink& sink) {
   }
 }
 
-void Connector::handle_request(fi_info* info, Bytes data, Sink& sink) {
+void Connected::handle_request(fi_info* info, Bytes data, Sink& sink) {
   Info owned(info, FreeInfo{domain_.library});
   Bytes hello;
   uint64_t number = 0;
-  // At most so many unanswered: beyond that the newcomer is refused (the library keeps its own
-  // unauthenticated peers; it cannot be told to drop the oldest).
-  const auto asking = static_cast<size_t>(
-      std::count_if(opening_.begin(), opening_.end(), [&](EndpointId one) {
-        const Endpoint* endpoint = endpoints_.find(one);
-        return endpoint != nullptr && endpoint->state == State::asking && !endpoint->held;
-      }));
-  if (!read_connect_data(data, &hello, &number) || asking >= options_.max_unauthenticated) {
-    const bool is_crowd = asking >= options_.max_unauthenticated;
+  const bool is_crowd = is_crowded();
+  if (!read_connect_data(data, &hello, &number) || is_crowd) {
     refuse(info->handle, is_crowd ? CloseReason::crowded_out : CloseReason::refused);
     Fabric::Unauthenticated& refused = endpoints_.traffic.unauthenticated;
     ++(is_crowd ? refused.crowded_out : refused.garbage);
@@ -216,15 +253,11 @@ void Connector::handle_request(fi_info* info, Bytes data, Sink& sink) {
     peer_name = tcp::to_string(peer);
   }
   EndpointId id;
-  Endpoint& endpoint = endpoints_.add(State::asking, monotonic_ns() + options_.hello_deadline_ns,
-                                      &id);
-  endpoint.info = std::move(owned);
-  endpoint.peer_number = number;
-  opening_.push_back(id);
+  add_asking(number, &id).info = std::move(owned);
   sink.on_connect_request(id, hello, peer_name);
 }
 
-void Connector::handle_connected(Endpoint& endpoint, Bytes data, Sink& sink) {
+void Connected::handle_connected(Endpoint& endpoint, Bytes data, Sink& sink) {
   const EndpointId id = endpoint.own_id();
   const bool ours = endpoint.state == State::connecting;
   endpoint.state = State::open;
@@ -242,7 +275,7 @@ void Connector::handle_connected(Endpoint& endpoint, Bytes data, Sink& sink) {
   messages_.deliver(id, sink);  // messages may have come before this event
 }
 
-bool Connector::handle_event_error(Sink& sink) {
+bool Connected::handle_event_error(Sink& sink) {
   fi_eq_err_entry entry{};
   std::byte refusal[64];
   entry.err_data = refusal;
@@ -271,26 +304,6 @@ bool Connector::handle_event_error(Sink& sink) {
   }
   endpoints_.end_soon(*endpoint, reason, domain_.library->strerror(entry.err));
   return true;
-}
-
-void Connector::run_deadlines(Sink& sink) {
-  const int64_t now_ns = monotonic_ns();
-  for (size_t left = opening_.size(); left > 0; --left) {
-    const EndpointId id = opening_.front();
-    opening_.pop_front();
-    Endpoint* const endpoint = endpoints_.find(id);
-    if (endpoint == nullptr ||
-        (endpoint->state != State::connecting && endpoint->state != State::asking))
-      continue;
-    if (endpoint->deadline_ns > now_ns) {
-      opening_.push_back(id);
-    } else if (endpoint->state == State::asking) {
-      reject(id, CloseReason::refused);
-    } else {
-      endpoints_.release(*endpoint);
-      sink.on_closed(id, CloseReason::timed_out, "no answer to connect");
-    }
-  }
 }
 
 }  // namespace skerry::fabric::ofi

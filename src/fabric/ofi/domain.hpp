@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "fabric/tcp/address.hpp"
 #include "fabric/waiter.hpp"
 
 namespace skerry::fabric::ofi {
@@ -47,18 +48,37 @@ struct CloseFid {
 template <class Object>
 using Handle = std::unique_ptr<Object, CloseFid>;
 
-constexpr uint32_t window = 8;                        // parcels on their way to one peer
-constexpr uint64_t parcel_payload_bytes = 16 * 1024;  // longest payload of one message
+constexpr uint32_t window = 8;  // parcels on their way to one peer
 constexpr uint64_t buffer_bytes = 17 * 1024;
+// Puts and gets over datagrams go through buffers of ours, the long ones in pieces of this size.
+constexpr uint64_t long_buffer_bytes = 256 * 1024;
+// Over datagrams a parcel is no longer: the software providers take larger ones in two round trips.
+constexpr uint64_t longest_datagram_bytes = 16'000;
 constexpr uint32_t max_rma_outstanding = 32;  // per endpoint; then would_block
 // Buffers that all endpoints share, at most: 4.3 MiB.
 constexpr uint32_t max_shared_buffers = 256;
+
+// What a parcel begins with; see messages.hpp.
+struct ParcelHead {
+  uint16_t credits;   // returned to the receiver of this parcel
+  uint16_t frames;    // 0: only credits; control_frames: see datagrams.hpp
+  uint32_t sequence;  // of this parcel among those of its connection and direction, from 0
+  uint64_t number;    // of the connection, as its receiver told the sender
+};
+static_assert(sizeof(ParcelHead) == 16);
+constexpr uint64_t before_payload_bytes = sizeof(ParcelHead) + 8 + max_header_bytes;
+
+// What a provider's endpoints are.
+enum class Kind : uint8_t {
+  connected,  // FI_EP_MSG: one for each peer
+  datagram,   // FI_EP_RDM: one for a whole side; a peer is an entry of the address vector
+};
 
 // Set by open, and then constant but for next_registration. Closed from the last member to the
 // first.
 struct Domain {
   explicit Domain(const Library* loaded) : library(loaded) {}
-  Status open(const std::string& provider, const Options& options, Waiter& waiter);
+  Status open(Kind wanted, const std::string& provider, const Options& options, Waiter& waiter);
   Status failed(const char* what, int64_t result) const;
   // Libfabric's answer; *number names the registration.
   int register_memory(void* base, uint64_t bytes, uint64_t access, Handle<fid_mr>* mr,
@@ -66,17 +86,31 @@ struct Domain {
 
   const Library* const library;
   std::string name;
+  Kind kind = Kind::connected;
   uint64_t capabilities = FI_MSG | FI_RMA;  // what is asked for
+  // Datagrams, for tests: as an adapter that is worse than the provider.
+  struct {
+    uint64_t message_bytes = UINT64_MAX, rma_bytes = UINT64_MAX;
+    bool registers_all = false;  // FI_MR_LOCAL
+  } imitated;
   Info info;                                // what the domain was opened with
   Handle<fid_fabric> fabric;
   Handle<fid_domain> domain;
-  Handle<fid_eq> events;
+  Handle<fid_eq> events;  // connected only
   Handle<fid_cq> completions;
-  Handle<fid_ep> receives;       // shared by all endpoints; null: each has its own
+  Handle<fid_av> address_vector;  // datagram only
+  // Shared by all endpoints; null: each has its own. Datagram: the one endpoint that all share.
+  Handle<fid_ep> receives;
   uint32_t shared_capacity = 0;  // of receives
   bool mr_local = false;         // buffers must be registered
   bool virtual_addresses = false;
   bool provider_keys = false;
+  bool bound_registrations = false;  // each belongs to an endpoint
+  bool can_sleep = true;             // the queues have a descriptor
+  uint64_t parcel_bytes = buffer_bytes;  // the longest
+  uint64_t rma_bytes = 0;                // of one put or get, the most; the rest goes in pieces
+  uint64_t payload_bytes() const { return parcel_bytes - before_payload_bytes; }
+  bool is_datagram() const { return kind == Kind::datagram; }
   uint64_t write_flags = 0;  // how a put is to complete
   // Parcels up to this size are injected: no completion to read. 0: never.
   uint64_t inject_bytes = 0;
@@ -84,11 +118,15 @@ struct Domain {
 
  private:
   Status find_provider(const std::string& provider, const Options& options);
-  Status try_address(const std::string& provider, const Options& options, int family,
-                     const uint8_t* address);
+  Status try_address(const std::string& provider, const Options& options,
+                     const tcp::InterfaceAddress* address);
   bool get_info(fi_info* hints, bool shared);
-  Status open_queues(Waiter& waiter);
+  Status open_queues();
+  Status open_completions();
+  Status wait_for(Waiter& waiter);
   void open_shared_receives();
+  Status open_datagrams();
+  uint64_t most_bytes(int option) const;
 };
 
 }  // namespace skerry::fabric::ofi

@@ -8,21 +8,25 @@ namespace skerry::fabric::ofi {
 
 // --- the pool ----------------------------------------------------------------------------------
 
-bool Pool::take_buffer(Buffer* buffer) {
-  if (free_buffers_.empty()) {
-    Slab slab;
-    slab.bytes = std::make_unique_for_overwrite<std::byte[]>(slab_bytes);
-    void* descriptor = nullptr;
-    if (domain_.mr_local) {
-      if (domain_.register_memory(slab.bytes.get(), slab_bytes,
-                                  FI_SEND | FI_RECV | FI_READ | FI_WRITE, &slab.registration) != 0)
-        return false;
-      descriptor = fi_mr_desc(slab.registration.get());
-    }
-    for (size_t i = 0; i < buffers_per_slab; ++i)
-      free_buffers_.push_back({slab.bytes.get() + i * buffer_bytes, descriptor});
-    slabs_.push_back(std::move(slab));
+bool Pool::add_slab(uint64_t count, uint64_t bytes, std::vector<Buffer>* free) {
+  Slab slab;
+  slab.bytes = std::make_unique_for_overwrite<std::byte[]>(count * bytes);
+  void* descriptor = nullptr;
+  if (domain_.mr_local) {
+    if (domain_.register_memory(slab.bytes.get(), count * bytes,
+                                FI_SEND | FI_RECV | FI_READ | FI_WRITE, &slab.registration) != 0)
+      return false;
+    descriptor = fi_mr_desc(slab.registration.get());
   }
+  for (uint64_t i = 0; i < count; ++i)
+    free->push_back({slab.bytes.get() + i * bytes, descriptor, bytes});
+  slabs_.push_back(std::move(slab));
+  return true;
+}
+
+bool Pool::take_buffer(Buffer* buffer) {
+  if (free_buffers_.empty() && !add_slab(buffers_per_slab, buffer_bytes, &free_buffers_))
+    return false;
   *buffer = free_buffers_.back();
   free_buffers_.pop_back();
   return true;
@@ -31,6 +35,20 @@ bool Pool::take_buffer(Buffer* buffer) {
 Operation* Pool::take(Operation::Kind kind, EndpointId id, bool with_buffer) {
   Buffer buffer;
   if (with_buffer && !take_buffer(&buffer)) return nullptr;
+  return take_with(buffer, kind, id);
+}
+
+Operation* Pool::take_long(Operation::Kind kind, EndpointId id) {
+  if (free_long_.empty() && long_buffers_ < max_long_buffers &&
+      add_slab(1, long_buffer_bytes, &free_long_))
+    ++long_buffers_;
+  if (free_long_.empty()) return take(kind, id, true);
+  const Buffer buffer = free_long_.back();
+  free_long_.pop_back();
+  return take_with(buffer, kind, id);
+}
+
+Operation* Pool::take_with(const Buffer& buffer, Operation::Kind kind, EndpointId id) {
   if (free_operations_.empty()) {
     operations_.push_back(std::make_unique<Operation>());
     free_operations_.push_back(operations_.back().get());
@@ -45,8 +63,11 @@ Operation* Pool::take(Operation::Kind kind, EndpointId id, bool with_buffer) {
 }
 
 void Pool::give_back(Operation* operation) {
-  if (operation->buffer.data != nullptr) free_buffers_.push_back(operation->buffer);
+  if (operation->buffer.data != nullptr)
+    (operation->buffer.bytes == buffer_bytes ? free_buffers_ : free_long_)
+        .push_back(operation->buffer);
   operation->buffer = Buffer{};
+  operation->peer.reset();
   operation->registration.reset();
   operation->endpoint = no_endpoint;
   free_operations_.push_back(operation);
@@ -54,14 +75,11 @@ void Pool::give_back(Operation* operation) {
 
 uint64_t Pool::spare_bytes() const {
   return vector_bytes(operations_) + vector_bytes(free_operations_) + vector_bytes(free_buffers_) +
-         free_operations_.size() * sizeof(Operation) + free_buffers_.size() * buffer_bytes;
+         free_operations_.size() * sizeof(Operation) + free_buffers_.size() * buffer_bytes +
+         vector_bytes(free_long_) + free_long_.size() * long_buffer_bytes;
 }
 
 // --- endpoints ---------------------------------------------------------------------------------
-
-void Endpoints::release_all() {
-  slots_.for_each([&](Endpoint& endpoint) { release(endpoint); });
-}
 
 Endpoint* Endpoints::find_usable(EndpointId id) const {
   Endpoint* const endpoint = find(id);
@@ -100,6 +118,12 @@ void Endpoints::number(Endpoint& endpoint) {
 }
 
 Status Endpoints::open(Endpoint& endpoint, fi_info* info) {
+  if (domain_.is_datagram()) {
+    endpoint.ep = domain_.receives.get();
+    ++opened_;
+    number(endpoint);
+    return {};
+  }
   if (const int result = fi_endpoint(domain_.domain.get(), info, &endpoint.ep, nullptr);
       result != 0)
     return domain_.failed("fi_endpoint", result);
@@ -121,11 +145,16 @@ Status Endpoints::open(Endpoint& endpoint, fi_info* info) {
 }
 
 // After fi_close nothing new completes; what completed before stands in the queue and names our
-// operations, so it is read first.
+// operations, so it is read first. A datagram endpoint is not closed: what is posted for this peer
+// completes later, and is given back then.
 void Endpoints::release(Endpoint& endpoint) {
   const EndpointId id = endpoint.own_id();
-  if (endpoint.ep != nullptr) {
-    --opened_;
+  if (endpoint.ep != nullptr) --opened_;
+  if (domain_.is_datagram()) {
+    for (Operation* operation : endpoint.rma_waiting) operation->has_failed = true;
+    std::erase_if(endpoint.operations,
+                  [](const Operation* operation) { return !operation->has_failed; });
+  } else if (endpoint.ep != nullptr) {
     by_fid_.erase(&endpoint.ep->fid);
     fi_shutdown(endpoint.ep, 0);
     fi_close(&endpoint.ep->fid);
@@ -135,6 +164,7 @@ void Endpoints::release(Endpoint& endpoint) {
   }
   for (Operation* operation : endpoint.operations) pool_.give_back(operation);
   for (Operation* operation : endpoint.inbox) pool_.give_back(operation);
+  for (Operation* operation : endpoint.early) pool_.give_back(operation);
   if (endpoint.filling != nullptr) pool_.give_back(endpoint.filling);
   static_cast<Connection&>(endpoint) = {};
   slots_.release(&endpoint);
@@ -146,6 +176,7 @@ void Endpoints::end_soon(Endpoint& endpoint, CloseReason reason, std::string det
   endpoint.end_reason = reason;
   endpoint.end_detail = std::move(detail);
   end_now(endpoint);
+  waiter_.leave_work();
 }
 
 void Endpoints::try_again(EndpointId id, bool soon) {
@@ -203,9 +234,10 @@ void Endpoints::add_memory(Fabric::Memory* memory) const {
   slots_.for_each([&](const Endpoint& e) {
     memory->endpoint_bytes += slots_.item_bytes() + table_bytes(e.operations) +
                               deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) +
-                              vector_bytes(e.end_detail);
+                              vector_bytes(e.early) + vector_bytes(e.end_detail);
     for (const Operation* operation : e.operations) count(operation);
     for (const Operation* operation : e.inbox) count(operation);
+    for (const Operation* operation : e.early) count(operation);
     count(e.filling);
   });
   memory->endpoint_bytes += table_bytes(by_fid_) + used_operations * sizeof(Operation) +

@@ -2,13 +2,15 @@
 // them, and the completions of all. Issue lock.
 #pragma once
 
+#include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "fabric/ofi/domain.hpp"
+#include "fabric/ofi/peers.hpp"
 #include "fabric/slots.hpp"
 
 namespace skerry::fabric::ofi {
@@ -17,14 +19,20 @@ namespace skerry::fabric::ofi {
 struct Buffer {
   std::byte* data = nullptr;
   void* descriptor = nullptr;  // null: needs none
+  uint64_t bytes = 0;
 };
 
-// One thing posted to libfabric. Lives until its completion was read or its endpoint is closed.
+// One thing posted to libfabric. Lives until its completion was read; of a connected endpoint only
+// until that is closed.
 struct Operation {
   fi_context2
       context{};  // first: some providers keep their own state here, and completions name it
-  enum class Kind { send, receive, rma } kind = Kind::receive;
-  EndpointId endpoint = no_endpoint;  // none: a receive for all endpoints
+  // Of endpoints; see ofi/datagrams.hpp for control.
+  enum class Kind { send, receive, rma, control } kind = Kind::receive;
+  EndpointId endpoint = no_endpoint;  // none: a receive for all endpoints, or of no connection yet
+  std::shared_ptr<Peer> peer;         // datagram: to whom; null: a receive
+  bool is_posted_put = false;         // counted in peer->puts
+  bool has_failed = false;  // RMA: its completion was read, and the end of its endpoint tells it
   Buffer buffer;       // data null: none (RMA straight from or to the caller's memory)
   uint64_t bytes = 0;  // send: filled so far; receive: received; RMA: all
   // Receive: next frame. RMA: bytes done by earlier pieces.
@@ -37,26 +45,37 @@ struct Operation {
                                 // bounced through buffer
 };
 
+inline ParcelHead head_of(const Operation& operation) {
+  ParcelHead head;
+  std::memcpy(&head, operation.buffer.data, sizeof head);
+  return head;
+}
+
 class Pool {
  public:
   explicit Pool(Domain& domain) : domain_(domain) {}
   // Null: no memory now; completions give some back.
   Operation* take(Operation::Kind kind, EndpointId id, bool with_buffer);
+  // With a long buffer while there are few of them, otherwise with one as above.
+  Operation* take_long(Operation::Kind kind, EndpointId id);
   void give_back(Operation* operation);
   uint64_t spare_bytes() const;
 
  private:
   static constexpr uint64_t buffers_per_slab = 16;
-  static constexpr uint64_t slab_bytes = buffers_per_slab * buffer_bytes;
+  static constexpr uint32_t max_long_buffers = 16;  // 4 MiB
   struct Slab {
     std::unique_ptr<std::byte[]> bytes;
     Handle<fid_mr> registration;  // null: not needed
   };
+  bool add_slab(uint64_t count, uint64_t bytes, std::vector<Buffer>* free);
   bool take_buffer(Buffer* buffer);
+  Operation* take_with(const Buffer& buffer, Operation::Kind kind, EndpointId id);
 
   Domain& domain_;
   std::vector<Slab> slabs_;
-  std::vector<Buffer> free_buffers_;
+  std::vector<Buffer> free_buffers_, free_long_;
+  uint32_t long_buffers_ = 0;
   std::vector<std::unique_ptr<Operation>> operations_;  // all that exist
   std::vector<Operation*> free_operations_;
 };
@@ -72,11 +91,20 @@ enum class State : uint8_t {
 struct Connection {
   State state = State::connecting;
   fid_ep* ep = nullptr;                       // null: asking
-  Info info;                                  // asking only: the request
+  Info info;                                  // asking only: the request; datagram: null
+  std::shared_ptr<Peer> peer;                 // datagram only
+  fi_addr_t to() const { return peer == nullptr ? FI_ADDR_UNSPEC : peer->at; }
   int64_t deadline_ns = 0;                    // connecting and asking
   bool held = false;                          // asking: it is told to come back if not accepted
   std::unordered_set<Operation*> operations;  // posted or waiting; owned
   std::deque<Operation*> inbox;               // received, not wholly delivered; owned
+  std::vector<Operation*> early;              // datagram: arrived before others; owned
+  // Datagram: the peer has left after so many parcels, which may be under way. Empty: it has not.
+  std::optional<uint32_t> left_after;
+  // Datagram: we connected; and when which parcel was the last that came, as far as was looked.
+  bool is_ours = false;
+  uint32_t heard = 0;
+  int64_t heard_ns = 0;
   Operation* filling = nullptr;               // a parcel being filled; owned; null: none
   bool due = false;                           // filling should go out as soon as it can
   bool parked = false;
@@ -110,7 +138,10 @@ class Endpoints {
  public:
   Endpoints(Domain& domain, Pool& pool, Waiter& waiter)
       : domain_(domain), pool_(pool), waiter_(waiter) {}
-  void release_all();
+  template <class Function>
+  void for_each(Function function) {
+    slots_.for_each(function);
+  }
 
   Endpoint* find(EndpointId id) const { return slots_.find(id); }
   // What the caller may use: null as well for one that ends, and for a request.
@@ -119,8 +150,17 @@ class Endpoints {
   Endpoint* find(const fid* object) const;
   // By what a parcel carries. Null: not one of ours, or closed.
   Endpoint* find_numbered(uint64_t number) const;
+  // What the condition is true for, or null; walks all.
+  template <class Condition>
+  Endpoint* find_if(Condition condition) const {
+    Endpoint* found = nullptr;
+    slots_.for_each([&](Endpoint& one) {
+      if (found == nullptr && condition(one)) found = &one;
+    });
+    return found;
+  }
   Endpoint& add(State state, int64_t deadline_ns, EndpointId* id);
-  // Creates and enables libfabric's part.
+  // Creates and enables libfabric's part; datagram: names it alone.
   Status open(Endpoint& endpoint, fi_info* info);
   void release(Endpoint& endpoint);
   uint32_t opened() const { return opened_; }

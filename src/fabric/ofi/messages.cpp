@@ -8,16 +8,6 @@
 
 namespace skerry::fabric::ofi {
 
-namespace {
-
-ParcelHead head_of(const Operation& operation) {
-  ParcelHead head;
-  std::memcpy(&head, operation.buffer.data, sizeof head);
-  return head;
-}
-
-}  // namespace
-
 // --- sending -----------------------------------------------------------------------------------
 
 SendResult Messages::send(EndpointId id, Bytes header, Bytes payload, bool more) {
@@ -26,7 +16,7 @@ SendResult Messages::send(EndpointId id, Bytes header, Bytes payload, bool more)
   Endpoint& endpoint = *usable;
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
                 "a message header has 1..512 bytes");
-  SKERRY_ASSERT(payload.size() <= parcel_payload_bytes,
+  SKERRY_ASSERT(payload.size() <= domain_.payload_bytes(),
                 "longer payloads are for the caller to cut");
   switch (endpoint.state) {
     case State::accepting:
@@ -35,7 +25,7 @@ SendResult Messages::send(EndpointId id, Bytes header, Bytes payload, bool more)
     case State::asking: return SendResult::closed;
   }
   const uint64_t bytes = tcp::prefix_bytes + header.size() + payload.size();
-  if (endpoint.filling != nullptr && endpoint.filling->bytes + bytes > buffer_bytes) {
+  if (endpoint.filling != nullptr && endpoint.filling->bytes + bytes > domain_.parcel_bytes) {
     endpoint.due = true;
     if (!post_parcel(endpoint)) {
       endpoint.writable_wanted = true;
@@ -82,17 +72,28 @@ bool Messages::transmit(Endpoint& endpoint, Operation* operation) {
                         static_cast<uint16_t>(operation->frames), endpoint.sent,
                         endpoint.peer_number};
   std::memcpy(operation->buffer.data, &head, sizeof head);
-  const bool injected = operation->bytes <= domain_.inject_bytes &&
-                        fi_inject(endpoint.ep, operation->buffer.data, operation->bytes, 0) == 0;
-  if (!injected && fi_send(endpoint.ep, operation->buffer.data, operation->bytes,
-                           operation->buffer.descriptor, 0, &operation->context) != 0)
+  int64_t result = -FI_EAGAIN;
+  const bool may_inject = operation->bytes <= domain_.inject_bytes;
+  if (may_inject)
+    result = fi_inject(endpoint.ep, operation->buffer.data, operation->bytes, endpoint.to());
+  const bool injected = result == 0;
+  if (!injected)
+    result = fi_send(endpoint.ep, operation->buffer.data, operation->bytes,
+                     operation->buffer.descriptor, endpoint.to(), &operation->context);
+  if (result != 0) {
+    // A datagram endpoint has no event that tells of the peer's end.
+    if (domain_.is_datagram() && result != -FI_EAGAIN)
+      endpoints_.end_soon(endpoint, CloseReason::reset,
+                          domain_.library->strerror(static_cast<int>(-result)));
     return false;
+  }
   endpoint.owed = 0;
   ++endpoint.sent;
   endpoints_.traffic.bytes_sent += operation->bytes;
   if (injected) {
     pool_.give_back(operation);
   } else {
+    operation->peer = endpoint.peer;
     endpoint.in_flight_bytes += operation->bytes;
     endpoint.operations.insert(operation);
   }
@@ -146,8 +147,8 @@ void Messages::after_progress(Endpoint& endpoint) {
 bool Messages::post_receive(fid_ep* to, Operation* operation) {
   operation->at = 0;
   operation->bytes = 0;
-  if (fi_recv(to, operation->buffer.data, buffer_bytes, operation->buffer.descriptor, 0,
-              &operation->context) == 0)
+  if (fi_recv(to, operation->buffer.data, domain_.parcel_bytes, operation->buffer.descriptor,
+              FI_ADDR_UNSPEC, &operation->context) == 0)
     return true;
   pool_.give_back(operation);
   return false;
@@ -182,10 +183,12 @@ bool Messages::receive_again(Endpoint& endpoint, Operation* operation) {
   return true;
 }
 
-// As many as all peers may send at once, up to what the pool may have.
+// As many as all peers may send at once, up to what the pool may have. Requests come to the one
+// endpoint of datagrams as well.
 uint32_t Messages::shared_wanted() const {
-  return static_cast<uint32_t>(
-      std::min<uint64_t>(uint64_t{endpoints_.opened()} * (window + 2), domain_.shared_capacity));
+  const uint32_t requests = domain_.is_datagram() ? 2 * window : 0;
+  return static_cast<uint32_t>(std::min<uint64_t>(
+      uint64_t{endpoints_.opened()} * (window + 2) + requests, domain_.shared_capacity));
 }
 
 bool Messages::is_short_of_buffers() const {
@@ -215,23 +218,55 @@ void Messages::received(Endpoint& endpoint, const Completion& completion, Sink& 
 }
 
 // A buffer of the pool was filled, or its connection ended meanwhile: the end itself comes as an
-// event. A parcel that names no connection of ours is late or forged, and is dropped. The next
-// parcel of its true connection is then out of sequence and closes that.
-void Messages::received_shared(const Completion& completion, Sink& sink) {
+// event.
+Operation* Messages::take_shared(const Completion& completion) {
   --shared_posted_;
   Operation* const operation = completion.operation;
   operation->bytes = completion.bytes;
-  Endpoint* endpoint = nullptr;
-  if (completion.error_number == 0) {
-    endpoints_.traffic.bytes_received += completion.bytes;
-    if (completion.bytes >= sizeof(ParcelHead))
-      endpoint = endpoints_.find_numbered(head_of(*operation).number);
-  }
-  if (endpoint == nullptr) pool_.give_back(operation);
+  const bool arrived = completion.error_number == 0 && completion.bytes >= sizeof(ParcelHead);
+  if (completion.error_number == 0) endpoints_.traffic.bytes_received += completion.bytes;
+  if (!arrived) pool_.give_back(operation);
   post_shared();
-  if (endpoint == nullptr) return;
-  operation->endpoint = endpoint->own_id();
+  return arrived ? operation : nullptr;
+}
+
+// A parcel that names no connection of ours is late or forged, and is dropped. The next parcel of
+// its true connection is then out of sequence and closes that.
+void Messages::received_shared(Operation* operation, Sink& sink) {
+  Endpoint* const endpoint = endpoints_.find_numbered(head_of(*operation).number);
+  if (endpoint == nullptr) return pool_.give_back(operation);
+  const EndpointId id = operation->endpoint = endpoint->own_id();
+  if (domain_.is_datagram() && keep_early(*endpoint, operation)) return;
   take_parcel(*endpoint, operation, sink);
+  if (domain_.is_datagram()) take_early(id, sink);
+}
+
+// Datagrams may overtake each other. No parcel is further ahead than the peer has credits, and
+// credits that it returns: what is, closes the connection in take_parcel.
+bool Messages::keep_early(Endpoint& endpoint, Operation* operation) {
+  const uint32_t ahead = head_of(*operation).sequence - endpoint.received;
+  const bool is_early = ahead > 0 && ahead <= 2 * window && endpoint.early.size() < 2 * window;
+  if (is_early) endpoint.early.push_back(operation);
+  return is_early;
+}
+
+void Messages::take_early(EndpointId id, Sink& sink) {
+  for (;;) {
+    Endpoint* const endpoint = endpoints_.find(id);
+    if (endpoint == nullptr) return;
+    const auto next = std::ranges::find_if(endpoint->early, [&](const Operation* one) {
+      return head_of(*one).sequence == endpoint->received;
+    });
+    if (next == endpoint->early.end()) return end_if_left(*endpoint);
+    Operation* const operation = *next;
+    endpoint->early.erase(next);
+    take_parcel(*endpoint, operation, sink);
+  }
+}
+
+void Messages::end_if_left(Endpoint& endpoint) {
+  if (endpoint.state == State::open && endpoint.left_after == endpoint.received)
+    endpoints_.end_soon(endpoint, CloseReason::by_peer, "the peer closed the connection");
 }
 
 // Checks what all parcels must keep, and delivers.

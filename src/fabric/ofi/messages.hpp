@@ -12,20 +12,14 @@
 // says "receiver not ready" until there is a buffer. A parcel that waits for the sink is replaced
 // in the pool, so what arrives behind it is received. Elsewhere each endpoint has window + 2
 // buffers of its own, posted before a peer may send.
+//
+// Datagrams go the same way, the pool is that of their one endpoint. They may overtake each other:
+// one that comes early waits for those before it.
 #pragma once
 
 #include "fabric/ofi/rma.hpp"
 
 namespace skerry::fabric::ofi {
-
-struct ParcelHead {
-  uint16_t credits;   // returned to the receiver of this parcel
-  uint16_t frames;    // 0: only credits
-  uint32_t sequence;  // of this parcel among those of its connection and direction, from 0
-  uint64_t number;    // of the connection, as its receiver told the sender
-};
-static_assert(sizeof(ParcelHead) == 16);
-static_assert(sizeof(ParcelHead) + 8 + max_header_bytes + parcel_payload_bytes <= buffer_bytes);
 
 class Messages {
  public:
@@ -37,6 +31,8 @@ class Messages {
   // Something came back: credits, a completion, the connection. What waited for it goes on.
   void after_progress(Endpoint& endpoint);
 
+  // Of a datagram endpoint: ends it when all has arrived that the peer sent before it left.
+  void end_if_left(Endpoint& endpoint);
   // Posts the buffers of a new endpoint: a peer may send from the moment that we answer it.
   Status post_receives(Endpoint& endpoint);
   // Fills the shared pool. What does not work now is tried again at the next dispatch.
@@ -46,7 +42,9 @@ class Messages {
 
   void sent(Endpoint& endpoint, const Completion& completion);
   void received(Endpoint& endpoint, const Completion& completion, Sink& sink);
-  void received_shared(const Completion& completion, Sink& sink);
+  // Of a buffer of the pool, which is replaced. Returns its parcel; null: nothing arrived.
+  Operation* take_shared(const Completion& completion);
+  void received_shared(Operation* operation, Sink& sink);
   // Delivers what is in the inbox until it is empty or the sink parks.
   void deliver(EndpointId id, Sink& sink);
 
@@ -63,6 +61,8 @@ class Messages {
   bool receive_again(Endpoint& endpoint, Operation* operation);
   uint32_t shared_wanted() const;
   void take_parcel(Endpoint& endpoint, Operation* operation, Sink& sink);
+  bool keep_early(Endpoint& endpoint, Operation* operation);
+  void take_early(EndpointId id, Sink& sink);
   Delivered deliver_frames(Endpoint& endpoint, Operation& parcel, Sink& sink);
 
   Domain& domain_;

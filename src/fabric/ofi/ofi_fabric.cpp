@@ -1,6 +1,9 @@
 #include "fabric/ofi/ofi_fabric.hpp"
 
+#include <algorithm>
+
 #include "core/pure/assert.hpp"
+#include "fabric/ofi/providers.hpp"
 
 namespace skerry::fabric {
 
@@ -9,15 +12,28 @@ Status make_ofi_fabric(const Options& options, const std::string& provider,
   const ofi::Library* library = nullptr;
   SKERRY_TRY(ofi::load(&library));
   Status last;
-  for (const std::string& name : provider.empty() ? std::vector<std::string>{"verbs", "tcp"}
-                                                  : std::vector<std::string>{provider}) {
+  const auto start = [&](const std::string& name, ofi::Kind kind) {
     auto made = std::make_unique<ofi::OfiFabric>(options, library);
-    last = made->start(name);
-    if (!last.ok()) continue;
-    *fabric = std::move(made);
-    return {};
+    last = made->start(name, kind);
+    if (last.ok()) *fabric = std::move(made);
+    return last.ok();
+  };
+  if (provider.empty()) {
+    for (const ofi::Choice& one : ofi::choices)
+      if (start(one.provider, one.kind)) return {};
+    return last;
   }
-  return last;
+  const bool datagrams_only = provider.ends_with(ofi::datagram_suffix);
+  const std::string name = provider.substr(
+      0, provider.size() - (datagrams_only ? ofi::datagram_suffix.size() : 0));
+  // Connections first: they tell of a peer's end.
+  if (!datagrams_only && start(name, ofi::Kind::connected)) return {};
+  if (start(name, ofi::Kind::datagram)) return {};
+  const std::string lacking = ofi::lacks(*library, name);
+  return lacking.empty() ? last
+                         : error(Code::unsupported, "libfabric's provider ", name, " ", lacking,
+                                 "; skerry info lists what is here. Set SKERRY_FABRIC=tcp to do "
+                                 "without libfabric");
 }
 
 namespace ofi {
@@ -27,6 +43,8 @@ namespace {
 // costs a pause, not a hang.
 constexpr int64_t longest_sleep_ns = 500'000'000;
 constexpr int64_t impatient_sleep_ns = 2'000'000;
+// Where nothing ends a sleep when something comes.
+constexpr int64_t shortest_look_ns = 4'000;
 
 }  // namespace
 
@@ -34,23 +52,30 @@ OfiFabric::OfiFabric(const Options& options, const Library* library)
     : options_(options), domain_(library) {}
 
 OfiFabric::~OfiFabric() {
-  connector_.stop_listening();
-  endpoints_.release_all();
+  endpoints_.for_each([&](Endpoint& endpoint) {
+    connector_->leave(endpoint);
+    endpoints_.release(endpoint);
+  });
+  connector_->stop();
   domain_.receives.reset();  // nothing arrives in our buffers any more
 }
 
-Status OfiFabric::start(const std::string& provider) {
-  SKERRY_TRY(domain_.open(provider, options_, waiter_));
+Status OfiFabric::start(const std::string& provider, Kind kind) {
+  SKERRY_TRY(domain_.open(kind, provider, options_, waiter_));
+  if (domain_.is_datagram()) connector_ = &datagrams_;
   const fi_info& info = *domain_.info;
   capabilities_.rma = true;
-  capabilities_.am_after_rma_ordered = (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
+  // Datagrams: no order is asked, and a put may go in pieces.
+  capabilities_.am_after_rma_ordered = !domain_.is_datagram() &&
+                                       (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
                                        (info.rx_attr->msg_order & FI_ORDER_SAW) != 0;
-  // The connection carries RMA and messages: closed is closed.
+  // The connection carries RMA and messages: closed is closed. Datagrams: see datagrams.hpp.
   capabilities_.close_fences_rma = true;
   capabilities_.connection_bytes = domain_.receives != nullptr ? ofi_connection_bytes
                                                                : ofi_own_buffers_connection_bytes;
-  capabilities_.max_payload_bytes = parcel_payload_bytes;
-  capabilities_.rma_from_bytes = parcel_payload_bytes + 1;
+  capabilities_.max_payload_bytes = domain_.payload_bytes();
+  capabilities_.rma_from_bytes = domain_.payload_bytes() + 1;
+  messages_.post_shared();
   return {};
 }
 
@@ -59,10 +84,21 @@ Status OfiFabric::start(const std::string& provider) {
 uint64_t OfiFabric::unsent_bytes(EndpointId id) const {
   const Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return 0;
-  return endpoint->in_flight_bytes + (endpoint->filling == nullptr ? 0 : endpoint->filling->bytes);
+  // Close takes back nothing that a datagram endpoint has.
+  const uint64_t in_flight = domain_.is_datagram() ? 0 : endpoint->in_flight_bytes;
+  return in_flight + (endpoint->filling == nullptr ? 0 : endpoint->filling->bytes);
 }
 
 // --- progress ----------------------------------------------------------------------------------
+
+// How long nothing is missed by not looking.
+int64_t OfiFabric::next_sleep_ns() {
+  const bool impatient = endpoints_.impatient.load(std::memory_order_relaxed);
+  if (!domain_.is_datagram()) return impatient ? impatient_sleep_ns : longest_sleep_ns;
+  if (!impatient && domain_.can_sleep) return longest_sleep_ns;
+  look_ns_ = std::min(std::max(2 * look_ns_, shortest_look_ns), options_.longest_look_ns);
+  return look_ns_;
+}
 
 void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
   if (waiter_.has_events()) return;
@@ -70,11 +106,12 @@ void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
   if (timeout_ns != 0) {
     // Arms the queues' descriptors. "Again" means that there is something to read, perhaps without
     // the descriptor showing it.
-    fid* queues[] = {&domain_.completions->fid, &domain_.events->fid};
-    if (fi_trywait(domain_.fabric.get(), queues, 2) != 0) timeout_ns = 0;
-    const int64_t limit_ns = endpoints_.impatient.load(std::memory_order_relaxed)
-                                 ? impatient_sleep_ns
-                                 : longest_sleep_ns;
+    fid* queues[] = {&domain_.completions->fid,
+                     domain_.events != nullptr ? &domain_.events->fid : nullptr};
+    if (domain_.can_sleep &&
+        fi_trywait(domain_.fabric.get(), queues, domain_.events != nullptr ? 2 : 1) != 0)
+      timeout_ns = 0;
+    const int64_t limit_ns = next_sleep_ns();
     if (timeout_ns < 0 || timeout_ns > limit_ns) timeout_ns = limit_ns;
   }
   waiter_.sleep(timeout_ns);
@@ -89,32 +126,43 @@ void OfiFabric::dispatch(Sink& sink) {
   for (const EndpointId id : std::exchange(endpoints_.again, {}))
     if (Endpoint* const endpoint = endpoints_.find(id)) messages_.after_progress(*endpoint);
   endpoints_.drain_completions();
+  if (endpoints_.any_completions()) look_ns_ = 0;
   run_completions(sink);
-  connector_.read_events(sink);
+  connector_->read_events(sink);
   if (!endpoints_.ending.empty()) run_endings(sink);
-  if (connector_.any_opening()) connector_.run_deadlines(sink);
+  if (connector_->has_deadlines()) connector_->run_deadlines(sink);
   for (const EndpointId id : std::exchange(endpoints_.writable, {})) {
     if (endpoints_.find(id) == nullptr) continue;
     sink.on_writable(id);
   }
   endpoints_.impatient.store(
-      !endpoints_.again.empty() || connector_.any_opening() || messages_.is_short_of_buffers(),
+      !endpoints_.again.empty() || connector_->is_impatient() || messages_.is_short_of_buffers(),
       std::memory_order_relaxed);
   waiter_.end_dispatch(messages_.any_unparked() || endpoints_.any_completions() ||
-                       !endpoints_.writable.empty());
+                       !endpoints_.writable.empty() || !endpoints_.ending.empty());
 }
 
 void OfiFabric::run_completions(Sink& sink) {
   Completion completion;
   while (endpoints_.next_completion(&completion)) {
-    const EndpointId id = completion.operation->endpoint;
-    if (id == no_endpoint) {
-      messages_.received_shared(completion, sink);
+    Operation* const operation = completion.operation;
+    const EndpointId id = operation->endpoint;
+    if (operation->kind == Operation::Kind::control) {
+      datagrams_.sent(completion);
       continue;
     }
+    if (id == no_endpoint) {
+      receive_shared(completion, sink);
+      continue;
+    }
+    Rma::note_complete(operation);
     Endpoint* const endpoint = endpoints_.find(id);
-    if (endpoint == nullptr || endpoint->operations.count(completion.operation) == 0)
-      continue;  // cannot be: release reads them first
+    if (endpoint == nullptr || endpoint->operations.count(operation) == 0) {
+      // Of a connected endpoint it cannot be: release reads them first. Of a datagram endpoint what
+      // was under way completes after its connection was closed.
+      if (domain_.is_datagram()) pool_.give_back(operation);
+      continue;
+    }
     run_completion(*endpoint, completion, sink);
     if (completion.error_number == 0) continue;
     if (Endpoint* const broken = endpoints_.find(id)) {
@@ -131,6 +179,14 @@ void OfiFabric::run_completions(Sink& sink) {
   }
 }
 
+void OfiFabric::receive_shared(const Completion& completion, Sink& sink) {
+  Operation* const parcel = messages_.take_shared(completion);
+  if (parcel == nullptr) return;
+  if (domain_.is_datagram() && head_of(*parcel).frames == control_frames)
+    return datagrams_.take(parcel, sink);
+  messages_.received_shared(parcel, sink);
+}
+
 void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion, Sink& sink) {
   const bool ok = completion.error_number == 0;
   switch (completion.operation->kind) {
@@ -138,11 +194,13 @@ void OfiFabric::run_completion(Endpoint& endpoint, const Completion& completion,
     case Operation::Kind::receive:  // not ok: cancelled with its connection
       if (ok) messages_.received(endpoint, completion, sink);
       return;
+    case Operation::Kind::control: return;  // these are no endpoint's
     case Operation::Kind::rma: break;
   }
   const EndpointId id = endpoint.own_id();
   uint64_t cookie = 0;
   // If it failed the endpoint ends, and tells all that are outstanding.
+  completion.operation->has_failed = !ok;
   if (!ok || !rma_.finish(endpoint, completion.operation, &cookie)) return;
   messages_.after_progress(endpoint);
   sink.on_rma_done(id, cookie, true);
@@ -161,6 +219,7 @@ void OfiFabric::run_endings(Sink& sink) {
       if (operation->kind == Operation::Kind::rma) cookies.push_back(operation->call.cookie);
     const CloseReason reason = endpoint->end_reason;
     const std::string detail = endpoint->end_detail;
+    connector_->leave(*endpoint);
     endpoints_.release(*endpoint);
     for (const uint64_t cookie : cookies) sink.on_rma_done(id, cookie, false);
     sink.on_closed(id, reason, detail);
@@ -168,7 +227,10 @@ void OfiFabric::run_endings(Sink& sink) {
 }
 
 void OfiFabric::close(EndpointId id) {
-  if (Endpoint* const endpoint = endpoints_.find(id)) endpoints_.release(*endpoint);
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr) return;
+  connector_->leave(*endpoint);
+  endpoints_.release(*endpoint);
 }
 
 // --- figures -----------------------------------------------------------------------------------
@@ -184,6 +246,7 @@ Fabric::Traffic OfiFabric::traffic() const {
 Fabric::Memory OfiFabric::memory() const {
   Memory out;
   endpoints_.add_memory(&out);
+  out.endpoint_bytes += peers_.heap_bytes();
   out.fixed_bytes += sizeof *this + pool_.spare_bytes() + rma_.heap_bytes() + waiter_.heap_bytes() +
                      messages_.shared_posted() * (buffer_bytes + sizeof(Operation));
   return out;

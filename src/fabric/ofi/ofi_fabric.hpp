@@ -2,10 +2,12 @@
 // registered memory. Here is poll and dispatch; its parts are
 //
 //   domain       what is opened of libfabric
+//   peers        datagrams: entries of the address vector
 //   endpoints    the connections, what all parts do to one, and what is posted for it
 //   rma          puts and gets
 //   messages     parcels and credits
-//   connect      requests, answers, events
+//   connect      how connections begin and end: requests, answers, events
+//   datagrams    the same over datagrams, by parcels
 //
 // Each knows those above it, and none knows the fabric.
 //
@@ -13,7 +15,7 @@
 // it may sleep, and sleeps.
 #pragma once
 
-#include "fabric/ofi/connect.hpp"
+#include "fabric/ofi/datagrams.hpp"
 
 namespace skerry::fabric::ofi {
 
@@ -21,19 +23,21 @@ class OfiFabric : public Fabric {
  public:
   OfiFabric(const Options& options, const Library* library);
   ~OfiFabric() override;
-  Status start(const std::string& provider);
+  Status start(const std::string& provider, Kind kind = Kind::connected);
+
+  std::string in_words() const;  // what was opened, for people; see survey.cpp
 
   std::string_view name() const override { return domain_.name; }
   const Capabilities& capabilities() const override { return capabilities_; }
-  Status listen(std::vector<std::byte>* address) override { return connector_.listen(address); }
+  Status listen(std::vector<std::byte>* address) override { return connector_->listen(address); }
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
-    return connector_.connect(address, hello, endpoint);
+    return connector_->connect(address, hello, endpoint);
   }
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
-    return connector_.accept(request, reply, endpoint);
+    return connector_->accept(request, reply, endpoint);
   }
-  void reject(RequestId request, CloseReason why) override { connector_.reject(request, why); }
-  void hold(RequestId request) override { connector_.hold(request); }
+  void reject(RequestId request, CloseReason why) override { connector_->reject(request, why); }
+  void hold(RequestId request) override { connector_->hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t) override {
     return messages_.send(endpoint, header, payload, more);
   }
@@ -59,6 +63,8 @@ class OfiFabric : public Fabric {
 
  private:
   void run_completions(Sink& sink);
+  void receive_shared(const Completion& completion, Sink& sink);
+  int64_t next_sleep_ns();
   void run_completion(Endpoint& endpoint, const Completion& completion, Sink& sink);
   void run_endings(Sink& sink);
 
@@ -68,13 +74,19 @@ class OfiFabric : public Fabric {
 
  protected:  // what one that does more with endpoints needs
   Domain domain_;
+  Peers peers_{domain_};
   Pool pool_{domain_};
   Endpoints endpoints_{domain_, pool_, waiter_};
 
  private:
   Rma rma_{domain_, pool_, endpoints_};
   Messages messages_{domain_, pool_, endpoints_, rma_};
-  Connector connector_{domain_, endpoints_, messages_, options_};
+  Connected connected_{domain_, endpoints_, messages_, options_};
+  Datagrams datagrams_{domain_, peers_, pool_, endpoints_, messages_, options_};
+  Connector* connector_ = &connected_;  // one of both
+  // How long poll sleeps where nothing would end the sleep: longer each time that nothing came.
+  // Progress role.
+  int64_t look_ns_ = 0;
 };
 
 }  // namespace skerry::fabric::ofi

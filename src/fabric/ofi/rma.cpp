@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/pure/container_bytes.hpp"
 
@@ -24,6 +25,26 @@ Status Rma::register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t
   return {};
 }
 
+// Where local memory must be registered: small transfers bounce, long ones are registered for their
+// own duration. A cache of registrations would need to see every munmap of the application to be
+// safe; the cost of one is small against a long transfer.
+//
+// Datagrams bounce all, in pieces: no close takes back what is under way, and the caller's memory
+// is not ours any more when it returns.
+Operation* Rma::begin(Endpoint& endpoint, const RmaCall& call) {
+  const bool fits_buffer = call.bytes <= buffer_bytes;
+  if (domain_.is_datagram() && !fits_buffer)
+    return pool_.take_long(Operation::Kind::rma, endpoint.own_id());
+  const bool bounce = fits_buffer && (domain_.mr_local || domain_.is_datagram());
+  Operation* const operation = pool_.take(Operation::Kind::rma, endpoint.own_id(), bounce);
+  if (operation == nullptr || bounce || !domain_.mr_local) return operation;
+  if (domain_.register_memory(call.local, call.bytes, call.is_put ? FI_WRITE : FI_READ,
+                              &operation->registration) == 0)
+    return operation;
+  pool_.give_back(operation);
+  return nullptr;
+}
+
 SendResult Rma::start(EndpointId id, const RmaCall& call) {
   Endpoint* const usable = endpoints_.find_usable(id);
   if (usable == nullptr) return SendResult::closed;
@@ -32,25 +53,14 @@ SendResult Rma::start(EndpointId id, const RmaCall& call) {
     endpoint.writable_wanted = true;
     return SendResult::would_block;
   }
-  // Where local memory must be registered: small transfers bounce, long ones are registered for
-  // their own duration. A cache of registrations would need to see every munmap of the application
-  // to be safe; the cost of one is small against a long transfer.
-  const bool bounce = domain_.mr_local && call.bytes <= buffer_bytes;
-  Operation* const operation = pool_.take(Operation::Kind::rma, id, bounce);
-  const bool fits = operation != nullptr &&
-                    (!domain_.mr_local || bounce ||
-                     domain_.register_memory(call.local, call.bytes,
-                                             call.is_put ? FI_WRITE : FI_READ,
-                                             &operation->registration) == 0);
-  if (!fits) {  // no memory to register now: completions give some back
-    if (operation != nullptr) pool_.give_back(operation);
+  Operation* const operation = begin(endpoint, call);
+  if (operation == nullptr) {  // no memory to register now: completions give some back
     endpoint.writable_wanted = true;
     endpoints_.try_again(id, false);
     return SendResult::would_block;
   }
   operation->call = call;
   operation->bytes = operation->piece = call.bytes;
-  if (bounce && call.is_put) std::memcpy(operation->buffer.data, call.local, call.bytes);
   endpoint.operations.insert(operation);
   ++endpoint.rma_outstanding;
   (call.is_put ? endpoints_.traffic.bytes_sent : endpoints_.traffic.bytes_received) += call.bytes;
@@ -65,21 +75,24 @@ SendResult Rma::start(EndpointId id, const RmaCall& call) {
 
 // Posts the next piece. False: libfabric says again.
 bool Rma::post(Endpoint& endpoint, Operation* operation) {
-  operation->piece = std::min<uint64_t>(operation->bytes - operation->at,
-                                        domain_.info->ep_attr->max_msg_size);
-  std::byte* const base = operation->buffer.data != nullptr ? operation->buffer.data
-                                                            : operation->call.local;
-  void* descriptor = operation->buffer.data != nullptr ? operation->buffer.descriptor
-                     : operation->registration != nullptr
-                         ? fi_mr_desc(operation->registration.get())
-                         : nullptr;
-  iovec local{base + operation->at, operation->piece};
+  const Buffer& buffer = operation->buffer;
+  const bool bounces = buffer.data != nullptr;
+  operation->piece = std::min(operation->bytes - operation->at, domain_.rma_bytes);
+  if (bounces) operation->piece = std::min(operation->piece, buffer.bytes);
+  std::byte* const from = operation->call.local + operation->at;
+  if (bounces && operation->call.is_put) std::memcpy(buffer.data, from, operation->piece);
+  fid_mr* const registration = operation->registration.get();
+  void* descriptor = bounces                   ? buffer.descriptor
+                     : registration != nullptr ? fi_mr_desc(registration)
+                                               : nullptr;
+  iovec local{bounces ? buffer.data : from, operation->piece};
   fi_rma_iov remote{operation->call.key.base + operation->call.offset + operation->at,
                     operation->piece, operation->call.key.key};
   fi_msg_rma message{};
   message.msg_iov = &local;
   message.desc = &descriptor;
   message.iov_count = 1;
+  message.addr = endpoint.to();
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.context = &operation->context;
@@ -87,6 +100,11 @@ bool Rma::post(Endpoint& endpoint, Operation* operation) {
                                                               FI_COMPLETION | domain_.write_flags)
                                                 : fi_readmsg(endpoint.ep, &message, FI_COMPLETION);
   if (result == -FI_EAGAIN) return false;
+  operation->peer = endpoint.peer;
+  if (result == 0 && operation->peer != nullptr && operation->call.is_put) {
+    operation->is_posted_put = true;
+    ++operation->peer->puts;
+  }
   // Told like any other failure.
   if (result != 0) endpoints_.add_completion({operation, 0, static_cast<int>(-result)});
   return true;
@@ -97,7 +115,13 @@ void Rma::go_on(Endpoint& endpoint) {
     endpoint.rma_waiting.pop_front();
 }
 
+void Rma::note_complete(Operation* operation) {
+  if (std::exchange(operation->is_posted_put, false)) --operation->peer->puts;
+}
+
 bool Rma::finish(Endpoint& endpoint, Operation* operation, uint64_t* cookie) {
+  if (!operation->call.is_put && operation->buffer.data != nullptr && operation->bytes != 0)
+    std::memcpy(operation->call.local + operation->at, operation->buffer.data, operation->piece);
   operation->at += operation->bytes == 0 ? 0 : operation->piece;
   if (operation->at < operation->bytes) {
     if (!post(endpoint, operation)) {
@@ -106,10 +130,7 @@ bool Rma::finish(Endpoint& endpoint, Operation* operation, uint64_t* cookie) {
     }
     return false;
   }
-  const RmaCall& call = operation->call;
-  *cookie = call.cookie;
-  if (!call.is_put && operation->buffer.data != nullptr)
-    std::memcpy(call.local, operation->buffer.data, operation->bytes);
+  *cookie = operation->call.cookie;
   endpoint.operations.erase(operation);
   --endpoint.rma_outstanding;
   pool_.give_back(operation);

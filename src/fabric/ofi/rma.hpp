@@ -18,11 +18,14 @@ class Rma {
   SendResult start(EndpointId id, const RmaCall& call);
   // What libfabric did not take.
   void go_on(Endpoint& endpoint);
+  // Of every completion that there is, also of one whose endpoint was closed.
+  static void note_complete(Operation* operation);
   // A piece is complete. True: the last one; then *cookie is of what is done.
   bool finish(Endpoint& endpoint, Operation* operation, uint64_t* cookie);
   uint64_t heap_bytes() const;
 
  private:
+  Operation* begin(Endpoint& endpoint, const RmaCall& call);
   bool post(Endpoint& endpoint, Operation* operation);
 
   Domain& domain_;

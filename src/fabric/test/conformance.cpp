@@ -169,7 +169,9 @@ TEST_P(Conformance, AHeldRequestThatIsRejectedWasToldBefore) {
 }
 
 TEST_P(Conformance, NobodyListens) {
-  client = side();
+  Options options;
+  options.connect_timeout_ns = 1'000'000'000;  // that is how datagrams find out
+  client = side(options);
   { const auto gone = server(); }
   if (!client->fabric->connect(address, as_bytes("hello"), &near).ok())
     return;  // told at once: fine
@@ -738,6 +740,30 @@ TEST_P(Conformance, RmaPutAndGet) {
   std::sort(client->rma_done.begin(), client->rma_done.end());
   for (uint64_t i = 0; i < 305; ++i) EXPECT_EQ(client->rma_done[i], i + 1);
   EXPECT_TRUE(client->rma_failed.empty());
+  target->fabric->deregister_memory(registration);
+}
+
+// Guards against: a put that went in pieces was overtaken by the message behind it.
+TEST_P(Conformance, AMessageFollowsAPutWhereTheFabricSaysSo) {
+  begin();
+  const Capabilities& can = client->fabric->capabilities();
+  if (!can.rma || !can.am_after_rma_ordered) return;
+  std::vector<std::byte> remote(1'500'000), local;
+  expose(remote.data(), remote.size());
+  join();
+  target->hook = [&](EndpointId, Bytes, Bytes) {
+    EXPECT_TRUE(remote == local);
+    return true;
+  };
+  for (uint32_t round = 1; round <= 10; ++round) {
+    local = pattern(remote.size(), round);
+    ASSERT_EQ(client->fabric->put(near, local.data(), key, 0, local.size(), round),
+              SendResult::accepted);
+    ASSERT_EQ(send(*client, near, "behind"), SendResult::accepted);
+    ASSERT_TRUE(until([&] {
+      return target->message_count == round && client->rma_done.size() == round;
+    }));
+  }
   target->fabric->deregister_memory(registration);
 }
 

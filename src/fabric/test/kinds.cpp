@@ -1,26 +1,64 @@
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+
 #include "fabric/test/faults.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/test/delaying.hpp"
 #include "fabric/test/side.hpp"
+#ifdef SKERRY_HAS_OFI
+#include "fabric/test/unordered.hpp"
+#endif
 
 namespace skerry::fabric::test {
 
 namespace {
 
-// Each provider of libfabric that has something here: tcp wherever the library is, verbs where
+std::string word_of(std::string_view text) {
+  std::string word;
+  for (const char c : text) word += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return word;
+}
+
+// Datagrams of libfabric's rxm, and of what SKERRY_TEST_PROVIDERS names, with blanks between. Not
+// shm, which crashes when something is sent to a closed endpoint of the same process.
+//
+// Each provider with connections that has something here: tcp wherever the library is, verbs where
 // there is an adapter. Not under the thread sanitizer: it sees our half of what libfabric's own
 // threads and locks order, and reports what is none.
 void add_ofi(std::vector<Kind>* all) {
 #ifdef __SANITIZE_THREAD__
-  const std::vector<std::string> providers;
+  const std::vector<std::string> providers, datagrams;
 #else
   const std::vector<std::string> providers = {"tcp", "verbs"};
+  std::vector<std::string> datagrams = {"tcp;ofi_rxm"};
+  if (const char* more = std::getenv("SKERRY_TEST_PROVIDERS"))
+    for (std::istringstream words(more); words.good();) words >> datagrams.emplace_back();
 #endif
+  Options on_loopback;
+  on_loopback.loopback_only = true;
+  for (const std::string& provider : datagrams) {
+    std::unique_ptr<Fabric> probe;
+    if (make_ofi_fabric(on_loopback, provider, &probe).ok())
+      all->push_back({concat("ofi_", word_of(provider)), [provider] {
+                        return [provider](const Options& given, std::unique_ptr<Fabric>* fabric) {
+                          return make_ofi_fabric(given, provider, fabric);
+                        };
+                      }});
+#ifdef SKERRY_HAS_OFI
+    if (probe == nullptr || provider != datagrams.front()) continue;
+    for (const uint64_t seed : {1, 2})
+      all->push_back({concat("ofi_unordered_", seed), [provider, seed] {
+                        return [provider, seed](const Options& given,
+                                                std::unique_ptr<Fabric>* fabric) {
+                          return make_unordered_fabric(given, provider, seed, fabric);
+                        };
+                      }});
+#endif
+  }
   for (const std::string& provider : providers) {
     std::unique_ptr<Fabric> probe;
-    Options options;
-    options.loopback_only = true;
-    if (!make_ofi_fabric(options, provider, &probe).ok()) continue;
+    if (!make_ofi_fabric(on_loopback, provider, &probe).ok()) continue;
     for (const bool shared : {true, false})
       all->push_back({concat("ofi_", provider, shared ? "" : "_own_buffers"), [provider, shared] {
                         return [provider, shared](const Options& given,

@@ -62,7 +62,7 @@ class RawPeer {
     Options options;
     options.loopback_only = true;
     options.shared_receives = false;
-    ASSERT_TRUE(domain_.open("tcp", options, waiter_).ok());
+    ASSERT_TRUE(domain_.open(ofi::Kind::connected, "tcp", options, waiter_).ok());
     fi_info* const info = domain_.info.get();
     std::free(info->dest_addr);
     info->dest_addrlen = candidates[0].bytes;
