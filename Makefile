@@ -102,6 +102,12 @@ soak: all      ## storms in random shapes (threads, caps, sharing, breaks, locks
 models: setup    ## search the protocols' models completely, also the larger configurations (spin; minutes, 2 GB)
 	@lab/models/check.py --long
 
+.PHONY: test-adapters
+test-adapters: setup ## jobs over libfabric's software providers of datagrams
+	@$(call configure,tests)
+	@cmake --build --preset tests -j $(JOBS)
+	@tests/adapters.py
+
 test-rdma: all ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
 	@tools/test_rdma.sh
 

@@ -248,8 +248,8 @@ void stand_for(uint32_t first, uint32_t count, const Load& load, int hears, int 
       std::unique_ptr<fabric::Fabric> made;
       check(share::make_proxy_client(new_fabric(), options, &made).ok(), "no link");
       fabrics.push_back(std::move(made));
-    } else if (i == 0) {
-      fabrics.push_back(new_fabric());
+    } else if (i == 0 || fabric_name != "tcp") {
+      fabrics.push_back(new_fabric());  // over datagrams all connections of one are one peer
     }
     clients.ask_and_wait(*fabrics.back(), server, first + i);
   }

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What can be tested of network adapters without one: libfabric's software providers.
+
+    tests/adapters.py [--build DIR] [--only WORD] [--seed N] [--jobs N]
+
+For each provider with datagrams: what fabric.hpp promises; then jobs with caps, tear-down, breaks,
+sharing and clusters. A provider that is not here counts as skipped. Ends with `N passed, N failed,
+N skipped`. Needs nothing but Python's standard library.
+"""
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import running
+
+ROOT = Path(__file__).resolve().parent.parent
+# Each with the parts of run_jobs.py --quick that are run over it; None: not one of them.
+PROVIDERS = {
+    "tcp;ofi_rxm": "",
+    "sockets:rdm": "operations, 4 ranks",
+    "udp;ofi_rxd": "operations, 4 ranks on 2 nodes",
+    "shm": "operations, 4 ranks on 2 nodes",
+    "net:rdm": "random stream, seed",
+}
+SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped", re.MULTILINE)
+LISTED = re.compile(r"^\s+ofi:(\S+)\s+(?!no \()", re.MULTILINE)
+
+
+def add(counts, passed, failed, skipped):
+    counts["passed"] += passed
+    counts["failed"] += failed
+    counts["skipped"] += skipped
+
+
+def tell(outcome, seconds, name, text=""):
+    print(f"{outcome} {seconds:8.1f} s  {name}", flush=True)
+    if outcome == "failed":
+        print(text[-8000:], flush=True)
+
+
+def unit_test(counts, program, arguments, environment):
+    """A program of GoogleTest's: each of its tests counts."""
+    ended = running.run([program, "--gtest_brief=1", *arguments], 300, environment)
+    ran = re.search(r"(\d+) tests? from", ended.output)
+    passed = re.search(r"\[  PASSED  \] (\d+) test", ended.output)
+    skipped = re.search(r"\[  SKIPPED \] (\d+) test", ended.output)
+    numbers = [int(found.group(1)) if found else 0 for found in (ran, passed, skipped)]
+    failed = numbers[0] - numbers[1] - numbers[2] if numbers[0] else 1
+    if ended.status != 0:
+        failed = max(failed, 1)
+    add(counts, numbers[1], failed, numbers[2])
+    name = " ".join([program.name, *arguments])
+    tell("failed" if failed else "passed", ended.seconds, name, ended.output)
+
+
+def jobs(counts, options, provider, only):
+    """run_jobs.py, whose own count is added."""
+    words = [sys.executable, ROOT / "tests/run_jobs.py", "--build", options.build, "--quick"]
+    words += ["--fabric", f"ofi:{provider}", "--jobs", options.jobs, "--seed", options.seed]
+    if only:
+        words += ["--only", only]
+    ended = running.run([str(word) for word in words], 900, {})
+    found = SUMMARY.findall(ended.output)
+    numbers = [int(number) for number in found[-1]] if found else [0, 1, 0]
+    add(counts, *numbers)
+    name = f"jobs over {provider}: {numbers[0]} passed, {numbers[1]} failed, {numbers[2]} skipped"
+    tell("failed" if numbers[1] else "passed", ended.seconds, name, ended.output)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="(build)")
+    parser.add_argument("--only", default="", help="only what has WORD in its provider's name")
+    parser.add_argument("--seed", type=int, default=None, help="of the jobs (drawn)")
+    parser.add_argument("--jobs", type=int, default=3, help="so many at a time (3)")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    if options.seed is None:
+        options.seed = random.randrange(100_000)
+    print(f"seed {options.seed}", flush=True)
+    info = subprocess.run(
+        [options.build / "bin/skerry", "info"], capture_output=True, text=True, check=False
+    )
+    here = set(LISTED.findall(info.stdout))
+    counts = running.Counts()
+    chosen = {p: only for p, only in PROVIDERS.items() if options.only in p}
+    units = options.build / "src/fabric"
+    if "tcp;ofi_rxm" in chosen and "tcp;ofi_rxm" in here:
+        unit_test(counts, units / "fabric_datagrams_test", [], {"SKERRY_TEST_ROUNDS": "40"})
+        unit_test(counts, units / "fabric_conformance_test", ["--gtest_filter=*unordered*"], {})
+    for provider, only in chosen.items():
+        if provider not in here and provider.removesuffix(":rdm") not in here:
+            add(counts, 0, 0, 1)
+            tell("skipped", 0, f"{provider}: libfabric has nothing of it here")
+            continue
+        if provider != "shm":
+            word = re.sub("[^A-Za-z0-9]", "_", provider)
+            unit_test(
+                counts,
+                units / "fabric_conformance_test",
+                [f"--gtest_filter=*/ofi_{word}"],
+                {"SKERRY_TEST_PROVIDERS": "udp;ofi_rxd sockets:rdm net:rdm"},
+            )
+        jobs(counts, options, provider, only)
+    return counts.summary()
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())
