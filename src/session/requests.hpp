@@ -12,6 +12,7 @@
 #include "session/backlog.hpp"
 #include "session/replay_log.hpp"
 #include "session/session.hpp"
+#include "wire/message.hpp"
 
 namespace skerry::session {
 
@@ -82,6 +83,14 @@ class Requests {
   // Implicit by-reference puts are done when this is acknowledged; 0: there are none.
   uint64_t implicit_number() const { return implicit_number_; }
   void set_implicit_number(uint64_t number) { implicit_number_ = number; }
+
+  // The oldest request that waits for its acknowledgement or its answer, in words. Empty: none.
+  std::string oldest() const {
+    wire::Request request;
+    const bool known = log_ && !log_->empty() &&
+                       wire::decode(log_->request(log_->first_number()).header, &request).ok();
+    return known ? to_string(request.header) : std::string();
+  }
 
   // ---- memory ----------------------------------------------------------------------------------
   void drop() { log_.reset(); }  // nothing is sent again

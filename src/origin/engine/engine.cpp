@@ -240,7 +240,7 @@ Status Engine::fence(placement::ServerRef server) {
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.direct.outstanding() == 0 || failed(); }));
   if (SKERRY_RULE(fence_acknowledged) && session.applied() < newest) {
-    Until until{.node = server.node};
+    Until until{.node = server.node, .requests = &link.requests};
     if (context_.config.one_thread_at_a_time && slots_.in_use() == 0)
       until.only = &link.connection.endpoint();
     SKERRY_TRY(progress_.wait_until(

@@ -8,10 +8,10 @@ namespace skerry::origin {
 
 using Chore = Work::Chore;
 
-void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
-                    const memory::LockName& lock) {
-  if (lock) note.tell(monotonic_ns(), lock);
-  else note.tell(monotonic_ns(), text_of(where, node));
+void Progress::tell(memory::NoteWait& note, const std::source_location& where, const Until& until) {
+  if (until.lock) return note.tell(monotonic_ns(), until.lock);
+  const std::string oldest = until.requests != nullptr ? until.requests->oldest() : std::string();
+  note.tell(monotonic_ns(), concat(text_of(where, until.node), oldest.empty() ? "" : ": ", oldest));
 }
 
 std::string Progress::text_of(const std::source_location& where, NodeId node) {

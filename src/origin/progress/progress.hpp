@@ -19,11 +19,12 @@
 #include "core/futex.hpp"
 #include "memory/spans.hpp"
 #include "origin/context.hpp"
+#include "session/requests.hpp"
 
 namespace skerry::origin {
 
-// How long a wait goes on at most, how often it asks, and which node it is about (no_node: none
-// in particular), for those who look at the job.
+// How long a wait goes on at most, and how often it asks. For those who look at the job: which node
+// it is about (no_node: none in particular), and of which session, whose oldest request is named.
 struct Until {
   int64_t deadline_ns = no_deadline;
   int64_t slice_ns = wait_slice_ns;
@@ -33,6 +34,7 @@ struct Until {
   // Nothing but this endpoint can make it done (see Fabric::poll). Looked at before each sleep, for
   // it changes with the connection. Null: anything may.
   const fabric::EndpointId* only = nullptr;
+  const session::Requests* requests = nullptr;  // of the session; null: no request is named
 };
 
 // What there is to do, as its three functions. Called with the mutex held.
@@ -117,8 +119,7 @@ class Progress {
   // Takes the role for one look, or sleeps while another has it.
   void rest(Lock& lock, const Until& until);
   void take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only);
-  static void tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
-                   const memory::LockName& lock);
+  static void tell(memory::NoteWait& note, const std::source_location& where, const Until& until);
   static std::string text_of(const std::source_location& where, NodeId node);
   void help();
   void help_once(Lock& lock, uint64_t* seen_rounds, int* idle);
@@ -158,7 +159,7 @@ Status Progress::wait_until(Lock& lock, Done&& done, const Until& until,
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
     if (role_is_free() && work_.advance(false) && done()) break;
     // The first rest ends most waits.
-    if (rests == 1) tell(note, where, until.node, until.lock);
+    if (rests == 1) tell(note, where, until);
     rest(lock, until);
   }
   return {};

@@ -335,10 +335,11 @@ Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
     // Cut short (the job is ending), answers may still come for this operation: its record stays
     // taken for ever.
     Until until;
-    if (alone) {
+    if (link != nullptr) {
       until.node = link->server.node;
-      until.only = &link->connection.endpoint();
+      until.requests = &link->requests;
     }
+    if (alone) until.only = &link->connection.endpoint();
     SKERRY_TRY(progress_.wait_until(lock, [&] { return Operations::is_done(*op); }, until));
   }
   if (mode == Mode::handle) *handle = 0;

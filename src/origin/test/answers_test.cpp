@@ -65,6 +65,22 @@ TEST_F(EngineTest, ALateReplyMayBeTheLastThingALinkWaitsFor) {
   EXPECT_EQ(value, 5u);
 }
 
+// Those who look at a rank that waits long see for which request: `skerry stacks`.
+TEST_F(EngineTest, AWaitNamesItsOldestRequest) {
+  start(2);
+  put(1, 7);
+  std::thread fencer([&] { EXPECT_TRUE(engine_->fence_node(1).ok()); });
+  const memory::WaitNote& note = control_.member(0).waits;
+  ASSERT_TRUE(until([&] { return note.since_ns != 0; }));
+  std::string text(sizeof note.text, '\0');
+  std::memcpy(text.data(), note.text.data(), text.size());
+  EXPECT_EQ(text.find("Engine::fence, node 1: put 1 of rank 0 (session 1) to rank 1, node 1"), 0u)
+      << text;
+  one().acknowledge(1);
+  ASSERT_TRUE(until([&] { return engine_->counters().fences == 1 && note.since_ns == 0; }));
+  fencer.join();
+}
+
 TEST_F(EngineTest, PleaseCloseCrossesRequests) {
   start(2);
   uint64_t value = 0;
