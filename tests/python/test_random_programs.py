@@ -81,9 +81,9 @@ def outcome(lines, module):
 def bound(request):
     before = xp.options()["whole_bytes"]
     if request.param is not None:
-        xp.options(whole_bytes=request.param)
+        xp.options(whole_bytes=request.param, loop_bytes=1 << 14)
     yield request.param
-    xp.options(whole_bytes=before)
+    xp.options(whole_bytes=before, loop_bytes=0)
 
 
 def test_random_programs(bound):

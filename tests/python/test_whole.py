@@ -303,3 +303,32 @@ if sk.size() > 1:  # needs two members
 
 def test_why_arrays_are_whole_is_told():
     assert "bytes" in xp.explain()
+
+
+def reads(x, values):
+    """Reads that are collective: of elements, and of rows in products."""
+    total = 0.0
+    for turn in range(100):
+        i = turn % x.shape[0]
+        total += float(x[i, 3]) + float(x[i, :5] @ numpy.ones(5))
+        assert float(x[i, 0]) == values[i, 0]
+    return total
+
+
+def test_an_array_that_is_read_by_rows_becomes_whole():
+    values = numpy.arange(20.0 * 300).reshape(20, 300)
+    spread, kept = np.asarray(values), np.asarray(values)
+    part, turned = spread[3:7, ::2], spread.T
+    lazy = spread * 2
+    xp.options(loop_bytes=values.nbytes * 3 // 2)
+    assert reads(spread, values) == reads(kept, values) > 0
+    if sk.size() > 1 and not kept.layout.whole:  # there was room for one
+        assert spread.layout.whole
+        assert xp.options(loop_bytes=0)["loop_bytes"] == 0
+    spread[4, 6] = -1
+    assert float(part[1, 3]) == -1 and float(turned[6, 4]) == -1
+    part[0, 0] = 7
+    assert float(spread[3, 0]) == 7
+    assert float(lazy[4, 6]) == 2 * values[4, 6]
+    numpy.testing.assert_array_equal(kept.numpy(), values)
+    xp.options(loop_bytes=0)

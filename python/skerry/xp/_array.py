@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -38,7 +38,7 @@ from ._types import Axes, Block, Box, Fill, Shape
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "views", "shown", "__weakref__")
+    __slots__ = ("source", "open", "views", "shown", "reads", "work", "__weakref__")
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
@@ -46,6 +46,8 @@ class Memory:
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
         # Of a copy of what NumPy shows as a view: the memory of the array that it was taken from.
         self.shown: weakref.ref[Memory] | None = None
+        self.reads = 0  # small parts that all ranks asked for (_loops.py)
+        self.work = 0  # bytes of operands that lay here
 
 
 def _of_pickle(block: Block) -> Array:
@@ -330,11 +332,25 @@ def of_numpy(values: Any, layout: Layout | None = None) -> Array:
     return Array(np.ascontiguousarray(values[tuple(slice(*bounds) for bounds in box)]), layout)
 
 
+def works(x: Array) -> None:
+    """Notes that x is an operand; being divided pays for that."""
+    if not x.layout.whole:
+        x._memory.work += x.nbytes
+
+
+small_reads: list[Callable[[Array], None]] = []  # called before a view is brought to all ranks
+
+
 def in_layout(x: Array, layout: Layout) -> Block:
     """The own block of x in another layout; a view where nothing had to move."""
     block = x._evaluate()
     if x.layout == layout:
         return block
+    if layout.whole and x._is_view:
+        for told in small_reads:
+            told(x)
+        if x.layout == layout:
+            return x._evaluate()
     parts = _exchange.bring(block, x.layout, layout)
     extent = layout.extent(_exchange.job().rank)
     if len(parts) == 1 and parts[0][1].shape == extent:

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 import skerry as sk
 from skerry import _core
 from . import _exchange, _layout, _lazy
-from ._array import Array, as_array, empty_block, new_layout, some
+from ._array import Array, as_array, empty_block, new_layout, some, works
 from ._info import check_device, check_dtype
 from ._layout import Layout
 from ._lazy import Expression
@@ -37,7 +37,11 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
     arguments = [_argument(x, layout) for x in taken]
     shape = layout.extent(_exchange.job().rank)
     expression = _lazy.Expression(function, arguments, shape, dtype)
-    is_open = any(isinstance(x, Array) and x._memory.open for x in taken)
+    is_open = False
+    for x in taken:
+        if isinstance(x, Array):
+            is_open = is_open or x._memory.open
+            works(x)
     if not layout.whole and raises():
         return Array(_agreed(expression), layout)
     least = _lazy.LEAST_WHOLE if layout.whole else _lazy.LEAST_ELEMENTS

@@ -12,6 +12,7 @@ error if they differ.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import zlib
@@ -105,6 +106,8 @@ def job() -> _Staging:
 
 # A statement on divided arrays takes so much beside the synchronization: planning, copies.
 _STATEMENT_S = 100e-6
+# Seconds of a statement with a synchronization, and bytes a second of memory. Alike on all ranks.
+costs = (_STATEMENT_S + 20e-6, 4e9)
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
 
 
@@ -112,6 +115,7 @@ def _measure_bound(ranks: int) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
     The same on all ranks: rank 0 decides."""
+    global costs
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
@@ -132,6 +136,11 @@ def _measure_bound(ranks: int) -> None:
         bound *= 4
     told = sk.broadcast(np.array([bound, int(sync_s * 1e9), int(speed)], np.int64))
     _options.values["whole_bytes"] = int(told[0])
+    costs = (_STATEMENT_S + told[1] / 1e9, float(told[2]))
+    if "loop_bytes" not in _options.chosen:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        here = sum(sk.same_node(rank) for rank in range(ranks))
+        _options.values["loop_bytes"] = int(sk.allreduce(free // (4 * here), "min"))
     _options.why["whole_bytes"] = (
         f"measured on {ranks} ranks: a synchronization takes {told[1] / 1e3:.0f} us, results are "
         f"computed at {told[2] / 1e9:.1f} GB/s"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import skerry as sk
 
-values = {"whole_bytes": 1 << 20, "gather_bytes": 1 << 30, "check_calls": 0}
+values = {"whole_bytes": 1 << 20, "gather_bytes": 1 << 30, "loop_bytes": 0, "check_calls": 0}
 
 
 chosen: set[str] = set()  # options that the program has set
@@ -19,6 +19,9 @@ def options(**changes: int) -> dict[str, int]:
 
     whole_bytes: new arrays up to this size are kept whole on every rank. Unless it is set, what
     the ranks need for a synchronization beside the speed of memory decides when the job begins.
+    loop_bytes: the most that a rank may take for divided arrays that the program reads by rows or
+    elements: they become whole when that would have cost less. By default a quarter of the free
+    memory, shared by the ranks of a node; 0 if whole_bytes was set before the job began.
     gather_bytes: the largest array that a function may collect on every rank when it has no
     distributed method. check_calls: 1 compares what the members are about to exchange, to find
     calls that differ. Not collective. Errors: InvalidError (no such option)."""
@@ -37,5 +40,6 @@ def explain() -> str:
     """Why arrays are whole or divided, in words. Not collective. Errors: none."""
     return (
         f"new arrays are whole on every rank up to {values['whole_bytes']} bytes: "
-        f"{why['whole_bytes']}"
+        f"{why['whole_bytes']}; divided ones that are read by rows or elements become whole, up to "
+        f"{values['loop_bytes']} bytes"
     )

@@ -20,6 +20,7 @@ from ._array import (
     new_layout,
     of_numpy,
     undivided,
+    works,
 )
 from ._elementwise import apply, inexact
 from ._info import check_dtype
@@ -46,6 +47,7 @@ def _reduce(
 ) -> Array:
     """Along axes. An expression is reduced while it is computed; keep: Expression.reduce."""
     axes = axes_of(axis, x.ndim)
+    works(x)
     if x._block is None:
         partial = x._expression.reduce(ufunc, axes, keep, **options)
     else:

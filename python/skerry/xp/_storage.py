@@ -1,15 +1,17 @@
-"""An array that becomes an sk.Array: it takes memory that others reach, and its views follow."""
+"""Arrays that change their place, and their views with them: an array becomes an sk.Array, whose
+memory others reach, or whole, as a program reads it by rows and elements."""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 import skerry as sk
-from . import _exchange, _layout, _lazy
-from ._array import Array, empty_block, in_layout, layout_of, Memory
+from . import _exchange, _layout, _lazy, _options
+from ._array import Array, empty_block, in_layout, layout_of, small_reads
 from ._indexing import view
 from ._manipulation import permute_dims
 from ._layout import Layout
@@ -29,26 +31,80 @@ def _array(self: Array) -> sk.Array:
 
 def _move_to(self: Array, storage: sk.Array) -> None:
     """Takes the memory of `storage`. Views follow, where they can without communication."""
-    layout, views, old = layout_of(storage), list(self._memory.views), self._evaluate()
-    followers = _following(self, old)
+    layout, followers = layout_of(storage), _following(self, self._evaluate())
     if self.size:
         storage.local[...] = in_layout(self, layout)
     storage.sync()
-    _lazy.settle(old)
-    self._memory = Memory(storage)
-    self.layout = layout
-    self._block = storage.local if self.size else empty_block(layout, self.dtype)
-    _follow(self, followers)
+    self._memory.source, self._memory.open = storage, True
+    block = storage.local if self.size else empty_block(layout, self.dtype)
+    _take_place(self, layout, block, followers)
+
+
+def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) -> None:
+    """x, which is no view, lies in `block` from now on, and so do its views."""
+    _lazy.settle(x._block)
+    views = list(x._memory.views)
+    x.layout, x._block = layout, block
+    _follow(x, followers)
     for each in views:  # an array's views come after it
-        recipe: Any = each._recipe or (None, None, None)
-        function, parent, argument = recipe
-        if parent is not None and parent._memory is self._memory:
+        if each._recipe is not None:
+            function, parent, argument = each._recipe
             followers = _following(each, each._block) if each.layout.whole else []
             again = function(parent, argument)
-            each._memory = self._memory
             each.layout, each._block = again.layout, again._block
-            self._memory.views.add(each)
             _follow(each, followers)
+
+
+# ---- loops over rows and elements ----------------------------------------------------------------
+
+_LEAST_READS = 32
+_LEAST_TIMES = 16  # a small part is so many times smaller than the array
+_taken = 0  # bytes of arrays that became whole and live
+
+
+def _given_back(nbytes: int) -> None:
+    global _taken
+    _taken -= nbytes
+
+
+def _read(x: Array) -> None:
+    """A view of a divided array is about to be brought to all ranks. A program that does so again
+    and again, by rows or elements, pays for a synchronization each time. From some time on it
+    would have paid less for the whole array on every rank, which takes its place.
+
+    All ranks count these reads alike: each is a collective call. What else decides may differ, so
+    all are asked, at counts of reads that are powers of 2."""
+    root: Any = x
+    while root._is_view and root._recipe is not None:
+        root = root._recipe[1]
+    memory = x._memory
+    if root._is_view or memory.open or x.nbytes * _LEAST_TIMES > root.nbytes:
+        return
+    memory.reads += 1
+    if memory.reads < _LEAST_READS or memory.reads & (memory.reads - 1):
+        return
+    ranks, (statement_s, speed) = _exchange.ranks(), _exchange.costs
+    paid_s = memory.reads * statement_s
+    whole_s = (2 * root.nbytes + memory.work * (1 - 1 / ranks)) / speed
+    wants = (
+        paid_s > whole_s
+        and _taken + root.nbytes <= _options.values["loop_bytes"]
+        and all(each._recipe is not None for each in memory.views)
+    )
+    if _exchange.agree([wants])[:, 0].all():
+        _become_whole(root)
+
+
+def _become_whole(x: Array) -> None:
+    global _taken
+    layout = _layout.whole(x.shape, _exchange.ranks())
+    followers = _following(x, x._evaluate())
+    _take_place(x, layout, in_layout(x, layout), followers)
+    _taken += x.nbytes
+    weakref.finalize(x, _given_back, x.nbytes)
+
+
+small_reads.append(_read)
 
 
 def _new_storage(shape: Shape, dtype: DTypeLike, layout: Layout) -> sk.Array:

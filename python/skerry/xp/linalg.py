@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from . import _exchange, _layout
+from . import _exchange, _layout, _options
 from . import _reductions
 from ._array import (
     Array,
@@ -23,6 +23,7 @@ from ._array import (
     of_numpy,
     redistributed,
     undivided,
+    works,
 )
 from ._creation import zeros
 from ._elementwise import apply, astype, functions, inexact
@@ -79,12 +80,25 @@ def matmul(x1: Operand, x2: Operand, /) -> Array:
     inner = x2.shape[0] if x2.ndim == 1 else x2.shape[-2]
     if x1.shape[-1] != inner:
         raise ValueError(f"matmul: shapes {x1.shape} and {x2.shape} do not fit")
+    x1, x2 = _brought(x1), _brought(x2)
+    works(x1)
+    works(x2)
     a = expand_dims(x1, 0) if x1.ndim == 1 else x1
     b = expand_dims(x2, 1) if x2.ndim == 1 else x2
     out = _product(a, b) if a.ndim == b.ndim == 2 else _stacked_product(a, b)
     if x1.ndim == 1:
         out = squeeze(out, -2)
     return squeeze(out, -1) if x2.ndim == 1 else out
+
+
+def _brought(x: Array) -> Array:
+    """A short slice that lies on one rank goes to all, so that they share the work, and see what
+    the program reads."""
+    if x.layout.whole or x.nbytes > _options.values["whole_bytes"]:
+        return x
+    if sum(_layout.volume(box) > 0 for box in x.layout.boxes) > 1:
+        return x
+    return redistributed(x, _layout.whole(x.shape, _exchange.ranks()))
 
 
 def _product(a: Array, b: Array) -> Array:
