@@ -139,6 +139,9 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
         for cores in ("one_core", "two_cores"):
             measure_pinned(runner, cores, want)
         measure_collectives(runner, want, peers)
+        for ranks in rows.LIFE_RANKS:
+            if want(f"life.{ranks}"):
+                runner.life(ranks)
         if turn < 2:  # what the loopback gives is for information: two rounds are enough
             for cores in ("one_core", "two_cores"):
                 if want(f"tcp_loopback.{cores}"):

@@ -340,6 +340,32 @@ def _start_and_end() -> list[Row]:
     ]
 
 
+LIFE_RANKS = (2, 4)
+
+
+def _life() -> list[Row]:
+    """Made and freed again, on this machine: rows of lab/bench/life/life.c."""
+    bounds = {
+        ("segment_64", "segment of 64 B"): (10, 60),
+        ("segment_1m_written", "segment of 1 MiB, written"): (None, None),
+        ("split", "group split"): (6, None),
+        ("mutexes_10", "10 mutexes"): (30, None),
+        ("window_64", "window of 64 B"): (10, 60),
+    }
+    return [
+        Row(
+            f"life.{what}_{ranks}_ranks",
+            (f"life.{ranks}", raw),
+            "us",
+            1,
+            bound=bounds[what, raw][k],
+            relative=False,
+        )
+        for what, raw in bounds
+        for k, ranks in enumerate(LIFE_RANKS)
+    ]
+
+
 def all_rows() -> list[Row]:
     return (
         _same_node()
@@ -347,6 +373,7 @@ def all_rows() -> list[Row]:
         + _two_hosts("two_cores")
         + _shared("two_cores")
         + _collectives()
+        + _life()
         + _memory("tcp")
         + _memory("ofi")
         + [

@@ -339,6 +339,12 @@ class Runner:
         command = [self.launcher, "run", "-n", ranks, "--nodes", nodes, self.bench / "start_end"]
         self.start_and_end("start_end", command, self.samples, row)
 
+    def life(self, ranks: int) -> None:
+        if not (self.has("life") and self.launcher.exists()):
+            return
+        command = [self.launcher, "run", "-n", ranks, self.bench / "life", 500]
+        self._collect("life", [str(part) for part in command], self.samples, f"life.{ranks}")
+
     def start_and_end_peers(self, ranks: int, row: str) -> None:
         for name, program, starter, more in (
             (
