@@ -292,6 +292,16 @@ class Fabric {
   // watched descriptors before timeout_ns, so give one. Of many such polls in a row, one notices
   // them each quarter of a second at the latest.
   virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
+  // A data server's thread may sleep without the progress role, so that another thread takes it
+  // meanwhile. Called once, before any await; false: this fabric cannot do that.
+  virtual bool open_await() { return false; }
+  // As poll, but no progress call: leaves what came to the next poll. Returns at once or late,
+  // where that does no harm.
+  virtual void await(int64_t /*timeout_ns*/) {}
+  // By the holder of the role: await sees nothing until end_blindness. That also ends it for what
+  // was left undone meanwhile, and at due_ns (monotonic; negative: never).
+  virtual void blind_await() {}
+  virtual void end_blindness(int64_t /*due_ns*/) {}
   // Performs the upcalls for what poll found. Never blocks; bounded work per call, endpoints served
   // round-robin.
   virtual void dispatch(Sink& sink) = 0;

@@ -14,6 +14,7 @@ namespace skerry::fabric {
 
 Waiter::~Waiter() {
   if (wake_fd_ >= 0) ::close(wake_fd_);
+  if (await_fd_ >= 0) ::close(await_fd_);
   if (epoll_fd_ >= 0) ::close(epoll_fd_);
 }
 
@@ -63,24 +64,45 @@ bool Waiter::begin_poll() {
   return work_pending_.load(std::memory_order_seq_cst);
 }
 
-int Waiter::wait(int timeout_ms) {
-  const int count = epoll_wait(epoll_fd_, events_.data(), max_events, timeout_ms);
-  event_count_ = std::max(count, 0);  // EINTR: nothing found, the caller looks again
-  return count;
-}
-
-int Waiter::sleep(int64_t timeout_ns) {
+int Waiter::sleep_in(int fd, std::span<epoll_event> events, int64_t timeout_ns) {
+  const auto most = static_cast<int>(events.size());
   if (timeout_ns > 0 && timeout_ns < 100'000'000) {
     const timespec timeout{0, timeout_ns};
-    const int count = epoll_pwait2(epoll_fd_, events_.data(), max_events, &timeout, nullptr);
-    event_count_ = std::max(count, 0);
+    const int count = epoll_pwait2(fd, events.data(), most, &timeout, nullptr);
     // Kernels before 5.11 have none, and filters of system calls may refuse it in their own way.
     if (count >= 0 || errno == EINTR) return count;
   }
   // Milliseconds do; rounded up so that a deadline has passed when we return.
-  return wait(timeout_ns < 0 ? -1
-                             : static_cast<int>(std::min<int64_t>(
-                                   (timeout_ns + 999'999) / 1'000'000, INT32_MAX)));
+  const int timeout_ms = timeout_ns < 0 ? -1
+                                        : static_cast<int>(std::min<int64_t>(
+                                              (timeout_ns + 999'999) / 1'000'000, INT32_MAX));
+  return epoll_wait(fd, events.data(), most, timeout_ms);
+}
+
+int Waiter::sleep(int64_t timeout_ns) {
+  const int count = sleep_in(epoll_fd_, events_, timeout_ns);
+  event_count_ = std::max(count, 0);  // EINTR: nothing found, the caller looks again
+  return count;
+}
+
+bool Waiter::open_await() {
+  await_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event first{};
+  first.events = EPOLLIN;
+  return await_fd_ >= 0 && epoll_ctl(await_fd_, EPOLL_CTL_ADD, epoll_fd_, &first) == 0;
+}
+
+bool Waiter::blind(bool blind) {
+  epoll_event first{};
+  first.events = blind ? 0U : uint32_t{EPOLLIN};
+  if (epoll_ctl(await_fd_, EPOLL_CTL_MOD, epoll_fd_, &first) != 0) return false;
+  blind_.store(blind, std::memory_order_relaxed);
+  return true;
+}
+
+bool Waiter::await(int64_t timeout_ns) {
+  epoll_event one;
+  return sleep_in(await_fd_, {&one, 1}, timeout_ns) > 0;
 }
 
 std::span<const epoll_event> Waiter::take_events() {

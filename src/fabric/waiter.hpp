@@ -43,9 +43,16 @@ class Waiter {
   // and sleep.
   bool has_events() const { return event_count_ > 0; }
   bool begin_poll();
-  int look() { return wait(0); }  // epoll's answer, as for the next one
+  int look() { return sleep(0); }  // epoll's answer, as for the next one
   int sleep(int64_t timeout_ns);  // negative: no limit
   void end_poll() { polling_.store(false, std::memory_order_relaxed); }
+
+  // Await: a second epoll set of which the first is the only member. A sleeper there takes no
+  // events, and `blind` makes the first silent with one system call.
+  bool open_await();
+  bool blind(bool blind);
+  bool is_blind() const { return blind_.load(std::memory_order_relaxed); }
+  bool await(int64_t timeout_ns);  // negative: no limit; has anything come?
 
   // Dispatch: the events are taken once, and end_dispatch says whether work is left.
   void begin_dispatch() { dispatching_ = true; }
@@ -58,14 +65,16 @@ class Waiter {
   uint64_t heap_bytes() const;
 
  private:
-  int wait(int timeout_ms);
+  static int sleep_in(int fd, std::span<epoll_event> events, int64_t timeout_ns);
 
   int epoll_fd_ = -1;
+  int await_fd_ = -1;                // an epoll set with epoll_fd_ in it; -1: not opened
   int wake_fd_ = -1;                 // eventfd
   std::unordered_set<int> watched_;  // issue lock
   bool dispatching_ = false;         // issue lock
   std::atomic<bool> work_pending_{false};
   std::atomic<bool> polling_{false};  // poll sleeps or is about to
+  std::atomic<bool> blind_{false};    // await_fd_ sees nothing
   std::atomic<bool> woken_{false};    // wake_fd_ was written and not yet drained
   // Progress side: by poll, for the next dispatch.
   std::array<epoll_event, max_events> events_;

@@ -69,11 +69,12 @@ Status check_reduction(ElementType type, int reduction) {
 // be in another collective, waits for at once.
 Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter) {
   const bool is_last = leaver_of(head_of(data.data())) != no_rank;
-  return area_->put_notify(rank, offset, data, {counter, is_last ? depth : 1});
+  const bool is_fenced = is_last;  // of others what comes back says that they arrived
+  return area_->put_notify(rank, offset, data, {counter, is_last ? depth : 1}, is_fenced);
 }
 
-Status Group::receive(uint64_t counter, uint64_t at_least) {
-  return area_->wait_counter(counter, at_least, -1, nullptr);
+Status Group::receive(uint64_t counter, uint64_t at_least, bool from_nodes) {
+  return area_->wait_counter(counter, at_least, -1, nullptr, from_nodes);
 }
 
 // At a top: what the other has gathered joins what this one has, in the same order at both.
@@ -111,7 +112,8 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
   for (uint32_t c = 0; c < children_.size(); ++c) {
     // Slots at a parent are dense within the node and follow there for leaders: the order of
     // children_ is the order of slots.
-    SKERRY_TRY(receive(up_counter(c), s + 1));
+    const bool is_leader = c + static_cast<size_t>(leaders_below_) >= children_.size();
+    SKERRY_TRY(receive(up_counter(c), s + 1, is_leader));
     const std::byte* const theirs = area_->own() + up_data(c, s);
     const uint64_t their_length = length_of(theirs);
     who = callers(who, head_of(theirs));
@@ -131,8 +133,8 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
 
 Status Group::sweep(const Sweep& what) {
   if (leaver_ != no_rank) return check_together(area_->own());
-  job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
-  const memory::CallSpan call(&job_->spans(), memory::SpanKind::collective, no_rank, what.bytes);
+  const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, what.bytes);
+  const Job::Borrowed server(*job_);
   SKERRY_ASSERT(what.unit > 0 && what.unit <= chunk_bytes, "a unit goes in one chunk");
   const uint64_t step = chunk_bytes / what.unit * what.unit;
   const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
@@ -151,7 +153,7 @@ Status Group::sweep(const Sweep& what) {
   // whether all members are in the same collective. If not, it is the last.
   auto down = [&](uint64_t t, uint64_t end) -> Status {
     if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(down_counter, chunk_ + end));
+      SKERRY_TRY(receive(down_counter, chunk_ + end, ring_.leads()));
     for (uint64_t d = t; d < end; ++d) {
       if (other_top_ != no_rank)
         join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
@@ -216,6 +218,47 @@ Status Group::broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root) {
   return is_here || node_.count() == 1 ? Status() : node_.broadcast(buffer, bytes, from);
 }
 
+// Each part goes round once, and ends at the leader of the node whose member it is for.
+Status Group::scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* out,
+                              uint64_t bytes) {
+  const auto places = members_by_place();
+  constexpr uint32_t leader = 0;
+  if (node_.count() > 1)
+    SKERRY_TRY(node_.reduce(how, sum, bytes * static_cast<uint64_t>(size()), &leader));
+  if (ring_.leads()) {
+    uint64_t most = 1;
+    for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
+    const uint64_t piece = Ring::slot_bytes / most / how.unit() * how.unit();
+    SKERRY_INVARIANT(piece > 0, "a message holds an element for each member of a node");
+    for (uint64_t from = 0; from < bytes; from += piece) {
+      const uint64_t n = std::min(piece, bytes - from);
+      const auto part = [&](int32_t i) { return sum + static_cast<uint64_t>(i) * bytes + from; };
+      const auto pack = [&](int32_t place, std::byte* to) {
+        const auto& members = places[static_cast<size_t>(place)];
+        for (const int32_t i : members) {
+          copy_bytes(to, part(i), n);
+          to += n;
+        }
+        return n * members.size();
+      };
+      const auto combine = [&](int32_t place, const std::byte* data) {
+        for (const int32_t i : places[static_cast<size_t>(place)]) {
+          how.combine(part(i), data, n);
+          data += n;
+        }
+      };
+      SKERRY_TRY(ring_.pass_on((ring_.place() + ring_.nodes() - 1) % ring_.nodes(), pack, combine));
+    }
+  }
+  const auto own_part = [&] { return sum + static_cast<uint64_t>(index_) * bytes; };
+  for (uint32_t member = 0; node_.count() > 1 && member < node_.count(); ++member) {
+    std::byte* const part = sum + static_cast<uint64_t>(index_of(node_.rank_of(member))) * bytes;
+    SKERRY_TRY(node_.broadcast(part, bytes, leader));
+  }
+  copy_bytes(out, own_part(), bytes);
+  return {};
+}
+
 Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out) {
   const auto part = [&](int32_t index) { return out + static_cast<uint64_t>(index) * bytes; };
   const auto take = [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
@@ -243,7 +286,7 @@ Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* o
           data += n;
         }
       };
-      SKERRY_TRY(ring_.pass_on(pack, unpack));
+      SKERRY_TRY(ring_.pass_on(ring_.place(), pack, unpack));
     }
   }
   const uint64_t all = bytes * static_cast<uint64_t>(size());
@@ -252,11 +295,10 @@ Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* o
 
 // ---- collectives ------------------------------------------------------------------------------
 
-void Group::count_collective() {
+memory::Spans* Group::counted() {
   job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
+  return &job_->spans();
 }
-
-memory::Spans& Group::spans() { return job_->spans(); }
 
 Status Group::barrier() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.barrier(); });

@@ -1,8 +1,8 @@
 // Collectives in which every member gets something of its own: alltoall, reduce_scatter, scan.
 //
 // On one node the last two are gathers of which each member reads what concerns it: one copy to a
-// board, one pass over what others gave. Between nodes they are made of an allreduce and of
-// allgathers, in pieces.
+// board, one pass over what others gave. Between nodes a long reduce_scatter goes round the ring
+// once; otherwise they are made of an allreduce and of allgathers, in pieces.
 //
 // An alltoall goes through the boards of all nodes. Every member writes what it has for each other
 // one. All meet. Every member gets what the others have for it, and all meet again.
@@ -69,6 +69,11 @@ Status Group::reduce_scatter(ElementType type, Operation reduction, const std::b
   const uint64_t low = bytes * static_cast<uint64_t>(index_), high = low + bytes;
   if (!is_on_one_node()) {
     std::vector<std::byte> sum(in, in + all);
+    if (is_long(all)) {
+      bool ready = false;
+      SKERRY_TRY(begin_long(&ready));
+      if (ready) return scatter_by_ring(how, sum.data(), out, bytes);
+    }
     SKERRY_TRY(reduce(how, sum.data(), all, no_rank));
     copy_bytes(out, sum.data() + low, bytes);
     return {};

@@ -205,17 +205,17 @@ class Group {
   Status begin_long(bool* ready);
   Status reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes);
   Status broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root);
+  // `sum`: what this member gives, `bytes` for each; is overwritten.
+  Status scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* out, uint64_t bytes);
   Status gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out);
   // By place in the ring: the positions of the node's members.
   std::vector<std::vector<int32_t>> members_by_place() const;
   template <class What>
   Status in_node(uint64_t bytes, What&& what) {
-    count_collective();
-    const memory::CallSpan call(&spans(), memory::SpanKind::collective, no_rank, bytes);
+    const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);
     return what();
   }
-  void count_collective();
-  memory::Spans& spans();
+  memory::Spans* counted();  // one more collective call; where it is recorded
   Status sweep(const Sweep& what);
   void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
   Status check_together(const std::byte* message);
@@ -223,7 +223,8 @@ class Group {
   // Returns how large the areas of this node's members are.
   std::map<Rank, uint64_t> build_tree();
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
-  Status receive(uint64_t counter, uint64_t at_least);
+  // `from_nodes`: its sender is on another node.
+  Status receive(uint64_t counter, uint64_t at_least, bool from_nodes);
   Status open_area(SegmentId id);
   static Group* keep(std::unique_ptr<Group> group);
   static std::unique_ptr<Group> use_again(std::unique_ptr<Group> kept, bool all_keep,

@@ -379,6 +379,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
       is_news(remark.weight) && rank_ == 0)
     std::fprintf(stderr, "skerry: %s\n", remark.text.c_str());
   share::Guide way = guide(plan_.routes, map_, placement::lane_of(map_, rank_));
+  config.quiet = way.routes.is_direct() && !config.servers_drop;
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::Options member;
@@ -402,6 +403,10 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     config.traffic = traffic_.data();
   }
   config.spans = &spans_;
+  if (servers().size() == 1 && map_.nodes() > 1) {
+    lendable_ = servers().front().get();
+    config.before_waiting = [this] { give_back_server(); };
+  }
   engine_ = std::make_unique<origin::Engine>(std::move(config), std::move(origin_side));
   return engine_->limit_connections(options_.config.max_connections);
 }

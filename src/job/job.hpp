@@ -108,6 +108,9 @@ class Job {
   // More ranks than cores share this rank's machine, as far as it knows.
   bool is_crowded() const { return is_crowded_; }
 
+  // Of the calling thread: the job whose server it has borrowed; null: none.
+  static inline thread_local Job* borrower_of = nullptr;
+
   // While no thread waits.
   void while_waiting(origin::WaitingWork work) {
     work_ = work;
@@ -129,6 +132,34 @@ class Job {
       if (last) return result;
       if (work_.call != nullptr) work_.call(work_.context);
     }
+  }
+
+  // While it lasts, this thread's waits for what other nodes send take the turns of the node's data
+  // server (server/server.hpp), if this rank has it. Not around requests to the broker, whose
+  // thread that is.
+  class Borrowed {
+   public:
+    explicit Borrowed(Job& job) {
+      if (job.lendable_ == nullptr || borrower_of != nullptr || !job.lendable_->borrow()) return;
+      borrower_of = job_ = &job;
+    }
+    ~Borrowed() {
+      if (job_ != nullptr) job_->give_back_server();
+    }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+
+   private:
+    Job* job_ = nullptr;  // null: there is nothing to give back
+  };
+  bool has_borrowed() const { return borrower_of == this; }
+  // Of a borrower: see Server::turn.
+  void take_turn(int64_t longest_ns) { lendable_->turn(longest_ns); }
+  // Before any other sleep. Does nothing if this thread has not borrowed it.
+  void give_back_server() {
+    if (!has_borrowed()) return;
+    borrower_of = nullptr;
+    lendable_->give_back();
   }
 
   Labels& labels() { return labels_; }  // for processes that look from outside
@@ -194,6 +225,7 @@ class Job {
   uint64_t machine_ = 0;
   std::string fabric_name_;
   std::unique_ptr<NodeServers> node_servers_;  // leader only
+  server::Server* lendable_ = nullptr;         // the node's only one; null: none, or not here
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;

@@ -44,13 +44,15 @@ Status Ring::send(std::span<const std::byte> data) {
   const uint64_t slot = sent_++ % static_cast<uint64_t>(nodes_);
   static constexpr std::byte nothing{};
   if (data.empty()) data = {&nothing, 0};
-  return slots_->put_notify(right_, slots_at + slot * slot_bytes, data, {counter_at, 1});
+  constexpr bool is_fenced = false;  // what comes round says that it arrived
+  return slots_->put_notify(right_, slots_at + slot * slot_bytes, data, {counter_at, 1}, is_fenced);
 }
 
 Status Ring::take(const std::byte** data) {
   const uint64_t slot = taken_++ % static_cast<uint64_t>(nodes_);
   *data = slots_->own() + slots_at + slot * slot_bytes;
-  return slots_->wait_counter(counter_at, taken_, -1, nullptr);
+  constexpr bool from_nodes = true;
+  return slots_->wait_counter(counter_at, taken_, -1, nullptr, from_nodes);
 }
 
 // Block b of a piece is summed from the node at place b + 1 on to the one at place b, in this
@@ -100,11 +102,11 @@ Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
   return {};
 }
 
-Status Ring::pass_on(const std::function<uint64_t(int32_t, std::byte*)>& pack,
+Status Ring::pass_on(int32_t first, const std::function<uint64_t(int32_t, std::byte*)>& pack,
                      const std::function<void(int32_t, const std::byte*)>& unpack) {
   std::vector<std::byte> block(slot_bytes);
   for (int32_t turn = 0; turn + 1 < nodes_; ++turn) {
-    const int32_t out = (place_ + nodes_ - turn) % nodes_, in = (out + nodes_ - 1) % nodes_;
+    const int32_t out = (first + 2 * nodes_ - turn) % nodes_, in = (out + nodes_ - 1) % nodes_;
     SKERRY_TRY(send(std::span(block).first(pack(out, block.data()))));
     const std::byte* came = nullptr;
     SKERRY_TRY(take(&came));

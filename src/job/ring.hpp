@@ -19,6 +19,7 @@
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
+#include "fabric/fabric.h"
 #include "job/reduction.hpp"
 
 namespace skerry::job {
@@ -28,8 +29,8 @@ class Segment;
 
 class Ring {
  public:
-  // Of one message, at most.
-  static constexpr uint64_t slot_bytes = 128 << 10;
+  // Of one message, at most: so much is source done as soon as it is sent.
+  static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
 
   // Of a leader: its place among `nodes`, and the leader at the next place. Others: place -1.
   void open(int32_t nodes, int32_t place, Rank right);
@@ -44,9 +45,11 @@ class Ring {
   // Collective over the leaders.
   Status allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes);
   Status broadcast(std::byte* buffer, uint64_t bytes, int32_t root);
-  // Passes blocks of at most slot_bytes on to all nodes. Of the node at a place, pack(place, to)
-  // returns how long its block is, unpack(place, from) takes it.
-  Status pass_on(const std::function<uint64_t(int32_t, std::byte*)>& pack,
+  // Passes blocks of at most slot_bytes on, one for the node at each place. pack(place, to) returns
+  // how long that block is, unpack(place, from) takes it. A leader first sends that of `first`, in
+  // each later turn what it took in the one before. `first` is its own place: all get all blocks.
+  // The place before: each block visits all leaders, and its own last.
+  Status pass_on(int32_t first, const std::function<uint64_t(int32_t, std::byte*)>& pack,
                  const std::function<void(int32_t, const std::byte*)>& unpack);
 
  private:

@@ -732,13 +732,14 @@ Status Segment::issue(const Access& access, origin::Handle* handle) {
 }
 
 Status Segment::put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
-                           const origin::Notify& notify) {
+                           const origin::Notify& notify, bool is_fenced) {
   Access access;
   access.target = target(rank);
   access.remote.offset = offset;
   access.local.base = const_cast<std::byte*>(data.data());
   access.remote.bytes = access.local.bytes = data.size();
   access.notify = notify;
+  access.is_fenced = is_fenced;
   return issue(access);
 }
 
@@ -754,7 +755,7 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
 }
 
 Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
-                             uint64_t* value) {
+                             uint64_t* value, bool from_nodes) {
   SKERRY_INVARIANT(own() != nullptr && counter_offset % sizeof(uint64_t) == 0 &&
                        counter_offset + sizeof(uint64_t) <= local(job_->rank())->bytes,
                    "a counter lies in this rank's slice");
@@ -764,11 +765,13 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   if (!ready()) {
     // What we wait for may depend on what we sent.
     SKERRY_TRY(job_->engine().push_out(deadline_after(timeout_ns)));
+    const Job::Borrowed server(*job_);
     const auto text = [&] {
       return concat("counter ", counter_offset, " of segment ", id_.owner, ".", id_.generation,
                     " to be ", at_least);
     };
-    switch (wait_here(*job_, timeout_ns, nullptr, ready, text)) {
+    switch (from_nodes ? wait_for_nodes(*job_, ready, text)
+                       : wait_here(*job_, timeout_ns, nullptr, ready, text)) {
       case WaitResult::reached: break;
       case WaitResult::timeout:
         return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ",

@@ -180,13 +180,14 @@ class Segment {
   // Any rank, local or remote; arguments have been checked. Of a fetching update both sides are
   // contiguous. `handle` as of Engine::issue.
   Status issue(const origin::Access& access, origin::Handle* handle = nullptr);
-  // Source done on return; afterwards a counter of the same slice grows.
+  // Source done on return; afterwards a counter of the same slice grows. `is_fenced` as of Access.
   Status put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
-                    const origin::Notify& notify);
+                    const origin::Notify& notify, bool is_fenced = true);
   Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
+  // `from_nodes`: other nodes alone add to it, and there is no limit.
   Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
-                      uint64_t* value);
+                      uint64_t* value, bool from_nodes = false);
 
  private:
   // Of small groups each member has a table of sizes of its own, so that nobody waits for another

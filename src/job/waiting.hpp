@@ -5,6 +5,7 @@
 // machine has a core for each rank (Job::is_crowded).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -45,11 +46,18 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
   // ranks that wait for each other by turns, one that has slept would make the other sleep, and so
   // on for ever.
   constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
+  const auto look = [&] {
+    if (ready()) return true;
+    job.take_turn(0);
+    return ready();
+  };
   if (timeout_ns < 0 || timeout_ns >= time_slice_ns) {
-    if (job.is_crowded() ? job.idle_core_spin().give_way(ready, longest_spin_ns)
+    if (job.has_borrowed() ? job.idle_core_spin().give_way(look, longest_spin_ns)
+        : job.is_crowded() ? job.idle_core_spin().give_way(ready, longest_spin_ns)
                          : job.idle_core_spin().spin(ready, longest_spin_ns))
       return WaitResult::reached;
   }
+  job.give_back_server();  // whose thread rings our doorbell
   memory::NoteWait note(&me.waits);
   const int64_t began_ns = monotonic_ns();
   const auto bell = [&](int64_t until_ns) {
@@ -60,6 +68,29 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
     return timeout_ns >= 0 ? bell(until_ns)
                            : memory::wait_and_tell(note, began_ns, until_ns, bell,
                                                    [&] { note.tell(began_ns, text()); });
+  });
+}
+
+// The same, without a limit, for what other nodes alone make ready. A thread that has borrowed its
+// node's data server sleeps in that: one wake-up in place of two.
+template <class Ready, class Text>
+WaitResult wait_for_nodes(Job& job, Ready&& ready, Text&& text) {
+  if (!job.has_borrowed()) return wait_here(job, -1, nullptr, ready, text);
+  const memory::WaitSpan span(&job.spans(), text);
+  memory::NoteWait note(&job.control().member(job.member_index()).waits);
+  const int64_t began_ns = monotonic_ns();
+  const auto turns = [&](int64_t until_ns) {
+    while (!ready()) {
+      if (job.control().is_aborted()) return WaitResult::aborted;
+      const int64_t left_ns = until_ns == no_deadline ? wait_slice_ns : until_ns - monotonic_ns();
+      if (left_ns <= 0) return WaitResult::timeout;
+      job.take_turn(std::min(left_ns, wait_slice_ns));
+    }
+    return WaitResult::reached;
+  };
+  return job.wait_working(no_deadline, [&](int64_t until_ns) {
+    return memory::wait_and_tell(note, began_ns, until_ns, turns,
+                                 [&] { note.tell(began_ns, text()); });
   });
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -41,6 +42,9 @@ struct EngineConfig {
   std::string victim = "lru";  // policy that chooses whose connection goes at the limit, see
                                // limit_connections
   bool servers_drop = false;   // data servers have a limit of their own, and close idle connections
+  // Called before a thread waits: it may have borrowed this node's data server. Null: it cannot.
+  std::function<void()> before_waiting;
+  bool quiet = false;  // servers may be late with acknowledgements that no fence waits for
   // A server that cannot be reached for this time is lost.
   int64_t reconnect_limit_ns = 60'000'000'000;
   NodeTraffic* traffic = nullptr;  // by node; outlives the engine. Null: not counted

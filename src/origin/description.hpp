@@ -71,6 +71,8 @@ struct Access {
   Accumulate what;  // accumulate, fetch_update
   std::optional<Notify> notify;  // put: add to a counter after the data
   std::optional<Guard> guard;    // contiguous on both sides, and short
+  bool is_fenced = true;  // false: a put with notify that no fence waits for. Its acknowledgement
+                          // may be late
 
   static Access put(const Target& target, const Side& remote, const Side& local, Mode mode) {
     return {wire::Kind::put, mode, target, remote, local, {}, {}, {}, {}};

@@ -1,5 +1,9 @@
 #include "server/answers.hpp"
 
+#include <algorithm>
+
+#include "core/thread.hpp"
+
 namespace skerry::server {
 namespace {
 
@@ -21,6 +25,7 @@ wire::ReplyHeader reply_header(Client& client, const wire::Request& request, int
   header.slot = request.header.reply_slot;
   header.tag = request.header.reply_tag;
   client.acknowledge = false;  // the reply says `applied` as well
+  client.quiet_notes = 0;
   return header;
 }
 
@@ -102,8 +107,21 @@ void Answers::acknowledge_soon(Client& client) {
   soon_.push_back(client.endpoint);
 }
 
+void Answers::acknowledge_later(Client& client) {
+  if (client.acknowledge) return;
+  if (client.quiet_notes == most_quiet) return acknowledge_soon(client);
+  if (client.quiet_notes++ > 0) return;
+  if (later_.empty()) due_ns_ = monotonic_ns() + longest_quiet_ns;
+  later_.push_back(client.endpoint);
+}
+
+int64_t Answers::due_in_ns() const {
+  return later_.empty() ? -1 : std::max<int64_t>(due_ns_ - monotonic_ns(), 0);
+}
+
 void Answers::acknowledge(Client& client) {
   client.acknowledge = false;
+  client.quiet_notes = 0;
   send(client, header_of(client, wire::AnswerKind::acknowledge), {});
 }
 
@@ -113,6 +131,12 @@ void Answers::acknowledge_all(Clients& clients) {
     if (client != nullptr && client->acknowledge) acknowledge(*client);
   }
   soon_.clear();
+  if (later_.empty() || due_in_ns() > 0) return;
+  for (const fabric::EndpointId endpoint : later_) {
+    Client* client = clients.find(endpoint);
+    if (client != nullptr && client->quiet_notes > 0) acknowledge(*client);
+  }
+  later_.clear();
 }
 
 void Answers::on_writable(Client& client) {

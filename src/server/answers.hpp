@@ -40,13 +40,19 @@ class Answers {
   fabric::SendResult tell_close(const Client& client, wire::CloseKind kind);
   // Says how far the session is applied: at the end of the turn, unless a reply says so before.
   void acknowledge_soon(Client& client);
+  // The same of a notification that no fence waits for: within longest_quiet_ns, and often with
+  // later ones.
+  void acknowledge_later(Client& client);
+  int64_t due_in_ns() const;  // until that is over; -1: there is none
   void acknowledge(Client& client);
   void acknowledge_all(Clients& clients);
   // The fabric's upcalls.
   void on_writable(Client& client);
   static void on_sent(Client& client);
 
-  uint64_t memory_bytes() const { return soon_.capacity() * sizeof(fabric::EndpointId); }
+  uint64_t memory_bytes() const {
+    return (soon_.capacity() + later_.capacity()) * sizeof(fabric::EndpointId);
+  }
 
  private:
   void send(Client& client, const wire::ReplyHeader& header, std::span<const fabric::Bytes> parts,
@@ -56,8 +62,13 @@ class Answers {
     send(client, header, std::span(&payload, 1), segment);
   }
 
+  static constexpr int64_t longest_quiet_ns = 5'000'000;
+  static constexpr uint8_t most_quiet = 64;  // far fewer than a session may have unacknowledged
+
   fabric::Fabric& fabric_;
   std::vector<fabric::EndpointId> soon_;  // of clients to acknowledge at the end of the turn
+  std::vector<fabric::EndpointId> later_;  // with Client::quiet_notes, or acknowledged meanwhile
+  int64_t due_ns_ = 0;                     // when those are; later_ empty: never
 };
 
 }  // namespace skerry::server

@@ -34,6 +34,7 @@ struct Client {
   connection::Quota::Id quota = 0;  // 0: without a limit
   State state = State::serving;
   bool acknowledge = false;  // requests were applied that no answer has told of yet: Answers knows
+  uint8_t quiet_notes = 0;   // notifications of these that may wait longer
   uint16_t asked_again = 0;  // lock requests that came once more, after a break
   uint32_t quiet_bytes = 0;  // applied since the last acknowledgement
   struct Answer {

@@ -162,6 +162,7 @@ fabric::Verdict Server::finish(Client& client, Applier::Outcome outcome, const S
     client.quiet_bytes += static_cast<uint32_t>(std::min(request_.extent_bytes, quiet_bytes_limit));
     if (!request_.has(wire::flag_more) || client.quiet_bytes >= quiet_bytes_limit)
       answers_.acknowledge_soon(client);
+    else if (request_.has(wire::flag_notify)) answers_.acknowledge_later(client);
   }
   client.session->confirm(request_.header.results_received);
   count(counters_.requests);

@@ -15,6 +15,10 @@ constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
 
+#ifndef NDEBUG
+thread_local const char thread_mark = 0;
+#endif
+
 }  // namespace
 
 Server::Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory)
@@ -33,6 +37,7 @@ Status Server::listen(std::vector<std::byte>* address) { return fabric_->listen(
 
 Status Server::start(std::vector<std::byte>* address) {
   SKERRY_TRY(listen(address));
+  may_be_lent_ = fabric_->open_await();
   thread_ = Thread("skerry-server", [this] { run(); });
   return {};
 }
@@ -90,38 +95,98 @@ void Server::post(std::function<void()> task) {
   fabric_->wake();
 }
 
+// A thread that sleeps without the role pays for that with a system call or two a turn. So it does
+// only while the server is lent now and then. After `settle_after` turns of its own in a row it
+// sleeps with the role, and the next borrower has to wake it. Of settled_ and loans_ each side
+// writes its own, then reads the other's.
 void Server::run() {
   run_anywhere();  // the host rank may be bound to one core; the server serves others
-  while (!stopping_.load(std::memory_order_acquire)) turn(-1);
+  constexpr uint32_t settle_after = 32;
+  uint32_t own_turns = settle_after;
+  uint64_t loans_before = 0;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    settled_.store(own_turns >= settle_after, std::memory_order_seq_cst);
+    if (const uint64_t loans = loans_.load(std::memory_order_seq_cst); loans != loans_before) {
+      loans_before = loans;
+      own_turns = 0;
+      settled_.store(false, std::memory_order_relaxed);
+    }
+    if (own_turns >= settle_after) {
+      turn(-1);
+      continue;
+    }
+    fabric_->await(next_sleep_ns());
+    if (lent_.load(std::memory_order_relaxed)) continue;
+    turn(0);
+    ++own_turns;
+  }
+}
+
+// A borrower looks after deadlines itself, and may sleep with the role.
+int64_t Server::next_sleep_ns() {
+  if (lent_.load(std::memory_order_relaxed)) return -1;
+  const Lock role(role_);
+  return time_to_sleep_ns(-1);
+}
+
+bool Server::borrow() {
+  // Before the role: another borrower may sleep with it.
+  if (!may_be_lent_ || lent_.exchange(true, std::memory_order_relaxed)) return false;
+  loans_.fetch_add(1, std::memory_order_seq_cst);
+  if (settled_.load(std::memory_order_seq_cst)) fabric_->wake();
+  const Lock role(role_);
+  fabric_->blind_await();
+  return true;
+}
+
+// The server's thread fell asleep before the borrower's turns, and knows nothing of what they left
+// for later.
+void Server::give_back() {
+  const Lock role(role_);
+  SKERRY_INVARIANT(lent_.load(std::memory_order_relaxed), "what is given back was lent");
+  lent_.store(false, std::memory_order_relaxed);
+  const int64_t sleep_ns = time_to_sleep_ns(-1);
+  fabric_->end_blindness(sleep_ns < 0 ? -1 : monotonic_ns() + sleep_ns);
 }
 
 void Server::assert_server_thread() const {
 #ifndef NDEBUG
-  static thread_local const char mark = 0;
   const void* owner = owner_.load(std::memory_order_relaxed);
-  SKERRY_ASSERT(owner == nullptr || owner == &mark, "called beside the server's thread");
-  if (owner == nullptr) owner_.store(&mark, std::memory_order_relaxed);
+  SKERRY_ASSERT(owner == nullptr || owner == &thread_mark, "called without the server's role");
 #endif
 }
 
-int64_t Server::time_to_sleep_ns(int64_t longest_ns) {
+void Server::count_parked_rounds() {
   const bool retries = !retry_.empty() || locks_.keeps_any();
   const uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
   parked_rounds_ = !retries || requests != requests_before_ ? 0 : parked_rounds_ + 1;
   requests_before_ = requests;
+}
+
+int64_t Server::time_to_sleep_ns(int64_t longest_ns) {
+  const bool retries = !retry_.empty() || locks_.keeps_any();
   const int64_t retry_ns = parked_rounds_ <= quick_rounds
                                ? stripe_retry_ns
                                : std::min(stripe_retry_ns * (parked_rounds_ / quick_rounds),
                                           longest_retry_ns);
   int64_t sleep_ns = longest_ns;
   for (const int64_t other_ns :
-       {retries ? retry_ns : -1, admission_.next_look_ns(), relay_.advance(monotonic_ns())})
+       {retries ? retry_ns : -1, admission_.next_look_ns(), answers_.due_in_ns(),
+        relay_.advance(monotonic_ns())})
     if (other_ns >= 0) sleep_ns = sleep_ns < 0 ? other_ns : std::min(sleep_ns, other_ns);
   return sleep_ns;
 }
 
 void Server::turn(int64_t longest_ns) {
-  assert_server_thread();
+  const Lock role(role_);
+#ifndef NDEBUG
+  owner_.store(&thread_mark, std::memory_order_relaxed);
+#endif
+  take_turn(longest_ns);
+}
+
+void Server::take_turn(int64_t longest_ns) {
+  count_parked_rounds();
   fabric_->poll(time_to_sleep_ns(longest_ns), fabric::no_endpoint);
   retry_parked();
   fabric_->dispatch(*this);

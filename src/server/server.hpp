@@ -4,6 +4,11 @@
 // its session, which goes on. Only its thread touches anything declared here, but for start, watch
 // and stop.
 //
+// The server may be *lent* to a thread of the leader's program that waits for what other nodes
+// send. The borrower takes the turns itself: a message wakes nobody, and no thread must be switched
+// to. The server's own thread sleeps meanwhile. `role_` is held for one turn at a time, so "the
+// server's thread" is the one that takes the turn.
+//
 //   a message arrives: Server::on_message   of a session, in order? or once more, after a break?
 //          applied by: Applier              memory and locks of this node
 //         answered by: Answers              at once, at the end of the turn, or when there is room
@@ -50,6 +55,11 @@ class Server final : private fabric::Sink, private lock::Outlet {
   Status listen(std::vector<std::byte>* address);
   // Sleeps until there is something to do, `longest_ns` at most (negative: no limit), and does it.
   void turn(int64_t longest_ns);
+  // Lends it to the calling thread. False: it is lent already, or the fabric cannot do that. The
+  // borrower takes turns, or is about to: before it waits for anything else it gives the server
+  // back.
+  bool borrow();
+  void give_back();
   // Ends the thread. Connections are closed; nobody may need them any more.
   void stop();
 
@@ -68,7 +78,10 @@ class Server final : private fabric::Sink, private lock::Outlet {
 
   void run();
   void assert_server_thread() const;
+  void count_parked_rounds();
   int64_t time_to_sleep_ns(int64_t longest_ns);
+  int64_t next_sleep_ns();
+  void take_turn(int64_t longest_ns);
   void retry_parked();
   void retry_waiting_for_room();
   void store_traffic();
@@ -124,8 +137,13 @@ class Server final : private fabric::Sink, private lock::Outlet {
   uint64_t requests_before_ = 0;
   std::vector<std::function<void()>> tasks_;  // being run
   Thread thread_;
+  Mutex role_;                // held during a turn
+  bool may_be_lent_ = false;       // set before the thread starts
+  std::atomic<bool> lent_{false};     // written by the borrower
+  std::atomic<uint64_t> loans_{0};    // so far; written by borrowers
+  std::atomic<bool> settled_{false};  // its own thread sleeps with the role; written by that
 #ifndef NDEBUG
-  mutable std::atomic<const void*> owner_{nullptr};  // names the thread that took the last turn
+  std::atomic<const void*> owner_{nullptr};  // names the thread that took the last turn
 #endif
   std::atomic<bool> stopping_{false};
   Mutex posted_mutex_;  // guards posted_ alone

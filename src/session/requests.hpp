@@ -47,6 +47,9 @@ class Requests {
     log_->commit(number, payload_bytes, header_bytes, awaits_reply, reference);
     return number;
   }
+  // Fences wait for this one.
+  void note_fenced(uint64_t number) { fenced_ = number; }
+  uint64_t fenced() const { return fenced_; }  // the newest such; 0: none
   void check() const {
     SKERRY_INVARIANT(backlog.issued == issued() && log_->last_number() == issued(),
                      "session, backlog and replay log know the same newest request");
@@ -105,6 +108,7 @@ class Requests {
  private:
   OriginSession session_;
   std::unique_ptr<ReplayLog> log_;
+  uint64_t fenced_ = 0;
   uint64_t failure_number_ = 0;  // newest request of whose refusal we heard
   uint64_t implicit_number_ = 0;
   Status failure_;

@@ -50,11 +50,34 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
                                            : std::min(timeout_ns, longest_spin_ns);
     if (timeout_ns == 0 || !idle_core_spin_.spin<looks_a_turn>(came, spin_ns))
       count = waiter_.sleep(marks_.until_look_ns(timeout_ns));
-    slept_in_vain_ = count == 0 && timeout_ns != 0;
+    const bool awaited_in_vain = awaited_in_vain_.exchange(false, std::memory_order_relaxed);
+    slept_in_vain_ = count == 0 && (timeout_ns != 0 || awaited_in_vain);
     told_all_ = count >= 0 && count < Waiter::max_events;
     look_at_all_ns_ = monotonic_ns() + longest_blind_ns;
   }
   waiter_.end_poll();
+}
+
+// --- await -------------------------------------------------------------------------------------
+
+// What a turn leaves for the next one is there before the turn ends. So a thread that goes to sleep
+// after its own turn sees it, and end_blindness wakes it for what another thread's turns left.
+void TcpFabric::await(int64_t timeout_ns) {
+  if (timeout_ns == 0 || waiter_.has_work()) return;
+  const int64_t look_ns = look_in_ns_.load(std::memory_order_relaxed);
+  if (look_ns >= 0) timeout_ns = timeout_ns < 0 ? look_ns : std::min(timeout_ns, look_ns);
+  bool came = false;
+  const auto is_over = [&] { return (came = waiter_.await(0)) || waiter_.is_blind(); };
+  const int64_t spin_ns = timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns);
+  (void)idle_core_spin_.spin<looks_a_turn>(is_over, spin_ns);
+  if (!came) came = waiter_.await(timeout_ns);
+  awaited_in_vain_.store(!came, std::memory_order_relaxed);
+}
+
+void TcpFabric::end_blindness(int64_t due_ns) {
+  if (due_ns >= 0) endpoints_.timer.arm(due_ns);
+  (void)waiter_.blind(false);
+  if (waiter_.has_work() || marks_.any_raised()) waiter_.wake();
 }
 
 // Not for ever: what `only` is waited for may depend on a message that another connection lost when
@@ -88,6 +111,7 @@ void TcpFabric::dispatch(Sink& sink) {
   if (told_all_ && (slept_in_vain_ || marks_.any_raised()))
     marks_.look(slept_in_vain_, [&](const epoll_event& event) { handle_event(event, sink); });
   if (endpoints_.any_deferred()) endpoints_.run_deferred(sink);
+  look_in_ns_.store(marks_.until_look_ns(-1), std::memory_order_relaxed);
   waiter_.end_dispatch(endpoints_.any_deferred() || receiver_.any_unparked());
 }
 

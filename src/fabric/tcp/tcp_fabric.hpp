@@ -53,6 +53,10 @@ class TcpFabric final : public Fabric {
   Status watch(int fd) override { return waiter_.watch(fd); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
+  bool open_await() override { return waiter_.open_await(); }
+  void await(int64_t timeout_ns) override;
+  void blind_await() override { (void)waiter_.blind(true); }
+  void end_blindness(int64_t due_ns) override;
   void dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
   void close_drained(EndpointId endpoint) override;
@@ -79,6 +83,8 @@ class TcpFabric final : public Fabric {
   // Progress side.
   IdleCoreSpin idle_core_spin_;
   bool slept_in_vain_ = false;  // the last poll found nothing
+  std::atomic<bool> awaited_in_vain_{false};     // the last await did
+  std::atomic<int64_t> look_in_ns_{-1};  // how long await sleeps at most; -1: no limit
   bool told_all_ = false;       // the last poll asked epoll, and got all that it had to tell
   int64_t look_at_all_ns_ = 0;  // when a poll of one endpoint is to look at all of them
 };

@@ -107,6 +107,28 @@ class Tcp : public testing::Test, protected TwoSides {
   std::vector<int> fds;
 };
 
+// A data server that is lent: its own thread sleeps on, while another one takes its turns.
+TEST_F(Tcp, BlindAwaitSleepsUntilItSeesWhatWasLeft) {
+  serve();
+  client = side();
+  ASSERT_TRUE(target->fabric->open_await());
+  EndpointId out = no_endpoint, in = no_endpoint;
+  join(*client, *target, &out, &in);
+  target->fabric->blind_await();
+  std::atomic<bool> woke{false};
+  std::thread own([&] {
+    target->fabric->await(-1);
+    woke = true;
+  });
+  EXPECT_EQ(send(*client, out, "for the borrower"), SendResult::accepted);
+  ASSERT_TRUE(until([&] { return target->messages.size() == 1; }));
+  EXPECT_FALSE(woke);
+  EXPECT_EQ(send(*client, out, "for the thread"), SendResult::accepted);
+  target->fabric->end_blindness(-1);
+  own.join();
+  ASSERT_TRUE(until([&] { return target->messages.size() == 2; }));
+}
+
 TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
   serve();
   const std::vector<std::string> garbage = {"G",

@@ -235,7 +235,7 @@ Status Engine::fence(placement::ServerRef server) {
     SKERRY_TRY(
         sender_.wait_sendable(lock, link, batches_.bytes_of(link), Sender::Room::or_queue));
   SKERRY_TRY(sender_.wait_connected(lock, link));
-  const uint64_t newest = session.issued();
+  const uint64_t newest = link.requests.fenced();
   if (link.direct.outstanding() > 0)
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.direct.outstanding() == 0 || failed(); }));

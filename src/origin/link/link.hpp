@@ -162,6 +162,6 @@ struct Link {
 
 // What a process keeps for a data server it has talked to, for the rest of the job, beside a map
 // entry; nothing for those it has not.
-static_assert(sizeof(Link) <= 320);
+static_assert(sizeof(Link) <= 328);
 
 }  // namespace skerry::origin

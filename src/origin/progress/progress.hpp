@@ -158,6 +158,7 @@ Status Progress::wait_until(Lock& lock, Done&& done, const Until& until,
     if (context_.is_ending() && may_close()) return give_up();
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
     if (role_is_free() && work_.advance(false) && done()) break;
+    if (rests == 0 && context_.config.before_waiting) context_.config.before_waiting();
     // The first rest ends most waits.
     if (rests == 1) tell(note, where, until);
     rest(lock, until);

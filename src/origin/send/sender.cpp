@@ -81,6 +81,7 @@ bool Sender::send(Link& link, const Message& message, uint64_t* number) {
   }
   *number = link.requests.commit(message.credit_bytes, payload.size(), length,
                                  message.awaits_reply, is_referenced ? payload.data() : nullptr);
+  if (message.is_fenced) link.requests.note_fenced(*number);
   ++issued_;
   links_.list(link);
   if (queued) {

@@ -39,6 +39,7 @@ class Sender {
     uint64_t credit_bytes = 0;  // of the session's credits
     bool more = false;          // another follows at once: the fabric may hold it back
     bool awaits_reply = false;  // it is answered, and not only acknowledged
+    bool is_fenced = true;      // fences wait for it
   };
   enum class Room : uint8_t {
     connected,  // the link must be open

@@ -199,9 +199,12 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
       r.header.flags |= wire::flag_notify;
       r.notify = *notify;
     }
-    if (!last && link.requests.session().at_ease()) r.header.flags |= wire::flag_more;
+    const bool is_quiet = last && !access.is_fenced && may_be_quiet();
+    if ((!last || is_quiet) && link.requests.session().at_ease())
+      r.header.flags |= wire::flag_more;
     Sender::Message message;
     message.credit_bytes = s.by_reference ? 0 : s.part;
+    message.is_fenced = !is_quiet;
     // Small parts are held back and sent together; long ones go straight from the caller's buffer.
     message.more = !s.by_reference && s.part < hold_below_bytes &&
                    (!last || (access.mode != Mode::blocking && !link.requests.session().drained()));

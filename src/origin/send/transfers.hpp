@@ -70,6 +70,11 @@ class Transfers {
   Status ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index, bool* asked);
   Status wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
                       const WaitingWork& work);
+  // A link with something unacknowledged cannot make way for another, and without a helper a wait
+  // takes the acknowledgements first.
+  bool may_be_quiet() const {
+    return context_.config.quiet && context_.has_helper() && !links_.queues();
+  }
   bool only_this_matters(const Link& link) const;
 
   EngineContext& context_;

@@ -303,6 +303,26 @@ TEST(ServerWorlds, AGetOfMoreThanTheFabricSendsInOneMessageIsRefused) {
   }
 }
 
+TEST_F(ServerProtocol, QuietNotificationsAreAcknowledgedTogetherOrByTimer) {
+  const auto notify = [&](uint64_t number) {
+    wire::Request r = a.request(wire::Kind::put, number);
+    r.header.flags = wire::flag_notify | wire::flag_more;
+    r.notify = {64, 1};
+    a.send(r, "12345678");
+  };
+  const auto told = [&] { return a.heard.empty() ? 0 : a.heard.back().reply.applied; };
+  // Expect: many of them, one acknowledgement, although nothing else is sent.
+  constexpr uint64_t many = 200;
+  for (uint64_t number = 1; number <= many; ++number) notify(number);
+  a.run([&] { return told() == many; });
+  EXPECT_EQ(world.word(64), static_cast<int64_t>(many));
+  EXPECT_LT(a.count(wire::AnswerKind::acknowledge), many / 10);
+  // Expect: a put that a fence waits for is acknowledged at once, with what is before it.
+  notify(many + 1);
+  a.put(many + 2, 0, 7);
+  a.run([&] { return told() == many + 2; });
+}
+
 // Mutex 0, each with its first request.
 void one_waits_for(Origin& holder, Origin& waiter) {
   holder.lock(1, 0);
