@@ -17,7 +17,7 @@ HEADERS = [HERE.parent / "include" / "skerry" / name for name in ("skerry.h", "w
 NO_CONSTANTS = ("skerry_type", "skerry_kind")
 OBJECTS = ("job", "group", "segment", "mutexes", "window")
 SCALARS = {"int": "integer(c_int)", "long": "integer(c_int64_t)"}
-SCALARS |= {"handle": "integer(skerry_handle)"}
+SCALARS |= {"handle": "integer(skerry_handle)", "procedure": "type(c_funptr)"}
 # What a question answers, and how the answer is made of the C function's.
 ANSWERS = {
     "int": ("integer(c_int)", "{}"),

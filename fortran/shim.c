@@ -259,6 +259,84 @@ void skerryf_alltoall(skerry_group** group, Array in, Array out, int* status) {
     REFUSE("skerry_alltoall", "`in` and `out` must have as many elements for each member");
   else between("skerry_alltoall", swap_all, group, 0, in, out, status);
 }
+/* Counts of elements become bytes and their offsets: 2 * members numbers. Null: `why` says. */
+static uint64_t* in_bytes(Array counts, Array data, uint64_t members, const char** why) {
+  const bool is_wide = counts->type == CFI_type_int64_t;
+  if (elements(counts) != members || (!is_wide && counts->type != CFI_type_int32_t)) {
+    *why = "counts are integers of 4 or 8 bytes, one for each member";
+    return NULL;
+  }
+  void* const packed = take_packed(counts, true);
+  uint64_t* const sizes = malloc(2 * members * sizeof *sizes);
+  if (packed == NULL || sizes == NULL) *why = no_memory;
+  uint64_t total = 0;
+  for (uint64_t i = 0; packed != NULL && sizes != NULL && i < members; ++i) {
+    const int64_t count = is_wide ? ((int64_t*)packed)[i] : ((int32_t*)packed)[i];
+    if (count < 0) *why = "a count is negative";
+    sizes[i] = (uint64_t)count * data->elem_len;
+    sizes[members + i] = total;
+    total += sizes[i];
+  }
+  if (packed != NULL) put_back(counts, packed, false);
+  if (*why == NULL && total > bytes_of(data)) *why = "the counts are more than the array has";
+  if (*why == NULL) return sizes;
+  free(sizes);
+  return NULL;
+}
+void skerryf_alltoallv(skerry_group** group, Array in, Array in_counts, Array out,
+                       Array out_counts, int* status) {
+  const uint64_t members = members_of(group);
+  const char* why = NULL;
+  uint64_t* const ins = in_bytes(in_counts, in, members, &why);
+  uint64_t* const outs = ins == NULL ? NULL : in_bytes(out_counts, out, members, &why);
+  void* const from = outs == NULL ? NULL : take_packed(in, true);
+  void* const to = outs == NULL ? NULL : take_packed(out, true);
+  if (outs != NULL && ((from == NULL && bytes_of(in) != 0) || (to == NULL && bytes_of(out) != 0)))
+    why = no_memory;
+  int code = SKERRY_ERR_INVALID;
+  if (why == NULL)
+    code = skerry_alltoallv(*group, from, ins, ins + members, to, outs, outs + members);
+  if (from != NULL) put_back(in, from, false);
+  if (to != NULL) put_back(out, to, code == SKERRY_OK);
+  free(ins);
+  free(outs);
+  if (why != NULL) REFUSE("skerry_alltoallv", why);
+  else SETTLE("skerry_alltoallv", code);
+}
+void skerryf_allreduce_by(skerry_group** group, skerry_combine combine, Array buffer,
+                          int* status) {
+  void* const packed = take_packed(buffer, true);
+  if (packed == NULL && bytes_of(buffer) != 0) {
+    REFUSE("skerry_allreduce_by", no_memory);
+    return;
+  }
+  const int code = skerry_allreduce_by(*group, buffer->elem_len, combine, NULL, packed,
+                                       elements(buffer));
+  put_back(buffer, packed, code == SKERRY_OK);
+  SETTLE("skerry_allreduce_by", code);
+}
+
+static const char* const not_contiguous =
+    "what a collective is begun with must be contiguous: it is used until the handle is done";
+void skerryf_barrier_nb(skerry_group** group, skerry_handle* handle, int* status) {
+  SETTLE("skerry_barrier_nb", skerry_barrier_nb(*group, handle));
+}
+void skerryf_broadcast_nb(skerry_group** group, Array buffer, int root, skerry_handle* handle,
+                          int* status) {
+  if (!is_contiguous(buffer)) REFUSE("skerry_broadcast_nb", not_contiguous);
+  else SETTLE("skerry_broadcast_nb", skerry_broadcast_nb(*group, buffer->base_addr,
+                                                         bytes_of(buffer), root, handle));
+}
+void skerryf_allreduce_nb(skerry_group** group, int reduction, Array buffer,
+                          skerry_handle* handle, int* status) {
+  const int type = type_of(buffer);
+  if (type < 0) REFUSE("skerry_allreduce_nb", no_type);
+  else if (!is_contiguous(buffer)) REFUSE("skerry_allreduce_nb", not_contiguous);
+  else SETTLE("skerry_allreduce_nb", skerry_allreduce_nb(*group, type, reduction,
+                                                         buffer->base_addr, elements(buffer),
+                                                         handle));
+}
+
 void skerryf_reduce_scatter(skerry_group** group, int reduction, Array in, Array out,
                             int* status) {
   if (type_of(out) < 0 || type_of(out) != type_of(in))

@@ -266,6 +266,21 @@ SKERRY_API int skerry_alltoallv(skerry_group* group, const void* in, const uint6
                                 const uint64_t* in_offsets, void* out, const uint64_t* out_bytes,
                                 const uint64_t* out_offsets);
 
+/* A non-blocking operation; 0 if none is under way. Wait for each handle exactly once, with
+ * skerry_wait or skerry_test, in any order. */
+typedef uint64_t skerry_handle;
+/* Non-blocking forms: they begin the collective and set *handle, which may not be null. Do not
+ * touch the buffer until the handle is done. A thread of the library goes on with it while the
+ * program computes. All members begin those of a group in the same order; other collectives of the
+ * group may come in between. The first one of a group also makes what these need, and waits for all
+ * members. Collective. Errors: NO_MEMORY (no thread, or no memory for another group); those of the
+ * collective itself come from skerry_wait and skerry_test. */
+SKERRY_API int skerry_barrier_nb(skerry_group* group, skerry_handle* handle);
+SKERRY_API int skerry_broadcast_nb(skerry_group* group, void* buffer, uint64_t bytes, int root_rank,
+                                   skerry_handle* handle);
+SKERRY_API int skerry_allreduce_nb(skerry_group* group, int type, int reduction, void* buffer,
+                                   uint64_t count, skerry_handle* handle);
+
 /* ---- segments ------------------------------------------------------------------------------ */
 
 /* Allocates `bytes` bytes in each member, zeroed; the number may differ between members and may be
@@ -338,9 +353,6 @@ typedef struct skerry_piece {
   uint64_t bytes;
 } skerry_piece;
 
-/* A non-blocking operation; 0 if none is under way. Wait for each handle exactly once, with
- * skerry_wait or skerry_test, in any order. */
-typedef uint64_t skerry_handle;
 /* Given as `handle`: the operation joins the implicit set, for skerry_wait_implicit. */
 #define SKERRY_IMPLICIT ((skerry_handle*)0)
 

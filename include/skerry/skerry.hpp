@@ -205,6 +205,37 @@ struct JobState {
 using JobRef = std::shared_ptr<JobState>;
 }  // namespace detail
 
+// ---- non-blocking operations ------------------------------------------------------------------
+
+// One operation under way. The destructor waits for it. Do not touch the buffer before that.
+class [[nodiscard]] Handle {
+ public:
+  Handle() = default;
+  Handle(detail::JobRef job, skerry_handle handle) : job_(std::move(job)), handle_(handle) {}
+  Handle(Handle&& other) noexcept
+      : job_(std::move(other.job_)), handle_(std::exchange(other.handle_, 0)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(job_, other.job_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Handle() {
+    if (handle_ && job_->handle) skerry_wait(job_->handle, &handle_);
+  }
+  void wait() {
+    if (handle_ && job_->handle) check(skerry_wait(job_->handle, &handle_));
+  }
+  bool test() {  // never blocks
+    int done = 1;
+    if (handle_ && job_->handle) check(skerry_test(job_->handle, &handle_, &done));
+    return done != 0;
+  }
+
+ private:
+  detail::JobRef job_;
+  skerry_handle handle_ = 0;  // 0: nothing outstanding
+};
+
 // ---- groups -----------------------------------------------------------------------------------
 
 // The ranks that act together in collectives. Copies refer to the same group.
@@ -294,6 +325,27 @@ class Group {
       }
     };
     check(skerry_allreduce_by(get(), sizeof(T), each, &combine, values.data(), values.size()));
+  }
+  // Begin the collective: see skerry.h. The Handle's wait() throws what the collective's own call
+  // would.
+  Handle barrier_nb() const {
+    skerry_handle begun = 0;
+    check(skerry_barrier_nb(get(), &begun));
+    return {job_, begun};
+  }
+  template <class T>
+  Handle broadcast_nb(std::span<T> values, int root) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    skerry_handle begun = 0;
+    check(skerry_broadcast_nb(get(), values.data(), values.size_bytes(), root, &begun));
+    return {job_, begun};
+  }
+  template <class T>
+  Handle allreduce_nb(std::span<T> values, Reduction reduction = Reduction::sum) const {
+    skerry_handle begun = 0;
+    check(skerry_allreduce_nb(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction),
+                              values.data(), values.size(), &begun));
+    return {job_, begun};
   }
   // Collective. Members with the same color form a group, ordered by (key, rank); a negative color
   // gets an empty Group.
@@ -461,36 +513,7 @@ class Job {
   int exceptions_;  // under way when the job was joined
 };
 
-// ---- non-blocking operations ------------------------------------------------------------------
-
-// One transfer under way. The destructor waits for it. Do not touch the buffer before that.
-class [[nodiscard]] Handle {
- public:
-  Handle() = default;
-  Handle(detail::JobRef job, skerry_handle handle) : job_(std::move(job)), handle_(handle) {}
-  Handle(Handle&& other) noexcept
-      : job_(std::move(other.job_)), handle_(std::exchange(other.handle_, 0)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(job_, other.job_);
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Handle() {
-    if (handle_ && job_->handle) skerry_wait(job_->handle, &handle_);
-  }
-  void wait() {
-    if (handle_ && job_->handle) check(skerry_wait(job_->handle, &handle_));
-  }
-  bool test() {  // never blocks
-    int done = 1;
-    if (handle_ && job_->handle) check(skerry_test(job_->handle, &handle_, &done));
-    return done != 0;
-  }
-
- private:
-  detail::JobRef job_;
-  skerry_handle handle_ = 0;  // 0: nothing outstanding
-};
+// ---- owners -----------------------------------------------------------------------------------
 
 namespace detail {
 // A collective owner's life: frees in the destructor unless unwinding or the job has ended.

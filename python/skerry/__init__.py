@@ -20,10 +20,11 @@ are bytes, times are seconds.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from ._advice import Advice, advise
@@ -107,13 +108,14 @@ __all__ = [
     "InternalError", "InvalidError", "Irregular", "Mirror", "Mutexes", "NetworkError",
     "NoMemoryError", "PeerDeadError", "Periodic", "RangeError", "Request", "Segment", "Semaphore",
     "Tasks", "ThreadError", "TimeoutError", "UnsupportedError", "Window", "__version__", "abort",
-    "advise", "allgather", "allreduce", "alltoall", "asarray", "attach", "barrier", "broadcast",
-    "counter_info", "counters", "cyclic", "empty", "empty_like", "exscan", "fabric", "fence",
-    "finalize", "full", "full_like", "ghosts", "init", "initialized", "limit_connections", "load",
-    "matmul", "memory", "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic",
-    "rank", "reduce", "reduce_scatter", "same_node", "save", "scan", "select", "size",
-    "symmetrize", "sync", "tasks", "transpose", "window", "window_dynamic", "window_over",
-    "world", "zeros", "zeros_like",
+    "advise", "allgather", "allreduce", "allreduce_by", "allreduce_nb", "alltoall", "alltoallv",
+    "asarray", "attach", "barrier", "barrier_nb", "broadcast", "broadcast_nb", "counter_info",
+    "counters", "cyclic", "empty", "empty_like", "exscan", "fabric", "fence", "finalize", "full",
+    "full_like", "ghosts", "init", "initialized", "limit_connections", "load", "matmul", "memory",
+    "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic", "rank", "reduce",
+    "reduce_scatter", "same_node", "save", "scan", "select", "size", "symmetrize", "sync",
+    "tasks", "transpose", "window", "window_dynamic", "window_over", "world", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 
@@ -223,6 +225,78 @@ def alltoall(values: ArrayLike, *, group: Group | None = None) -> Block:
     out = np.empty_like(values)
     _core._alltoall(values, out, group)
     return out
+
+
+def alltoallv(
+    parts: Sequence[ArrayLike], *, group: Group | None = None
+) -> list[NDArray[Any]]:
+    """Swaps parts of any lengths: what member i has in ``parts[j]`` is ``result[i]`` of member j.
+    One part for each member: arrays of one dimension, all of the same dtype on all members.
+    Errors: InvalidError (the number, dimensions or dtypes of the parts), DtypeError. Collective."""
+    values = [np.asarray(part, order="C") for part in parts]
+    mine = _one_for_each(np.array([part.size for part in values]), group, "alltoallv")
+    if any(part.ndim != 1 or part.dtype != values[0].dtype for part in values):
+        raise InvalidError("alltoallv: parts are arrays of one dimension and of one dtype")
+    given = alltoall(mine, group=group)
+    item = values[0].itemsize
+    out = np.empty(int(given.sum()), values[0].dtype)
+    sizes, given_sizes = (mine * item).tolist(), (given * item).tolist()
+    _core._alltoallv(np.concatenate(values), sizes, out, given_sizes, group)
+    return np.split(out, np.cumsum(given)[:-1])
+
+
+def allreduce_by(
+    values: ArrayLike,
+    combine: Callable[[NDArray[Any], NDArray[Any]], ArrayLike],
+    *,
+    out: NDArray[Any] | None = None,
+    group: Group | None = None,
+) -> Any:
+    """Like allreduce, with ``combine(a, b)``: element-wise on arrays of one dimension, associative
+    and commutative, and without calls of Skerry, such as ``np.hypot``. Any dtype of at most 1024
+    bytes without Python objects. Not every member calls it: what it raises on one is raised there
+    when all are through. The result, of the shape of ``values``, is then undefined on all. Errors:
+    those of combine, InvalidError (`out` is not like the values), DtypeError. Collective."""
+    buffer = _result_buffer(values, out)
+    dtype = buffer.dtype
+
+    def into(a: memoryview, b: memoryview) -> None:
+        first = np.frombuffer(a, dtype)
+        first[...] = combine(first, np.frombuffer(b, dtype))
+
+    _core._reduce_by(buffer, dtype.itemsize, into, group)
+    return buffer if out is not None or buffer.ndim else buffer[()]
+
+
+def barrier_nb(group: Group | None = None) -> Request:
+    """Begins a barrier. The members begin the collectives of a group whose names end in ``_nb`` in
+    the same order; a thread of the library goes on with them. The first one of a group waits for
+    all members. Errors: NoMemoryError (no thread, or no memory for another group). Collective."""
+    return _core._begin(None, "", 0, group)
+
+
+def broadcast_nb(
+    values: NDArray[Any], root: int = 0, *, group: Group | None = None
+) -> Request:
+    """Begins what broadcast does, in the order of barrier_nb. Do not touch ``values``
+    (C-contiguous; the same shape and dtype on every member) before ``wait()``, which returns them.
+    Errors: InvalidError (no such root), DtypeError, those of barrier_nb; others come from
+    ``wait()``. Collective."""
+    return _core._begin(values, "", root, group)
+
+
+def allreduce_nb(
+    values: ArrayLike,
+    op: Op = "sum",
+    *,
+    out: NDArray[Any] | None = None,
+    group: Group | None = None,
+) -> Request:
+    """Begins what allreduce does, in the order of barrier_nb. ``wait()`` returns the result, always
+    an array, of the shape of ``values``; do not touch ``out`` before. Errors: InvalidError (an
+    operation that the dtype lacks, or `out` is not like the values), DtypeError, those of
+    barrier_nb; others come from ``wait()``. Collective."""
+    return _core._begin(_result_buffer(values, out), op, -1, group)
 
 
 def reduce_scatter(values: ArrayLike, op: Op = "sum", *, group: Group | None = None) -> Any:

@@ -87,6 +87,19 @@ def _reduce_scatter(values: Block, out: Block, op: str, group: Group | None) -> 
 
 def _alltoall(values: Block, out: Block, group: Group | None) -> None: ...
 
+def _alltoallv(
+    values: Block, bytes: list[int], out: Block, out_bytes: list[int], group: Group | None
+) -> None: ...
+
+def _reduce_by(
+    buffer: Block,
+    element_bytes: int,
+    function: Callable[[memoryview, memoryview], None],
+    group: Group | None,
+) -> None: ...
+
+def _begin(buffer: Block | None, op: str, root: int, group: Group | None) -> Request: ...
+
 def _allgather(values: Block, out: Block, group: Group | None) -> None: ...
 
 @final
@@ -126,12 +139,12 @@ def mirror(array: Array) -> Mirror:
 
 @final
 class Request:
-    """A transfer under way. Keeps its buffers and its array alive."""
+    """A transfer or collective under way. Keeps its buffers and its array alive."""
 
     def wait(self) -> Any:
-        """The data (get_nb), with the shape and dtype of `out`, or None. The buffer of a put or
-        accumulate may be reused afterwards. Not collective. Errors: PeerDeadError,
-        NetworkError."""
+        """The data (get_nb, broadcast_nb, allreduce_nb), with the shape and dtype of `out`, or
+        None. The buffer of a put or accumulate may be reused afterwards. Not collective.
+        Errors: PeerDeadError, NetworkError."""
 
     def done(self) -> bool:
         """Whether wait() would return at once. Not collective. Errors: as wait()."""

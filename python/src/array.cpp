@@ -315,7 +315,7 @@ void bind_parts(nb::module_& m) {
         "Collective. Errors: InvalidError (a mirrored array), NoMemoryError.");
 
   nb::class_<Request>(m, "Request",
-        "A transfer under way. Keeps its buffers and its array alive.")
+        "A transfer or collective under way. Keeps its buffers and its array alive.")
       .def("wait",
            [](Request& r) {
              {
@@ -326,9 +326,9 @@ void bind_parts(nb::module_& m) {
              return r.returns_buffer ? r.buffer : nb::none();
            },
            nb::sig("def wait(self) -> typing.Any"),
-           "The data (get_nb), with the shape and dtype of `out`, or None. The buffer of a put "
-           "or accumulate may be reused afterwards. Not collective. Errors: PeerDeadError, "
-           "NetworkError.")
+           "The data (get_nb, broadcast_nb, allreduce_nb), with the shape and dtype of `out`, or "
+           "None. The buffer of a put or accumulate may be reused afterwards. Not collective. "
+           "Errors: PeerDeadError, NetworkError.")
       .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); },
            "Whether wait() would return at once. Not collective. Errors: as wait().");
 }

@@ -4,7 +4,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <mutex>
+#include <numeric>
 
 #include "binding.hpp"
 
@@ -227,6 +230,84 @@ void alltoall_into(nb::handle in, nb::handle out, nb::handle group) {
                             from.bytes() / static_cast<std::size_t>(members.size()), to.data()));
 }
 
+void alltoallv_into(nb::handle in, const std::vector<std::uint64_t>& in_bytes, nb::handle out,
+                    const std::vector<std::uint64_t>& out_bytes, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  View from, to;
+  acquire_contiguous(from, in, false, "the array to distribute");
+  acquire_contiguous(to, out, true, "the array to fill");
+  std::vector<std::uint64_t> in_offsets(in_bytes.size()), out_offsets(out_bytes.size());
+  std::exclusive_scan(in_bytes.begin(), in_bytes.end(), in_offsets.begin(), std::uint64_t{0});
+  std::exclusive_scan(out_bytes.begin(), out_bytes.end(), out_offsets.begin(), std::uint64_t{0});
+  nb::gil_scoped_release waits;
+  sk::check(skerry_alltoallv(members.get(), from.data(), in_bytes.data(), in_offsets.data(),
+                             to.data(), out_bytes.data(), out_offsets.data()));
+}
+
+// A function of the program in a collective call. What it raises first is raised when all members
+// are through: a member that left in the middle would keep the others waiting.
+struct Combiner {
+  nb::callable function;  // (into, from), memory views
+  std::uint64_t element_bytes;
+  std::exception_ptr raised;
+
+  void call(void* into, const void* from, std::uint64_t count) {
+    const nb::gil_scoped_acquire holds;
+    if (raised) return;
+    const auto bytes = static_cast<Py_ssize_t>(count * element_bytes);
+    try {
+      function(nb::steal(PyMemoryView_FromMemory(static_cast<char*>(into), bytes, PyBUF_WRITE)),
+               nb::steal(PyMemoryView_FromMemory(
+                   static_cast<char*>(const_cast<void*>(from)), bytes, PyBUF_READ)));
+    } catch (...) {
+      raised = std::current_exception();
+    }
+  }
+};
+
+void reduce_by(nb::handle buffer, std::uint64_t element_bytes, nb::callable function,
+               nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  View view;
+  acquire_contiguous(view, buffer, true, "the array to reduce");
+  Combiner combiner{std::move(function), element_bytes, nullptr};
+  const auto each = [](void* context, void* into, const void* from, std::uint64_t count) {
+    static_cast<Combiner*>(context)->call(into, from, count);
+  };
+  {
+    nb::gil_scoped_release waits;
+    sk::check(skerry_allreduce_by(members.get(), element_bytes, each, &combiner, view.data(),
+                                  view.bytes() / element_bytes));
+  }
+  if (combiner.raised) std::rethrow_exception(combiner.raised);
+}
+
+// Null `buffer`: a barrier. `reduction` empty: a broadcast.
+nb::object begin_collective(nb::object buffer, const std::string& op, int root, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  auto view = std::make_unique<View>();
+  if (!buffer.is_none()) acquire_contiguous(*view, buffer, true, "the array");
+  const int reduction = op.empty() ? 0 : reduction_of(op);
+  const int type = op.empty() ? 0 : type_to_reduce(*view, reduction);
+  skerry_handle begun = 0;
+  {
+    nb::gil_scoped_release waits;
+    if (buffer.is_none()) sk::check(skerry_barrier_nb(members.get(), &begun));
+    else if (op.empty())
+      sk::check(skerry_broadcast_nb(members.get(), view->data(), view->bytes(), root, &begun));
+    else
+      sk::check(skerry_allreduce_nb(members.get(), type, reduction, view->data(),
+                                    view->elements(), &begun));
+  }
+  const bool returns_buffer = !buffer.is_none();
+  return nb::cast(Request{returns_buffer,
+                          nb::none(),
+                          std::move(buffer),
+                          std::move(view),
+                          {},
+                          sk::Handle(job().world().job_ref(), begun)});
+}
+
 void broadcast_in_place(nb::handle buffer, int root, nb::handle group) {
   const sk::Group members = group_or_world(group);
   View view;
@@ -428,6 +509,18 @@ void bind_collectives(nb::module_& m) {
   m.def("_alltoall", &alltoall_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none(),
         nb::sig("def _alltoall(values: skerry._types.Block, out: skerry._types.Block, group: "
                 "Group | None) -> None"));
+  m.def("_alltoallv", &alltoallv_into, nb::arg("values"), nb::arg("bytes"), nb::arg("out"),
+        nb::arg("out_bytes"), nb::arg("group").none(),
+        nb::sig("def _alltoallv(values: skerry._types.Block, bytes: list[int], out: "
+                "skerry._types.Block, out_bytes: list[int], group: Group | None) -> None"));
+  m.def("_reduce_by", &reduce_by, nb::arg("buffer"), nb::arg("element_bytes"), nb::arg("function"),
+        nb::arg("group").none(),
+        nb::sig("def _reduce_by(buffer: skerry._types.Block, element_bytes: int, function: "
+                "Callable[[memoryview, memoryview], None], group: Group | None) -> None"));
+  m.def("_begin", &begin_collective, nb::arg("buffer").none(), nb::arg("op"), nb::arg("root"),
+        nb::arg("group").none(),
+        nb::sig("def _begin(buffer: skerry._types.Block | None, op: str, root: int, group: Group | "
+                "None) -> Request"));
   m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none(),
         nb::sig("def _allgather(values: skerry._types.Block, out: skerry._types.Block, group: "
                 "Group | None) -> None"));

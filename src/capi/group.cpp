@@ -39,6 +39,11 @@ int check_typed(int type, int reduction, const void* buffer, uint64_t count) {
   return SKERRY_OK;
 }
 
+int begin(skerry_group* group, skerry_handle* handle, job::Background::What what) {
+  if (handle == nullptr) return null_argument("handle");
+  return done(of(group)->job().background().begin(*of(group), std::move(what), handle));
+}
+
 // Some elements fit into what a group uses where it finds no memory for more.
 constexpr uint64_t most_element_bytes = 1024;
 
@@ -215,6 +220,33 @@ int skerry_alltoallv(skerry_group* group, const void* in, const uint64_t* in_byt
     return null_argument("in_bytes, in_offsets, out_bytes or out_offsets");
   return done(of(group)->exchange({0, in_bytes, in_offsets}, bytes_at(in),
                                   {0, out_bytes, out_offsets}, bytes_at(out)));
+}
+CAUGHT
+
+int skerry_barrier_nb(skerry_group* group, skerry_handle* handle) try {
+  CHECK(check_live(group));
+  return begin(group, handle, [](job::Group& twin) { return twin.barrier(); });
+}
+CAUGHT
+
+int skerry_broadcast_nb(skerry_group* group, void* buffer, uint64_t bytes, int root_rank,
+                        skerry_handle* handle) try {
+  CHECK(check_live(group));
+  if (buffer == nullptr && bytes > 0) return null_argument("buffer");
+  CHECK(check_root(group, root_rank));
+  return begin(group, handle,
+               [=](job::Group& twin) { return twin.broadcast(buffer, bytes, root_rank); });
+}
+CAUGHT
+
+int skerry_allreduce_nb(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
+                        skerry_handle* handle) try {
+  CHECK(check_live(group));
+  CHECK(check_typed(type, reduction, buffer, count));
+  return begin(group, handle, [=](job::Group& twin) {
+    return twin.reduce(static_cast<ElementType>(type), static_cast<Operation>(reduction), buffer,
+                       count, no_rank);
+  });
 }
 CAUGHT
 

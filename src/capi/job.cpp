@@ -308,6 +308,7 @@ int skerry_wait(skerry_job* job, skerry_handle* handle) try {
   if (job == nullptr || handle == nullptr) return null_argument("job or handle");
   if (!of(job)->is_alive()) return forked();
   if (*handle == 0) return SKERRY_OK;
+  if (job::Background::names(*handle)) return done(of(job)->background().wait(handle));
   return done(of(job)->engine().wait(handle));
 }
 CAUGHT
@@ -317,7 +318,9 @@ int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) try {
     return null_argument("job, handle or done");
   if (!of(job)->is_alive()) return forked();
   bool finished = false;
-  const Status status = of(job)->engine().test(handle, &finished);
+  const Status status = job::Background::names(*handle)
+                            ? of(job)->background().test(handle, &finished)
+                            : of(job)->engine().test(handle, &finished);
   if (!status.ok()) return fail(status);
   *is_done = finished ? 1 : 0;
   return SKERRY_OK;

@@ -419,7 +419,8 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
 
 Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
-  const Status synced = sync();
+  Status synced = job_->background().free_twin(*this);
+  synced.also(sync());
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   SKERRY_INVARIANT(!freed_, "a group is freed once");
   // Whatever else was reported belongs to earlier requests: the others free it, so this member

@@ -507,6 +507,8 @@ Status Job::stop() {
   first.also(engine_->fence_all());
   if (first.code() == Code::peer_dead || first.code() == Code::network)
     return first;  // nothing can come of a barrier any more
+  background_.finish();
+  if (Group* const twin = background_.finish(*world_); twin != nullptr) SKERRY_TRY(twin->leave());
   SKERRY_TRY(world_->leave());
   first.also(engine_->close_all());
   SKERRY_TRY(check_abort());
@@ -533,6 +535,7 @@ Status Job::stop() {
 }
 
 Job::~Job() {
+  background_.finish();
   deaths_.stop();
   engine_.reset();
   if (node_servers_) node_servers_->stop();

@@ -16,6 +16,7 @@
 
 #include "core/config.hpp"
 #include "core/futex.hpp"
+#include "job/background.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/deaths.hpp"
 #include "job/memory_survey.hpp"
@@ -108,8 +109,11 @@ class Job {
   // More ranks than cores share this rank's machine, as far as it knows.
   bool is_crowded() const { return is_crowded_; }
 
+  Background& background() { return background_; }
   // Of the calling thread: the job whose server it has borrowed; null: none.
   static inline thread_local Job* borrower_of = nullptr;
+  // The calling thread is one of ours that waits as the program's do: it does none of its work.
+  static inline thread_local bool is_own_thread = false;
 
   // While no thread waits.
   void while_waiting(origin::WaitingWork work) {
@@ -121,7 +125,8 @@ class Job {
   template <class Wait>
   WaitResult wait_working(int64_t deadline_ns, Wait&& wait) {
     const bool listens = engine_ != nullptr && engine_->needs_looks();
-    if (work_.call == nullptr && !listens) return wait(deadline_ns);
+    const bool works = work_.call != nullptr && !is_own_thread;
+    if (!works && !listens) return wait(deadline_ns);
     for (int64_t pause_ns = origin::WaitingWork::first_pause_ns;;
          pause_ns = origin::WaitingWork::next_pause_ns(pause_ns)) {
       const int64_t until_ns = deadline_after(pause_ns);
@@ -130,7 +135,7 @@ class Job {
       if (result != WaitResult::timeout) return result;
       if (listens) engine_->look();
       if (last) return result;
-      if (work_.call != nullptr) work_.call(work_.context);
+      if (works) work_.call(work_.context);
     }
   }
 
@@ -241,6 +246,7 @@ class Job {
   Objects objects_;
   KeptPages kept_pages_{objects_};
   origin::WaitingWork work_;  // set by the program
+  Background background_{*this};
   IdleCoreSpin idle_core_spin_;
   bool is_crowded_ = false;  // set by join
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork

@@ -19,7 +19,7 @@
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
-#include "fabric/fabric.h"
+#include "fabric/fabric.hpp"
 #include "job/reduction.hpp"
 
 namespace skerry::job {

@@ -62,8 +62,11 @@ contains
   subroutine collectives()
     type(skerry_group) :: half
     integer(int32) :: grid(4, 3), all(2, 0:ranks - 1), for_each(2, 0:ranks - 1), mine(2)
+    integer(int32) :: counts(0:ranks - 1), parts(2 * ranks), got(2 * ranks)
+    integer(int32), asynchronous :: pair(2)
+    integer(skerry_handle) :: handle
     real(real64) :: x
-    integer :: i
+    integer :: i, from
     grid = 0
     if (me == ranks - 1) grid = 7
     call skerry_broadcast(world, grid(::2, :), ranks - 1)
@@ -89,11 +92,38 @@ contains
     x = me
     call skerry_exscan(world, SKERRY_SUM, x)
     if (me > 0) call expect(x == me * (me - 1) / 2, 'exscan')
+    counts = [(mod(me + i, 3), i = 0, ranks - 1)]
+    parts = me
+    got = -1
+    call skerry_alltoallv(world, parts(:sum(counts)), counts, got(:sum(counts)), counts)
+    call expect(.not. any(got(:sum(counts)) /= [((from, i = 1, counts(from)), from = 0, &
+        ranks - 1)]), 'alltoallv')
+    pair = [me, -me]
+    call skerry_allreduce_by(world, c_funloc(keep_larger), pair)
+    call expect(pair(1) == ranks - 1 .and. pair(2) == 0, 'allreduce_by')
+    call skerry_allreduce_nb(world, SKERRY_SUM, pair, handle)
+    call skerry_wait(job, handle)
+    call expect(pair(1) == ranks * (ranks - 1) .and. pair(2) == 0, 'allreduce_nb')
+    pair = me
+    call skerry_broadcast_nb(world, pair, ranks - 1, handle)
+    call skerry_wait(job, handle)
+    call expect(.not. any(pair /= ranks - 1), 'broadcast_nb')
+    call skerry_barrier_nb(world, handle)
+    call skerry_wait(job, handle)
     call skerry_group_split(world, mod(me, 2), -me, half)
     call expect(skerry_group_rank(half, 0) >= me, 'a group ordered by key')
     call expect(skerry_group_index(half, me) < skerry_group_size(half), 'group_index')
     call skerry_barrier(half)
     call skerry_group_free(half)
+  end subroutine
+
+  subroutine keep_larger(context, into, from, count) bind(C)
+    type(c_ptr), value :: context
+    integer(c_int64_t), value :: count
+    integer(int32), intent(inout) :: into(count)
+    integer(int32), intent(in) :: from(count)
+    if (c_associated(context)) error stop 'no context was given'
+    into = max(into, from)
   end subroutine
 
   logical function all_are(values, wanted)

@@ -1,6 +1,8 @@
 // Collectives of random kind, size, group and root, one after another, beside one-sided traffic.
 // All ranks draw the same numbers, so each knows what every other gives, and looks at every
-// element. `--rounds` is how many (400 by default, fewer in threads).
+// element. Those that are begun are waited for some steps later. `--rounds` is how many (400 by
+// default, fewer in threads).
+#include <list>
 #include <random>
 
 #include "ops/check.hpp"
@@ -20,6 +22,9 @@ enum Kind {
   alltoallv,
   scan,
   exscan,
+  barrier_nb,
+  broadcast_nb,
+  allreduce_nb,
   kinds
 };
 
@@ -32,12 +37,14 @@ class RandomCalls {
     split(c.rank == 0 && c.size > 1 ? -1 : 0, 0);  // all but one
   }
   ~RandomCalls() {
+    while (!begun_.empty()) finish(begun_.begin());
     for (size_t g = 1; g < groups_.size(); ++g)
       if (groups_[g] != nullptr) (void)skerry_group_free(groups_[g]);
   }
 
   void step(int number) {
     number_ = number;
+    look_at_begun();
     skerry_group* const group = groups_[draw_() % groups_.size()];
     const auto kind = static_cast<Kind>(draw_() % kinds);
     const uint64_t count = count_of(draw_(), draw_()), root = draw_();
@@ -158,7 +165,57 @@ class RandomCalls {
         for (uint64_t i = 0; i < count; ++i)
           expect(mine[i] == (me_ == 0 ? value(0, i) : combined(reduction, me_, i)), "exscan", i);
         break;
+      case barrier_nb:
+      case broadcast_nb:
+      case allreduce_nb: begin(group, kind, std::move(mine), root, reduction); break;
       case kinds: break;
+    }
+  }
+
+  struct Begun {
+    skerry_handle handle = 0;
+    int number = 0;
+    std::vector<int64_t> values, expected;
+  };
+  void begin(skerry_group* group, Kind kind, std::vector<int64_t> mine, int root, int reduction) {
+    static constexpr int operations[] = {SKERRY_SUM, SKERRY_MIN, SKERRY_MAX};
+    Begun& one = begun_.emplace_back();
+    one.number = number_;
+    if (kind == barrier_nb) {
+      OK(skerry_barrier_nb(group, &one.handle));
+      return;
+    }
+    one.values = std::move(mine);
+    for (uint64_t i = 0; i < one.values.size(); ++i)
+      one.expected.push_back(kind == broadcast_nb ? value(root, i)
+                                                  : combined(reduction, members_, i));
+    if (kind == broadcast_nb)
+      OK(skerry_broadcast_nb(group, one.values.data(), 8 * one.values.size(),
+                             skerry_group_rank(group, root), &one.handle));
+    else
+      OK(skerry_allreduce_nb(group, SKERRY_INT64, operations[reduction], one.values.data(),
+                             one.values.size(), &one.handle));
+  }
+  void finish(std::list<Begun>::iterator one) {
+    OK(skerry_wait(c_.job, &one->handle));
+    check_and_forget(one);
+  }
+  void check_and_forget(std::list<Begun>::iterator one) {
+    for (uint64_t i = 0; i < one->values.size(); ++i)
+      expect(one->values[i] == one->expected[i], "what was begun", i);
+    begun_.erase(one);
+  }
+  // Each rank waits at moments of its own, and not in order.
+  void look_at_begun() {
+    for (auto one = begun_.begin(); one != begun_.end();) {
+      const auto next = std::next(one);
+      int done = 0;
+      if (number_ - one->number > 5 + c_.rank) finish(one);
+      else if ((number_ + c_.rank) % 2 == 0) {
+        OK(skerry_test(c_.job, &one->handle, &done));
+        if (done != 0) check_and_forget(one);
+      }
+      one = next;
     }
   }
 
@@ -206,6 +263,7 @@ class RandomCalls {
   skerry_segment* counters_;
   std::mt19937_64 draw_;
   std::vector<skerry_group*> groups_;  // null: this rank is no member
+  std::list<Begun> begun_;
   int number_ = 0, members_ = 0, me_ = 0;
   int64_t added_ = 0;
 };

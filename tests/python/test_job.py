@@ -65,6 +65,53 @@ def test_each_member_gets_something_of_its_own():
         sk.alltoall(np.zeros((size + 1, 2)))
 
 
+def test_parts_of_any_length_are_swapped():
+    me, size = sk.rank(), sk.size()
+    got = sk.alltoallv([np.full((me + to) % 3, me) for to in range(size)])
+    assert [part.tolist() for part in got] == [[f] * ((f + me) % 3) for f in range(size)]
+    with pytest.raises(sk.InvalidError, match="one dtype"):
+        sk.alltoallv([np.zeros((1, 1))] * size)
+
+
+def test_a_reduction_with_a_function_of_the_program():
+    me, size = sk.rank(), sk.size()
+    assert sk.allreduce_by(float(me), np.fmax) == size - 1
+    mask = sk.allreduce_by(np.array([1 << me, 0], np.uint64), np.bitwise_or)
+    assert mask.tolist() == [(1 << size) - 1, 0]
+    many = sk.allreduce_by(np.full(5000, float(me)), np.minimum)
+    assert (many == 0).all()
+    if size > 1:
+
+        def refuses(a, b):
+            raise KeyError("refused")
+
+        raised = 0
+        try:
+            sk.allreduce_by(np.ones(3), refuses)
+        except KeyError:
+            raised = 1
+        assert sk.allreduce(raised) >= 1
+    assert sk.allreduce(1) == size
+
+
+def test_collectives_that_are_begun():
+    me, size = sk.rank(), sk.size()
+    half = sk.world().split(me % 2)
+    sums = [sk.allreduce_nb(np.full(n, float(me))) for n in (1, 1000, 50_000)]
+    other = sk.allreduce_nb(me, "max", group=half)
+    values = np.full(3, me)
+    told = sk.broadcast_nb(values, root=size - 1)
+    assert sk.allreduce(1) == size  # another collective in between
+    passed = sk.barrier_nb()
+    assert passed.wait() is None and passed.done()
+    assert told.wait() is values and (values == size - 1).all()
+    assert other.wait() == max(r for r in range(size) if r % 2 == me % 2)
+    for request in reversed(sums):
+        assert (request.wait() == size * (size - 1) / 2).all()
+    with pytest.raises(sk.InvalidError, match="root"):
+        sk.broadcast_nb(values, root=size)
+
+
 def test_groups():
     half = sk.world().split(sk.rank() % 2, key=-sk.rank())
     assert half.ranks == sorted(

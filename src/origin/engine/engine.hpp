@@ -97,6 +97,11 @@ class Engine final : fabric::Sink, Work, Links::User {
   fabric::Fabric::Traffic traffic();
   // From now on at most so many connections (0: no limit). Those beyond leave as their slots are
   // needed. Errors: config (no such victim policy).
+  // From now on as for programs of which several threads call at a time.
+  void serve_many_threads() {
+    const Lock guard(context_.mutex);
+    context_.config.one_thread_at_a_time = false;
+  }
   Status limit_connections(uint32_t max_connections);
 
  private:
