@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from types import ModuleType
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, final
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,6 +16,7 @@ from ._lazy import Expression
 from ._types import Axes, Block, Box, Operand, Shape
 
 
+@final
 class Array:
     """An array of all ranks: whole (every rank has all of it) or divided.
 

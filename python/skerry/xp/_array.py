@@ -61,7 +61,7 @@ else:
     _Base = object
 
 
-class _Behaviour(_Base):
+class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attributes
     """What Array has beside the slots in C++."""
 
     def __init__(
