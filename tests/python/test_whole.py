@@ -332,3 +332,23 @@ def test_an_array_that_is_read_by_rows_becomes_whole():
     assert float(lazy[4, 6]) == 2 * values[4, 6]
     numpy.testing.assert_array_equal(kept.numpy(), values)
     xp.options(loop_bytes=0)
+
+
+def test_strictly_nothing_is_gathered_unsaid():
+    """What would fail on several ranks fails on one, for who develops there."""
+    x, target = np.arange(12.0), numpy.zeros(12)
+    xp.options(strict=1)
+    try:
+        for use in (
+            lambda: numpy.asarray(x),
+            lambda: target.__setitem__(slice(None), x),
+            lambda: numpy.from_dlpack(x),
+            lambda: pickle.dumps(x),
+        ):
+            with pytest.raises(sk.GatherError):
+                use()
+        assert float(np.sum(x * 2)) == 132 and float(x[3]) == 3 and float(x.max()) == 11
+        target[:] = x.numpy()
+        assert target[5] == 5 and numpy.asarray(x.sum()) == 66
+    finally:
+        xp.options(strict=0)

@@ -160,11 +160,12 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
         return Array(self._evaluate().copy(), self.layout)
 
     def _here(self, what: str) -> Block:
-        """The value, if this rank has all of it."""
-        if not self.layout.whole:
+        """The value, if this rank has all of it, and may use that."""
+        if not self.layout.whole or (_options.values["strict"] and self.shape):
             raise sk.GatherError(
                 f"{what} would gather a divided array without saying so: use x.numpy(), or x.local "
                 "for the own block"
+                + (" (this one is whole, but xp.options(strict=1))" if self.layout.whole else "")
             )
         return self._evaluate()
 
@@ -187,7 +188,7 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not self.layout.whole:
+        if not self.layout.whole or (_options.values["strict"] and self.shape):
             raise sk.GatherError(
                 "a divided array is not pickled, since each rank has a part: pickle x.numpy(), or "
                 "write it with sk.save"

@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 import skerry as sk
 
-values = {"whole_bytes": 1 << 20, "gather_bytes": 1 << 30, "loop_bytes": 0, "check_calls": 0}
+values = {
+    "whole_bytes": 1 << 20,
+    "loop_bytes": 0,
+    "gather_bytes": 1 << 30,
+    "check_calls": 0,
+    "strict": 0,
+}
 
 
 chosen: set[str] = set()  # options that the program has set
@@ -24,7 +30,9 @@ def options(**changes: int) -> dict[str, int]:
     memory, shared by the ranks of a node; 0 if whole_bytes was set before the job began.
     gather_bytes: the largest array that a function may collect on every rank when it has no
     distributed method. check_calls: 1 compares what the members are about to exchange, to find
-    calls that differ. Not collective. Errors: InvalidError (no such option)."""
+    calls that differ. strict: 1 refuses numpy.asarray(x), DLPack and pickle of every array with
+    axes, on one rank as well: for programs that are to run on several. Not collective. Errors:
+    InvalidError (no such option)."""
     for name, value in changes.items():
         if name not in values:
             raise sk.InvalidError(f"no option {name!r}: there are {', '.join(values)}")
