@@ -1,4 +1,4 @@
-"""NumPy over all ranks: a program that does `import skerry.numpy as np` computes with whole arrays.
+"""NumPy with arrays of all ranks, for programs that do `import skerry.numpy as np`.
 
     import skerry.numpy as np
     A, b = np.random.rand(4000, 4000), np.random.rand(4000)
@@ -8,7 +8,8 @@
     print(np.linalg.norm(x))
 
 What makes arrays makes those of skerry.xp; all members call together. Everything else is NumPy's
-own name: its functions call skerry.xp's for such arrays, and raise GatherError where there is none.
+own name: its functions call skerry.xp's for such arrays. Where there is none they collect the array
+on every rank, up to xp.options()["gather_bytes"].
 `x.numpy()` is a NumPy copy of all of x.
 """
 

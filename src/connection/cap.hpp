@@ -15,9 +15,9 @@
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
 // opening, sending again after a break, in the middle of a transfer). One that is *unproven*
-// (nothing has come back on it, and somebody waits for that) is pinned until something comes back,
-// or, with Patience, for a time. Otherwise two threads, or two slow origins, could evict each other
-// for ever and neither would get anything done.
+// (nothing has come back on it, and a thread waits for it to open) is pinned until something comes
+// back, or, with Patience, for a time. Otherwise two threads, or two slow origins, could evict each
+// other for ever and neither would get anything done.
 //
 // Driven by the engine (its connections to data servers) and by share (trunks to other nodes). Not
 // thread safe: its owner's lock guards it. Allocates only when it has more claims, or knows more
@@ -80,7 +80,7 @@ class Cap {
   enum class Standing : uint8_t {
     unused,    // nobody is on it: see ask
     settled,   // may be evicted
-    unproven,  // nothing has come back yet and somebody waits for it
+    unproven,  // nothing has come back yet, and a thread waits for it to open
     busy,      // evicting it would lose or delay what is half done
   };
   enum class Answer : uint8_t {

@@ -7,9 +7,10 @@ before anything here is asked; views are NumPy's views, elements NumPy's numbers
 files serves divided arrays, and whole ones that are still to be computed (`_block` is None).
 
 How a function treats them: write it for divided arrays, in NumPy's spelling, and let
-`_numpy.function(name)` make what users call. It goes straight to NumPy if all array arguments are
-whole, also those in lists and in `out=`, and calls the function of that name in `_more`, `xp`,
-`xp.linalg` or `xp.fft` otherwise. A method: `_methods.method(name, function for divided arrays)`.
+`_numpy.function(name, ...)` make what users call. It goes straight to NumPy if all array arguments
+are whole, also those in lists and in `out=`. Otherwise it calls the function of that name in
+`_names.FUNCTIONS`, whose arguments are NumPy's, or else in `_more`, `xp`, `xp.linalg` or `xp.fft`,
+whose arguments are the standard's. A method: `_methods.method(name, function for divided arrays)`.
 Such a function may still get whole arrays beside divided ones: `x.layout.whole`, `x._evaluate()`.
 `_core.xp_whole(ndarray)` makes a whole array. Results without axes are NumPy's numbers in NumPy's
 spelling, and arrays in the functions of xp itself.
@@ -46,7 +47,7 @@ class Memory:
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
         # Of a copy of what NumPy shows as a view: the memory of the array that it was taken from.
         self.shown: weakref.ref[Memory] | None = None
-        self.reads = 0  # small parts that all ranks asked for (_loops.py)
+        self.reads = 0  # small parts that all ranks asked for (_storage.py)
         self.work = 0  # bytes of operands that lay here
 
 

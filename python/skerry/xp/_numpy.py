@@ -1,5 +1,5 @@
-"""NumPy's functions and methods on whole arrays: np.sum(x, axis=0), x.round(1). Their arguments are
-those of NumPy; what is not distributed raises GatherError."""
+"""NumPy's functions and methods on arrays of all ranks: np.sum(x, axis=0), x.round(1). Their
+arguments are those of NumPy. What is not distributed collects its operands, up to gather_bytes."""
 
 from __future__ import annotations
 
