@@ -68,6 +68,7 @@ Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
   std::unique_ptr<Broker> made(new Broker);
   made->address_ = address_of(options);
   made->max_pending_ = options.max_pending;
+  made->give_back_bytes_ = options.give_back_bytes;
 
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -209,7 +210,7 @@ void Broker::serve(int connection) {
   } else if (request.op == static_cast<uint32_t>(broker_wire::Op::detach)) {
     status = detach(request);
   } else if (request.op == static_cast<uint32_t>(broker_wire::Op::give_back)) {
-    give_back_kept();
+    reply.more = give_back_kept() ? 1 : 0;
   } else {
     status = error(Code::internal, "the memory broker does not know operation ", request.op);
   }
@@ -291,14 +292,19 @@ Status Broker::detach(const Request& request) {
 }
 
 // Memory that nobody uses while somebody needs some. The servers may have registered it with an
-// adapter, which would keep it.
-void Broker::give_back_kept() {
+// adapter, which would keep it. Returns whether there may be more.
+bool Broker::give_back_kept() {
+  uint64_t given_bytes = 0;
   for (const auto& [id, segment] : segments_) {
+    if (given_bytes >= give_back_bytes_) return true;
     const SegmentId first = SegmentId::unpacked(id);
     if (first.generation == 0) continue;  // a control segment has no slices
-    if (LocalSegment(segment.base, first).give_back_pages(discard_or_clear) == 0) continue;
+    const uint64_t bytes = LocalSegment(segment.base, first).give_back_pages(discard_or_clear);
+    if (bytes == 0) continue;
+    given_bytes += bytes;
     if (on_release_) on_release_(first);
   }
+  return false;
 }
 
 void Broker::release(Segment* segment) {

@@ -26,6 +26,7 @@ class Broker {
     std::array<std::byte, 16> token{};  // from the job key
     uint32_t max_pending = 64;  // connections without a request yet; beyond that the oldest is
                                 // closed
+    uint64_t give_back_bytes = 64 << 20;  // of pages, for a request: no other is served meanwhile
   };
   static BrokerAddress address_of(const Options& options) {
     return {concat("skerry/", options.job_tag, "/", options.node), options.token};
@@ -82,7 +83,7 @@ class Broker {
   void drop(int connection);
   Status attach(const Request& request, Segment** segment);
   Status detach(const Request& request);
-  void give_back_kept();
+  bool give_back_kept();
   void release(Segment* segment);
 
   BrokerAddress address_;
@@ -92,6 +93,7 @@ class Broker {
   int spare_fd_ = -1;  // given up when descriptors run out, to serve one request; -1: given up
   int timer_fd_ = -1;  // readable when the paused listener is to be looked at again
   uint32_t max_pending_ = 0;
+  uint64_t give_back_bytes_ = 0;
   uint64_t unauthenticated_refused_ = 0;
   std::list<int> pending_;             // connections without a request yet, oldest first
   std::list<int> members_;             // connections that had one; the last one served comes last

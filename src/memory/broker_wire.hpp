@@ -10,7 +10,7 @@
 
 namespace skerry::memory::broker_wire {
 
-constexpr uint64_t magic = 0x336b'6f72'6279'6b73;  // "skybrok3": changes with any change below
+constexpr uint64_t magic = 0x346b'6f72'6279'6b73;  // "skybrok4": changes with any change below
 
 enum class Op : uint32_t { attach = 1, detach = 2, give_back = 3 };
 
@@ -28,7 +28,7 @@ static_assert(sizeof(Request) == 56);
 struct Reply {
   uint64_t magic_number;
   int32_t status;  // Code
-  uint32_t reserved;
+  uint32_t more;   // give_back: 1 if this was a part; ask again
   uint64_t base;   // attach by a member of the broker's own process: the broker's mapping.
                    // Otherwise 0, and the descriptor comes along
   char text[232];  // of a failure; zero-terminated

@@ -320,11 +320,16 @@ Status BrokerClient::give_back_kept(std::span<const BrokerAddress> others) {
     Connection connection;
     bool closed = false;
     const int64_t deadline_ns = deadline_after(other_patience_ns);
-    if (connection.open(other, *this, deadline_ns).ok() && connection.give(request))
-      (void)connection.take(*this, other, deadline_ns, &reply, &none, &closed);
+    for (bool more = connection.open(other, *this, deadline_ns).ok(); more;)
+      more = connection.give(request) &&
+             connection.take(*this, other, deadline_ns, &reply, &none, &closed).ok() &&
+             reply.more != 0;
   }
   request.token = broker_.token;
-  return ask(request, no_deadline, &reply, &none);
+  do {
+    SKERRY_TRY(ask(request, no_deadline, &reply, &none));
+  } while (reply.more != 0);
+  return {};
 }
 
 }  // namespace

@@ -41,12 +41,13 @@ std::array<std::byte, 16> token_of(int seed) {
 // A broker with a thread that serves it, as the data server does.
 class ServedBroker {
  public:
-  explicit ServedBroker(uint32_t max_pending = 64) {
+  explicit ServedBroker(uint32_t max_pending = 64, uint64_t give_back_bytes = 64 << 20) {
     static int count = 0;
     Broker::Options options;
     options.job_tag = concat("test-", getpid(), "-", ++count);
     options.token = token_of(1);
     options.max_pending = max_pending;
+    options.give_back_bytes = give_back_bytes;
     const Status status = Broker::create(options, &broker);
     EXPECT_TRUE(status.ok()) << status.message();
     stop_ = eventfd(0, EFD_CLOEXEC);
@@ -259,6 +260,63 @@ TEST(Broker, PagesThatAreKeptGoWhenSomebodyNeedsThem) {
   ASSERT_TRUE(members[0]->reserve(bases[0], plan.offsets[0], 2 * page_bytes).ok());
   EXPECT_EQ(*first, std::byte{0});
   for (auto& member : members) EXPECT_TRUE(member->detach(id).ok());
+}
+
+// Giving back gigabytes kept the data server from its other requests for as long.
+TEST(Broker, KeptPagesGoAPartAtATime) {
+  ServedBroker served(64, page_bytes);
+  const uint64_t bytes[] = {page_bytes};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  auto member = make_node_memory(served.broker->address(), false);
+  std::vector<LocalSegment> segments;
+  const auto keep = [&] {
+    for (const LocalSegment& segment : segments) segment.keep_pages(0, page_bytes);
+  };
+  const auto kept_bytes = [&] {
+    uint64_t all = 0;
+    for (const LocalSegment& segment : segments) all += segment.kept_bytes(0);
+    return all;
+  };
+  for (uint32_t k = 1; k <= 3; ++k) {
+    const SegmentId id{0, k};
+    std::byte* base = nullptr;
+    ASSERT_TRUE(member->attach(request_of(id, plan, bytes, 0), patience_ns, &base).ok());
+    segments.emplace_back(base, id);
+    segments.back().publish(0, 1, 0, plan.offsets[0], page_bytes);
+    segments.back().withdraw(0);
+  }
+  keep();
+  ASSERT_TRUE(member->give_back_kept({}).ok());
+  EXPECT_EQ(kept_bytes(), 0u) << "who asks for memory asks until all is there";
+  for (const LocalSegment& segment : segments) {
+    uint64_t there = 0;
+    ASSERT_TRUE(segment.take_pages(0, nullptr, &there).ok());
+  }
+  keep();
+  served.stop();
+  broker_wire::Request request{};
+  request.magic_number = broker_wire::magic;
+  request.token = token_of(1);
+  request.op = static_cast<uint32_t>(broker_wire::Op::give_back);
+  const int peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const std::string& name = served.broker->address().name;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  ASSERT_EQ(connect(peer, reinterpret_cast<sockaddr*>(&address),
+                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+            0);
+  served.broker->on_readable_owner();
+  for (uint64_t left : {2u, 1u, 0u, 0u}) {
+    ASSERT_EQ(send(peer, &request, sizeof request, MSG_NOSIGNAL), 56);
+    served.broker->on_readable_owner();
+    broker_wire::Reply reply{};
+    ASSERT_EQ(recv(peer, &reply, sizeof reply, 0), 256);
+    EXPECT_EQ(kept_bytes(), left * page_bytes);
+    EXPECT_TRUE(left == 0 || reply.more == 1);
+  }
+  close(peer);
 }
 
 // The system refuses to take pages that the program locked (mlock, mlockall).
