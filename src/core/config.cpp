@@ -172,7 +172,7 @@ constexpr Variable known[] = {
      "auto: connections of ofi receive into one pool of buffers where the provider can do that; 0: "
      "each has its own",
      shared_receives},
-    {"SKERRY_POLL_US", "1000", by_node,
+    {"SKERRY_POLL_US", "2000", by_node,
      "microseconds after which an ofi fabric looks again at the latest, where the provider has no "
      "descriptor to wait for (10 to 100000)",
      whole<&Config::poll_us, 10, 100000>},

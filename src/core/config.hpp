@@ -16,7 +16,7 @@ struct Config {
   std::string fabric = "tcp";   // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
   std::string interface;        // SKERRY_INTERFACE: name or address to listen on; empty: choose
   bool shared_receives = true;  // SKERRY_SHARED_RECEIVES; false: "0"
-  uint32_t poll_us = 1000;      // SKERRY_POLL_US
+  uint32_t poll_us = 2000;      // SKERRY_POLL_US
   bool huge_pages = true;       // no variable: tests with threads for ranks do without
   uint32_t slots = 256;         // SKERRY_SLOTS: requests of one rank that may await a reply at once
   // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared

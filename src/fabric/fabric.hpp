@@ -386,7 +386,7 @@ struct Options {
   bool shared_receives = true;
   // Where nothing ends a sleep (ofi, if a provider's queues have no descriptor) poll sleeps longer
   // each time that nothing came, up to this.
-  int64_t longest_look_ns = 1'000'000;
+  int64_t longest_look_ns = 2'000'000;
   // SKERRY_FAULTS: connections that break by chance, for tests. Only in builds with tests.
   std::string faults;
   uint64_t faults_side = 0;  // fabrics of one job differ in it, and break at different moments
