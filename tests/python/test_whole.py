@@ -352,3 +352,27 @@ def test_strictly_nothing_is_gathered_unsaid():
         assert target[5] == 5 and numpy.asarray(x.sum()) == 66
     finally:
         xp.options(strict=0)
+
+
+def test_who_knows_its_part_keeps_it():
+    values = numpy.arange(20.0 * 300).reshape(20, 300)
+    xp.options(loop_bytes=1 << 20)
+    opened, placed = np.asarray(values), np.asarray(values)
+    if sk.rank() == 0:  # neither is collective
+        opened.local  # noqa: B018
+        placed.bounds  # noqa: B018
+    before = opened.layout, placed.layout
+    assert reads(opened, values) == reads(placed, values)
+    assert (opened.layout, placed.layout) == before
+    xp.options(loop_bytes=0)
+
+
+def test_views_without_elements_do_not_keep_an_array_divided():
+    values = numpy.arange(20.0 * 300).reshape(20, 300)
+    xp.options(loop_bytes=1 << 20)
+    spread = np.asarray(values)
+    nothing = spread[5:5]
+    none = nothing[:, 3:]
+    reads(spread, values)
+    assert spread.layout.whole and none.shape == (0, 297)
+    xp.options(loop_bytes=0)

@@ -39,11 +39,12 @@ from ._types import Axes, Block, Box, Fill, Shape
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "views", "shown", "reads", "work", "__weakref__")
+    __slots__ = ("source", "open", "placed", "views", "shown", "reads", "work", "__weakref__")
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
         self.open = source is not None  # the program may write it other than through xp
+        self.placed = False  # the program of this rank knows which part it has
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
         # Of a copy of what NumPy shows as a view: the memory of the array that it was taken from.
         self.shown: weakref.ref[Memory] | None = None
@@ -147,6 +148,7 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
     @property
     def bounds(self) -> Box:
         """(low, high) per dimension of the own block. Not collective."""
+        self._memory.placed = True
         return self.layout.boxes[_exchange.job().rank]
 
     def numpy(self) -> Block:
@@ -367,7 +369,8 @@ def redistributed(x: Array, layout: Layout) -> Array:
     """x in another layout: itself, or a new array."""
     if x.layout == layout:
         return x
-    return Array(in_layout(x, layout), layout)
+    block = in_layout(x, layout)
+    return x if x.layout == layout else Array(block, layout)  # reading it may have made it whole
 
 
 def _check_gather(x: Array, what: str) -> None:

@@ -78,7 +78,7 @@ def _read(x: Array) -> None:
     while root._is_view and root._recipe is not None:
         root = root._recipe[1]
     memory = x._memory
-    if root._is_view or memory.open or x.nbytes * _LEAST_TIMES > root.nbytes:
+    if root._is_view or x.nbytes * _LEAST_TIMES > root.nbytes:
         return
     memory.reads += 1
     if memory.reads < _LEAST_READS or memory.reads & (memory.reads - 1):
@@ -88,6 +88,8 @@ def _read(x: Array) -> None:
     whole_s = (2 * root.nbytes + memory.work * (1 - 1 / ranks)) / speed
     wants = (
         paid_s > whole_s
+        and not memory.open
+        and not memory.placed
         and _taken + root.nbytes <= _options.values["loop_bytes"]
         and all(each._recipe is not None for each in memory.views)
     )
@@ -123,6 +125,8 @@ def _following(x: Array, block: Block) -> list[Any]:
     """Views of x as (view, key, order of axes): what makes each of them of x."""
     found = []
     for each in x._whole_views:
+        if not each.size:
+            continue  # there is nothing to follow
         key = _key_of(each._evaluate(), block)
         if key is None:
             raise sk.InvalidError(

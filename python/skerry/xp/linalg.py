@@ -321,8 +321,9 @@ def _diagonal(x: Array, offset: int) -> Array:
     ends = [[min(max(i - down, 0), n) for i in rows] for rows, _ in x.layout.boxes]
     boxes = tuple(((low, high) if high > low else (0, 0),) for low, high in ends)
     layout = _layout.Layout((n,), boxes)
-    at = np.arange(*layout.boxes[_exchange.job().rank][0])
-    return Array(x._evaluate()[at + down - x.bounds[0][0], at + right], layout)
+    rank = _exchange.job().rank
+    at = np.arange(*layout.boxes[rank][0])
+    return Array(x._evaluate()[at + down - x.layout.boxes[rank][0][0], at + right], layout)
 
 
 def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
