@@ -186,7 +186,11 @@ def _reshaped(x: Array, block: Block, layout: Layout, copy: bool | None) -> Arra
         raise ValueError("this reshape needs a copy")
     if shared and copy:
         block, shared = block.copy(), False
-    return Array(block, layout, x._memory) if shared else Array(block, layout)
+    if not shared:
+        return Array(block, layout)
+    out = Array(block, layout, x._memory)
+    out._frozen = x._frozen
+    return out
 
 
 def _flat(layout: Layout) -> Layout:
