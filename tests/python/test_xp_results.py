@@ -345,3 +345,51 @@ def test_products_and_masks_without_elements():
     same(xp.asarray(MATRIX)[xp.zeros((0,), dtype="bool")], np.zeros((0, 17)))
     with pytest.raises(IndexError, match="mask|boolean"):
         xp.asarray(MATRIX)[xp.zeros((1, 0), dtype="bool")]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint64"])
+def test_indices_of_dtypes_that_cannot_hold_the_length(dtype):
+    # Ranks that begin behind 127 raised OverflowError, alone.
+    values = RANDOM.random((1000, 3))
+    index = np.array([1, 99, 5] + [-1] * (dtype == "int8"), dtype)
+    x = xp.asarray(values.copy())
+    same(x[index], values[index])
+    same(x[index, 1], values[index, 1])
+    x[index] = 7
+    np.put_along_axis(x, index[:, None], 8.0, 0)
+    expected = values.copy()
+    expected[index] = 7
+    np.put_along_axis(expected, index[:, None], 8.0, 0)
+    same(x, expected)
+
+
+def test_rows_of_slices_that_some_ranks_have_nothing_of():
+    expected = RANDOM.random((100, 2))
+    x, index = xp.asarray(expected.copy()), np.array([1, 2, 3, 1])
+    same(x[:5][index], expected[:5][index])
+    same(x[index[:2] * 30], expected[index[:2] * 30])  # fewer rows than ranks
+    part, view = x[:5], expected[:5]
+    part[index] = np.arange(8.0).reshape(1, 4, 2)
+    view[index] = np.arange(8.0).reshape(1, 4, 2)
+    same(x, expected)
+
+
+def test_an_empty_list_is_an_index_and_texts_are_numbers_on_all_ranks():
+    x = xp.asarray(MATRIX.copy())
+    same(x[[]], MATRIX[[]])
+    same(x[:, []], MATRIX[:, []])
+    x[[0, 1]] = ["1.5"] * 17
+    same(x[:2], np.full((2, 17), 1.5))
+    with pytest.raises(ValueError, match="could not convert"):
+        x[[0]] = ["one"] * 17
+
+
+def test_views_of_a_copy_that_may_not_be_written():
+    x = xp.asarray(np.arange(4200.0).reshape(100, 42))
+    flat = xp.reshape(xp.reshape(x, (42, 100)), (4200,))
+    try:
+        flat[0] = -1
+    except ValueError as error:
+        assert "read-only" in str(error)
+    else:  # all are views, as NumPy's
+        assert float(x[0, 0]) == -1

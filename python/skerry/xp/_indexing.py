@@ -117,10 +117,15 @@ def getitem(x: Array, key: Any) -> Any:
 
 def _arrays_for_lists(key: Any) -> Any:
     if isinstance(key, list):
-        return np.asarray(key)
+        return _of_list(key)
     if isinstance(key, tuple):
-        return tuple(np.asarray(item) if isinstance(item, list) else item for item in key)
+        return tuple(_of_list(item) if isinstance(item, list) else item for item in key)
     return key
+
+
+def _of_list(items: list[Any]) -> Block:
+    index = np.asarray(items)
+    return index if index.size else index.astype(np.intp)  # as in NumPy, [] is an index
 
 
 def _local_index(item: Any) -> Any:
@@ -304,7 +309,10 @@ def _value(value: Any, x: Array) -> Any:
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         np.empty(1, x.dtype)[...] = value  # out of range, or complex into real: an error here
         return value
-    value = as_array(np.asarray(value) if isinstance(value, (list, tuple)) else value)
+    value = np.asarray(value) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "USO" and x.dtype.kind not in "USO":
+        value = value.astype(x.dtype)  # what is no number is an error on all ranks
+    value = as_array(value)
     if value.dtype.kind == "c" and x.dtype.kind != "c":
         raise TypeError(f"{value.dtype} values do not fit into a {x.dtype} array")
     return value
@@ -366,13 +374,22 @@ def _assign_gathered(x: Array, key: Any, value: Any) -> None:
     lines = [np.arange(n).reshape([-1 if k == d else 1 for k in range(x.ndim)])
              for d, n in enumerate(x.shape)]  # fmt: skip
     places = [np.broadcast_to(line, x.shape)[key] for line in lines]
-    values = np.broadcast_to(value, places[0].shape)
+    values = _broadcast(value, places[0].shape)
     _lazy.settle(block)
     inside = np.ones(places[0].shape, bool)
     for place, (low, high) in zip(places, box, strict=True):
         inside &= (place >= low) & (place < high)
     local = tuple(place[inside] - low for place, (low, _) in zip(places, box, strict=True))
     block[local] = values[inside]
+
+
+def _broadcast(value: Any, shape: Shape) -> Block:
+    """Values for a place of a shape; as in NumPy, they may have more axes of length 1 in front."""
+    values = np.asarray(value)
+    ones = max(0, values.ndim - len(shape))
+    if values.shape[:ones] == (1,) * ones:
+        values = values[(0,) * ones]
+    return np.broadcast_to(values, shape)
 
 
 def _assign_rows(x: Array, index: Block, value: Any) -> None:
@@ -382,8 +399,9 @@ def _assign_rows(x: Array, index: Block, value: Any) -> None:
     inside = (index >= low) & (index < high)
     _lazy.settle(block)
     if np.ndim(value):
-        value = np.broadcast_to(value, index.shape + x.shape[1:])[inside]
-    block[index[inside] - low] = value
+        value = _broadcast(value, index.shape + x.shape[1:])[inside]
+    if block.size:  # a rank without rows has not their shape either
+        block[index[inside] - low] = value
 
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -409,10 +427,11 @@ def take(x: Operand, indices: Any, /, *, axis: SupportsIndex | None = None) -> A
 
 def _from_zero(index: Block, axis: int, shape: Shape) -> Block:
     """Integers as indices of an axis that are not negative. IndexError if one is out of range."""
-    n, low = shape[axis], index.min(initial=0)
-    if low < -n or index.max(initial=-1) >= n:
+    n = shape[axis]
+    if index.size and (index.min() < -n or index.max() >= n):
         raise IndexError(f"an index is outside dimension {axis} of an array of shape {shape}")
-    return np.where(index < 0, index + n, index) if low < 0 else index
+    index = index.astype(np.int64, copy=False)  # small ones cannot hold what is added
+    return np.where(index < 0, index + n, index) if index.min(initial=0) < 0 else index
 
 
 def take_known(x: Array, index: Block, axis: int) -> Array:
@@ -477,10 +496,12 @@ def _rows(x: Array, index: Block) -> Array | None:
     own = wanted(here.rank)
     out = np.empty(layout.extent(here.rank), x.dtype)
     here_too = mine(own)
-    out[here_too] = block[own[here_too] - low]
+    if len(here_too):  # else it may have no rows, nor their shape
+        out[here_too] = block[own[here_too] - low]
     for rank, rows in got.items():
         begin, end = x.layout.boxes[rank][0]
-        out[(own >= begin) & (own < end)] = rows
+        if len(rows):
+            out[(own >= begin) & (own < end)] = rows
     return Array(out, layout)
 
 

@@ -122,12 +122,13 @@ def put(a: Array, ind: Any, v: Any, mode: str = "raise") -> None:
     if ind.dtype.kind not in "iub":
         raise TypeError(f"put: indices are {ind.dtype}, not integers")
     values = np.asarray(_whole.known(v, "put")).astype(a.dtype).reshape(-1)
-    ind = _in_range(ind.astype(np.int64), a.size, mode, "put")
+    ind = _in_range(ind, a.size, mode, "put")
     if ind.size and values.size:
         write_flat(a, ind, np.resize(values, ind.size))
 
 
 def _in_range(index: np.ndarray, n: int, mode: str, name: str) -> np.ndarray:
+    index = index.astype(np.int64, copy=False)  # small ones cannot hold n
     if mode == "wrap":
         return index % n if n else index
     if mode == "clip":
