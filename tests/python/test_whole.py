@@ -5,6 +5,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy
 import pytest
@@ -376,3 +377,27 @@ def test_views_without_elements_do_not_keep_an_array_divided():
     reads(spread, values)
     assert spread.layout.whole and none.shape == (0, 297)
     xp.options(loop_bytes=0)
+
+
+def test_one_thread_uses_divided_arrays():
+    """Bug guarded against: two threads of a rank in one exchange, and a crash of the process."""
+    x, found = np.arange(3000.0), []
+
+    def work(y):
+        try:
+            found.append(float(y.sum()))
+        except sk.InvalidError as error:
+            found.append(str(error))
+
+    total = float(x.sum())
+    for again in range(3):
+        threads = [threading.Thread(target=work, args=(x,), name=f"t{k}") for k in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if x.layout.whole:
+        assert found == [total] * 6
+    else:
+        assert len(found) == 6 and all("one thread makes all such calls" in f for f in found)
+    assert float(x.sum()) == total

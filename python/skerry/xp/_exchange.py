@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -49,6 +50,18 @@ class _Staging:
         self.turn, self.bytes = 0, 0
         self.near = [sk.same_node(rank) for rank in range(self.ranks)]
         self.calls = 0
+        self.thread = threading.current_thread()
+
+    def take_over(self) -> None:
+        """Called in a thread that is not the one whose calls meet those of the other ranks.
+        InvalidError while that one lives: nothing says in which order two threads come."""
+        if self.thread.is_alive():
+            raise sk.InvalidError(
+                f"thread {threading.current_thread().name!r} uses divided arrays, which thread "
+                f"{self.thread.name!r} uses: on several ranks one thread makes all such calls, "
+                "since the ranks' calls must meet in one order; others may use whole arrays"
+            )
+        self.thread = threading.current_thread()
 
     def next(self, nbytes: int) -> sk.Segment:
         """The segment to write now. All ranks pass the same nbytes. Collective if it grows."""
@@ -63,7 +76,10 @@ class _Staging:
         return self.segments[self.turn]
 
     def compare(self, *what: object) -> None:
-        """If members are about to do different things, an error on all; with check_calls."""
+        """Before members meet. If they are about to do different things, an error on all, with
+        check_calls."""
+        if threading.get_ident() != self.thread.ident:
+            self.take_over()
         self.calls += 1
         if not _options.values["check_calls"]:
             return
