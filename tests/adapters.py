@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each with the parts of run_jobs.py --quick that are run over it; None: not one of them.
 PROVIDERS = {
     "tcp;ofi_rxm": "",
-    "sockets:rdm": "operations, 4 ranks",
+    "sockets:rdm": "operations, 4 ranks on 2 nodes",
     "udp;ofi_rxd": "operations, 4 ranks on 2 nodes",
     "shm": "operations, 4 ranks on 2 nodes that share connections, cap 0",  # a close crashes it
-    "net:rdm": "random stream, seed",
+    "net:rdm": "random stream of 3 threads",
 }
 SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped", re.MULTILINE)
 LISTED = re.compile(r"^\s+ofi:(\S+)\s+(?!no \()", re.MULTILINE)
@@ -93,7 +93,7 @@ def main():
     chosen = {p: only for p, only in PROVIDERS.items() if options.only in p}
     units = options.build / "src/fabric"
     if "tcp;ofi_rxm" in chosen and "tcp;ofi_rxm" in here:
-        unit_test(counts, units / "fabric_datagrams_test", [], {"SKERRY_TEST_ROUNDS": "40"})
+        unit_test(counts, units / "fabric_datagrams_test", [], {"SKERRY_TEST_ROUNDS": "10"})
         unit_test(counts, units / "fabric_conformance_test", ["--gtest_filter=*unordered*"], {})
     for provider, only in chosen.items():
         if provider not in here and provider.removesuffix(":rdm") not in here:
