@@ -401,3 +401,14 @@ def test_one_thread_uses_divided_arrays():
     else:
         assert len(found) == 6 and all("one thread makes all such calls" in f for f in found)
     assert float(x.sum()) == total
+
+
+def test_a_view_of_one_rank_that_cannot_follow_is_an_error_on_all():
+    x = np.arange(36.0).reshape(6, 6).copy()
+    if not x.layout.whole:
+        return
+    kept = np.diagonal(x) if sk.rank() == 0 else None
+    with pytest.raises(sk.InvalidError, match="no slice|refused"):
+        x.array  # noqa: B018
+    del kept
+    assert sk.allreduce(1) == sk.size()

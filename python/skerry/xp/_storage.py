@@ -20,18 +20,25 @@ from ._types import Block, Key, Shape
 
 def _array(self: Array) -> sk.Array:
     """The sk.Array with the same memory; of a computed array, one that takes its memory over.
-    Collective. Shape and dtype: its own. Errors: InvalidError (a view), DtypeError (no sk.Array
-    has the dtype). Gathers: no."""
+    Collective. Shape and dtype: its own. Errors: InvalidError (a view, or some rank has a view
+    of it that is no slice), DtypeError (no sk.Array has the dtype). Gathers: no."""
     if self._is_view:
         raise sk.InvalidError("a view is no sk.Array: take xp.asarray(x, copy=True).array")
     if self._memory.source is None:
-        _move_to(self, _new_storage(self.shape, self.dtype, self.layout))
+        followers: list[Any] = []
+        error: sk.InvalidError | None = None
+        try:
+            followers = _following(self, self._evaluate())
+        except sk.InvalidError as found:  # a rank may have views that others have not
+            error = found
+        _exchange.agree_no_error(error)
+        _move_to(self, _new_storage(self.shape, self.dtype, self.layout), followers)
     return self._memory.source
 
 
-def _move_to(self: Array, storage: sk.Array) -> None:
+def _move_to(self: Array, storage: sk.Array, followers: list[Any]) -> None:
     """Takes the memory of `storage`. Views follow, where they can without communication."""
-    layout, followers = layout_of(storage), _following(self, self._evaluate())
+    layout = layout_of(storage)
     if self.size:
         storage.local[...] = in_layout(self, layout)
     storage.sync()

@@ -83,8 +83,9 @@ class Array:
     @property
     def array(self) -> sk.Array:
         """The sk.Array with the same memory; of a computed array, one that takes its memory
-        over. Collective. Shape and dtype: its own. Errors: InvalidError (a view), DtypeError
-        (no sk.Array has the dtype). Gathers: no."""
+        over. Collective. Shape and dtype: its own. Errors: InvalidError (a view, or some rank
+        has a view of it that is no slice), DtypeError (no sk.Array has the dtype). Gathers:
+        no."""
 
     def astype(
         self,
@@ -674,7 +675,7 @@ class Array:
     def _frozen(self, value: Any, /) -> None: ...
 
     def _here(self, what: str) -> Block:
-        """The value, if this rank has all of it."""
+        """The value, if this rank has all of it, and may use that."""
 
     @property
     def _is_view(self) -> bool: ...
