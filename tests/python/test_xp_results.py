@@ -393,3 +393,9 @@ def test_views_of_a_copy_that_may_not_be_written():
         assert "read-only" in str(error)
     else:  # all are views, as NumPy's
         assert float(x[0, 0]) == -1
+
+
+def test_one_element_of_a_divided_array_goes_into_an_array_without_axes():
+    target = xp.zeros(())
+    target[...] = xp.asarray(MATRIX)[3, 4:5]
+    same(target, MATRIX[3, 4])

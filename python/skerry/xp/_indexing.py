@@ -337,7 +337,8 @@ def _assign(target: Array, value: Any) -> None:
     if np.broadcast_shapes(shape, target.shape) != target.shape:
         raise ValueError(f"values of shape {value.shape} do not fit into {target.shape}")
     if shape != value.shape:
-        value = view(value, (0,) * (value.ndim - len(shape)) + tuple((0, n, 1) for n in shape))
+        key = (0,) * (value.ndim - len(shape)) + tuple((0, n, 1) for n in shape)
+        value = as_array(view(value, key))  # an element is a number
     wanted = _layout.operand(target.layout, shape)
     part = in_layout(value, wanted)
     if np.may_share_memory(part, block):
