@@ -234,7 +234,9 @@ void check_order_in_start(Context& c, Memory memory) {
   OwnWindow w(c, 128, 8, memory);
   const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
   int64_t values[16] = {};
-  for (int round = 0; round < 12; ++round) {
+  // With checks a second put to the same bytes is a conflict: MPI promises no order.
+  const int rounds = std::getenv("SKERRY_CHECK") == nullptr ? 12 : 8;
+  for (int round = 0; round < rounds; ++round) {
     std::fill_n(w.words(), 16, -1);
     for (int i = 0; i < 16; ++i) values[i] = 1000 * round + 10 * c.rank + i;
     const int64_t theirs = 1000 * round + 10 * left;

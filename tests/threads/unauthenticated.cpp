@@ -53,10 +53,20 @@ class Visitor {
     bytes.insert(bytes.end(), hello.begin(), hello.end());
     say(bytes);
   }
-  // Sleeps until the server has closed; true if it did so without a word.
+  // Sleeps until the server has closed; true if all that it said was that it refuses.
   bool is_sent_away() {
-    char byte;
-    return recv(fd_, &byte, 1, 0) <= 0;
+    using namespace fabric::tcp;
+    std::array<std::byte, 64> said;
+    size_t got = 0;
+    while (got < said.size()) {
+      const ssize_t n = recv(fd_, said.data() + got, said.size() - got, 0);
+      if (n <= 0) break;
+      got += static_cast<size_t>(n);
+    }
+    uint32_t hello_bytes = 0;
+    return got == 0 || (inspect_greeting(said.data(), got, refused_magic, &hello_bytes) ==
+                            GreetingState::complete &&
+                        got == sizeof(Greeting) + hello_bytes);
   }
 
  private:
