@@ -150,7 +150,8 @@ TEST_P(Rules, AreMissedWhenLeftOut) {
   const Rule rule = static_cast<Rule>(GetParam());
   std::string failure;
   uint64_t seed = 1;
-  for (; seed <= 600 && failure.empty(); ++seed) {
+  // The rarest one is missed by one storm in 340.
+  for (; seed <= 2000 && failure.empty(); ++seed) {
     StormConfig config = StormConfig::of_seed(seed);
     config.left_out = rule;
     failure = run_storm_apart(config);
