@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "fabric/ofi/ofi_fabric.hpp"
 
@@ -34,6 +36,7 @@ struct Layer {
 
 std::mutex layers_mutex;
 std::map<const fid*, Layer*> layers;  // by queue and by fabric
+auto& every_layer = *new std::vector<std::unique_ptr<Layer>>;
 
 Layer& layer_of(const fid& object) {
   const std::lock_guard guard(layers_mutex);
@@ -89,7 +92,10 @@ class Unordered final : public ofi::OfiFabric {
     domain_.imitated.rma_bytes = 65536;
     domain_.imitated.registers_all = true;
     SKERRY_TRY(start(provider, ofi::Kind::datagram));
-    layer_ = new Layer;
+    {
+      const std::lock_guard guard(layers_mutex);
+      layer_ = every_layer.emplace_back(std::make_unique<Layer>()).get();
+    }
     layer_->random = seed * 0x9e3779b97f4a7c15u + 1;
     fid_cq& queue = *domain_.completions;
     layer_->real_queue_ops = queue.ops;
