@@ -71,11 +71,15 @@ TEST_F(EngineTest, AWaitNamesItsOldestRequest) {
   put(1, 7);
   std::thread fencer([&] { EXPECT_TRUE(engine_->fence_node(1).ok()); });
   const memory::WaitNote& note = control_.member(0).waits;
-  ASSERT_TRUE(until([&] { return note.since_ns != 0; }));
-  std::string text(sizeof note.text, '\0');
-  std::memcpy(text.data(), note.text.data(), text.size());
-  EXPECT_EQ(text.find("Engine::fence, node 1: put 1 of rank 0 (session 1) to rank 1, node 1"), 0u)
-      << text;
+  // It may first wait for its connection, on a slow machine long enough to say so.
+  const auto told = [&] {
+    std::string text(sizeof note.text, '\0');
+    std::memcpy(text.data(), note.text.data(), text.size());
+    return text;
+  };
+  const std::string wanted = "Engine::fence, node 1: put 1 of rank 0 (session 1) to rank 1, node 1";
+  EXPECT_TRUE(until([&] { return note.since_ns != 0 && told().starts_with(wanted); })) << told();
+  ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
   one().acknowledge(1);
   ASSERT_TRUE(until([&] { return engine_->counters().fences == 1 && note.since_ns == 0; }));
   fencer.join();
