@@ -403,7 +403,12 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     config.traffic = traffic_.data();
   }
   config.spans = &spans_;
-  if (servers().size() == 1 && map_.nodes() > 1) {
+  // A borrower takes the server's turns alone. Under a cap its own requests may wait for a
+  // connection meanwhile: jobs were seen to stand still.
+  const bool has_caps = options_.config.max_connections != 0 ||
+                        options_.config.server_max_connections != 0 ||
+                        options_.config.node_max_connections != 0;
+  if (servers().size() == 1 && map_.nodes() > 1 && !has_caps) {
     lendable_ = servers().front().get();
     config.before_waiting = [this] { give_back_server(); };
   }
