@@ -218,77 +218,64 @@ Status Group::broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root) {
   return is_here || node_.count() == 1 ? Status() : node_.broadcast(buffer, bytes, from);
 }
 
+// Every member has a part of `bytes` bytes from `base` on. The leaders pass them round the ring in
+// pieces of whole units: each begins with the parts of the node at place `first`.
+Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
+                         const TakePart& take) {
+  const auto places = members_by_place();
+  uint64_t most = 1;
+  for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
+  const uint64_t piece = Ring::slot_bytes / most / unit * unit;
+  SKERRY_INVARIANT(piece > 0, "a message holds a unit for each member of a node");
+  for (uint64_t from = 0; from < bytes; from += piece) {
+    const uint64_t n = std::min(piece, bytes - from);
+    const auto part = [&](int32_t i) { return base + static_cast<uint64_t>(i) * bytes + from; };
+    const auto pack = [&](int32_t place, std::byte* to) {
+      const auto& members = places[static_cast<size_t>(place)];
+      for (const int32_t i : members) {
+        copy_bytes(to, part(i), n);
+        to += n;
+      }
+      return n * members.size();
+    };
+    const auto unpack = [&](int32_t place, const std::byte* data) {
+      for (const int32_t i : places[static_cast<size_t>(place)]) {
+        take(part(i), data, n);
+        data += n;
+      }
+    };
+    SKERRY_TRY(ring_.pass_on(first, pack, unpack));
+  }
+  return {};
+}
+
 // Each part goes round once, and ends at the leader of the node whose member it is for.
 Status Group::scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* out,
                               uint64_t bytes) {
-  const auto places = members_by_place();
   constexpr uint32_t leader = 0;
+  const auto part = [&](int32_t index) { return sum + static_cast<uint64_t>(index) * bytes; };
   if (node_.count() > 1)
     SKERRY_TRY(node_.reduce(how, sum, bytes * static_cast<uint64_t>(size()), &leader));
-  if (ring_.leads()) {
-    uint64_t most = 1;
-    for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
-    const uint64_t piece = Ring::slot_bytes / most / how.unit() * how.unit();
-    SKERRY_INVARIANT(piece > 0, "a message holds an element for each member of a node");
-    for (uint64_t from = 0; from < bytes; from += piece) {
-      const uint64_t n = std::min(piece, bytes - from);
-      const auto part = [&](int32_t i) { return sum + static_cast<uint64_t>(i) * bytes + from; };
-      const auto pack = [&](int32_t place, std::byte* to) {
-        const auto& members = places[static_cast<size_t>(place)];
-        for (const int32_t i : members) {
-          copy_bytes(to, part(i), n);
-          to += n;
-        }
-        return n * members.size();
-      };
-      const auto combine = [&](int32_t place, const std::byte* data) {
-        for (const int32_t i : places[static_cast<size_t>(place)]) {
-          how.combine(part(i), data, n);
-          data += n;
-        }
-      };
-      SKERRY_TRY(ring_.pass_on((ring_.place() + ring_.nodes() - 1) % ring_.nodes(), pack, combine));
-    }
-  }
-  const auto own_part = [&] { return sum + static_cast<uint64_t>(index_) * bytes; };
-  for (uint32_t member = 0; node_.count() > 1 && member < node_.count(); ++member) {
-    std::byte* const part = sum + static_cast<uint64_t>(index_of(node_.rank_of(member))) * bytes;
-    SKERRY_TRY(node_.broadcast(part, bytes, leader));
-  }
-  copy_bytes(out, own_part(), bytes);
+  if (ring_.leads())
+    SKERRY_TRY(pass_parts(sum, bytes, how.unit(),
+                          (ring_.place() + ring_.nodes() - 1) % ring_.nodes(),
+                          [&](std::byte* into, const std::byte* from, uint64_t n) {
+                            how.combine(into, from, n);
+                          }));
+  for (uint32_t member = 0; node_.count() > 1 && member < node_.count(); ++member)
+    SKERRY_TRY(node_.broadcast(part(index_of(node_.rank_of(member))), bytes, leader));
+  copy_bytes(out, part(index_), bytes);
   return {};
 }
 
 Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out) {
-  const auto part = [&](int32_t index) { return out + static_cast<uint64_t>(index) * bytes; };
   const auto take = [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
-    std::memmove(part(index_of(node_.rank_of(member))) + from, data, n);
+    const auto index = static_cast<uint64_t>(index_of(node_.rank_of(member)));
+    std::memmove(out + index * bytes + from, data, n);
   };
   if (node_.count() > 1) SKERRY_TRY(node_.gather(mine, bytes, take));
   else take(0, mine, 0, bytes);
-  if (ring_.leads()) {
-    const auto places = members_by_place();
-    uint64_t most = 1;
-    for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
-    const uint64_t piece = Ring::slot_bytes / most;
-    for (uint64_t from = 0; from < bytes; from += piece) {
-      const uint64_t n = std::min(piece, bytes - from);
-      const auto pack = [&](int32_t place, std::byte* to) {
-        for (const int32_t i : places[static_cast<size_t>(place)]) {
-          copy_bytes(to, part(i) + from, n);
-          to += n;
-        }
-        return n * places[static_cast<size_t>(place)].size();
-      };
-      const auto unpack = [&](int32_t place, const std::byte* data) {
-        for (const int32_t i : places[static_cast<size_t>(place)]) {
-          copy_bytes(part(i) + from, data, n);
-          data += n;
-        }
-      };
-      SKERRY_TRY(ring_.pass_on(ring_.place(), pack, unpack));
-    }
-  }
+  if (ring_.leads()) SKERRY_TRY(pass_parts(out, bytes, 1, ring_.place(), copy_bytes));
   const uint64_t all = bytes * static_cast<uint64_t>(size());
   return node_.count() > 1 ? node_.broadcast(out, all, 0) : Status();
 }

@@ -205,6 +205,10 @@ class Group {
   Status begin_long(bool* ready);
   Status reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes);
   Status broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root);
+  // What came for a part.
+  using TakePart = std::function<void(std::byte* part, const std::byte* came, uint64_t bytes)>;
+  Status pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
+                    const TakePart& take);
   // `sum`: what this member gives, `bytes` for each; is overwritten.
   Status scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* out, uint64_t bytes);
   Status gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out);
