@@ -22,6 +22,18 @@ def together():
     yield
 
 
+@pytest.fixture
+def mapped_bytes():
+    """A function: how much shared memory is mapped now."""
+
+    def count():
+        with open("/proc/self/maps") as maps:
+            ends = [line.split()[0].split("-") for line in maps if "memfd:" in line]
+        return sum(int(end, 16) - int(begin, 16) for begin, end in ends)
+
+    return count
+
+
 @pytest.fixture(params=[False, True], ids=["distributed", "mirrored"])
 def mirrored(request):
     return request.param

@@ -363,17 +363,8 @@ def test_fill_zero_scale(mirrored):
         a.fill(0.5)
 
 
-def test_dropped_arrays_are_freed_when_the_next_is_made():
+def test_dropped_arrays_are_freed_when_the_next_is_made(mapped_bytes):
     # Of 40 arrays of 2 MiB each 4 live at a time. If nothing were freed, all 40 would stay mapped.
-    def mapped_bytes():
-        total = 0
-        with open("/proc/self/maps") as maps:
-            for line in maps:
-                if "memfd:" in line:
-                    begin, end = (int(word, 16) for word in line.split()[0].split("-"))
-                    total += end - begin
-        return total
-
     before = mapped_bytes()
     live = []
     for _ in range(40):

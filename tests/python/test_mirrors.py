@@ -208,14 +208,8 @@ def test_mirrors_refuse():
         m[0]
 
 
-def test_dropped_mirrors_are_freed_when_the_next_is_made():
+def test_dropped_mirrors_are_freed_when_the_next_is_made(mapped_bytes):
     """Bug guarded against: a mirror that a program dropped was kept until the job ended."""
-
-    def mapped_bytes():
-        with open("/proc/self/maps") as maps:
-            ends = [line.split()[0].split("-") for line in maps if "memfd:" in line]
-        return sum(int(end, 16) - int(begin, 16) for begin, end in ends)
-
     with sk.ones((512, 512)) as a:
         m = sk.mirror(a)
         before = mapped_bytes()

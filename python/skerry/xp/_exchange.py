@@ -237,10 +237,11 @@ def rows_of_others(
     counts: NDArray[np.int64],
     dtype: np.dtype[Any],
     row: Shape = (),
+    views: bool = True,
 ) -> dict[int, Block]:
     """Rows whose number depends on the data: fill(to, view) writes what goes to another rank;
     counts: [from, to] rows, known to all (agree). Returns what each other rank sent, by rank:
-    of a rank of this node a view, until the next exchange. Collective."""
+    copies, or of a rank of this node a view, until the next exchange. Collective."""
     here = job()
     width = int(np.prod(row, dtype=np.int64))
     offsets = np.cumsum(counts, axis=1) - counts
@@ -260,7 +261,7 @@ def rows_of_others(
         (at, int(offsets[at, here.rank]) * width, (int(counts[at, here.rank]), *row))
         for at in others
     ]
-    return dict(zip(others, _read(staging, wanted, dtype, views=True), strict=True))
+    return dict(zip(others, _read(staging, wanted, dtype, views), strict=True))
 
 
 def pass_rows(
@@ -273,10 +274,9 @@ def pass_rows(
         view[...] = outgoing[to]
 
     here = job().rank
-    got = rows_of_others(fill, counts, dtype, row)
-    return [
-        np.asarray(outgoing[at], dtype) if at == here else got[at].copy() for at in range(ranks())
-    ]
+    got = rows_of_others(fill, counts, dtype, row, views=False)
+    got[here] = np.asarray(outgoing[here], dtype)
+    return [got[at] for at in range(ranks())]
 
 
 def agree(values: Any) -> NDArray[np.int64]:

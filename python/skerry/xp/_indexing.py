@@ -428,11 +428,11 @@ def take(x: Operand, indices: Any, /, *, axis: SupportsIndex | None = None) -> A
 
 def _from_zero(index: Block, axis: int, shape: Shape) -> Block:
     """Integers as indices of an axis that are not negative. IndexError if one is out of range."""
-    n = shape[axis]
-    if index.size and (index.min() < -n or index.max() >= n):
+    n, low = shape[axis], index.min(initial=0)
+    if low < -n or (index.size and index.max() >= n):
         raise IndexError(f"an index is outside dimension {axis} of an array of shape {shape}")
     index = index.astype(np.int64, copy=False)  # small ones cannot hold what is added
-    return np.where(index < 0, index + n, index) if index.min(initial=0) < 0 else index
+    return np.where(index < 0, index + n, index) if low < 0 else index
 
 
 def take_known(x: Array, index: Block, axis: int) -> Array:
