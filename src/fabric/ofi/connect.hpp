@@ -6,7 +6,7 @@
 
 namespace skerry::fabric::ofi {
 
-// What both have in common, for the fabric; see fabric.h.
+// What both have in common, for the fabric; see fabric.hpp.
 class Connector {
  public:
   Connector(Domain& domain, Endpoints& endpoints, Messages& messages, const Options& options)
