@@ -44,12 +44,13 @@ def tell(outcome, seconds, name, text=""):
 
 
 def unit_test(counts, program, arguments, environment):
-    """A program of GoogleTest's: each of its tests counts."""
+    """A program of GoogleTest's: each of its tests counts, in its own summary, the last one. A test
+    may start the program again."""
     ended = running.run([program, "--gtest_brief=1", *arguments], 300, environment)
-    ran = re.search(r"(\d+) tests? from", ended.output)
-    passed = re.search(r"\[  PASSED  \] (\d+) test", ended.output)
-    skipped = re.search(r"\[  SKIPPED \] (\d+) test", ended.output)
-    numbers = [int(found.group(1)) if found else 0 for found in (ran, passed, skipped)]
+    ran = re.findall(r"(\d+) tests? from \d+ test suites? ran", ended.output)
+    passed = re.findall(r"\[  PASSED  \] (\d+) test", ended.output)
+    skipped = re.findall(r"\[  SKIPPED \] (\d+) test", ended.output)
+    numbers = [int(found[-1]) if found else 0 for found in (ran, passed, skipped)]
     failed = numbers[0] - numbers[1] - numbers[2] if numbers[0] else 1
     if ended.status != 0:
         failed = max(failed, 1)
