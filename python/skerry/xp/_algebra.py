@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _whole, linalg
-from ._array import Array
+from . import _dense, _reductions, _whole, linalg
+from ._array import Array, gathered
+from ._elementwise import astype, functions, inexact
+from ._manipulation import expand_dims, matrix_transpose, squeeze
 from ._whole import array_of as as_array
 
-__all__ = "cond multi_dot".split()
+__all__ = "cond lstsq multi_dot".split()
 
 
 def cond(x: Any, p: Any = None) -> Array:
@@ -22,6 +24,43 @@ def cond(x: Any, p: Any = None) -> Array:
         s = linalg.svdvals(x)
         return s[-1] / s[0] if p == -2 else s[0] / s[-1]
     raise _whole.NotDistributed(f"cond with p={p!r}")
+
+
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
+    """The x of the least |b - a x|, the sums of the squares that are left (of a of full rank with
+    more rows than columns), the rank, and the singular values. Shapes: that of b with a's columns
+    for its rows; (k,), or (0,); (n,). dtypes: floating or complex, the second and last real.
+    Errors: LinAlgError, ValueError. Collective. Gathers: the triangle of a, if ranks have whole
+    rows of a tall a or it is large, otherwise its arrays, yes."""
+    a, b = as_array(a), as_array(b)
+    m, n = a.shape if a.ndim == 2 else (0, 1)
+    if m < n or not n or b.ndim not in (1, 2) or b.shape[:1] != (m,) or not b.size:
+        raise _whole.NotDistributed("lstsq of a wide matrix")
+    dtype = np.result_type(inexact(a).dtype, inexact(b).dtype)
+    a, right = (astype(x, dtype, copy=False) for x in (a, b))
+    right = expand_dims(right, 1) if b.ndim == 1 else right
+    if not (linalg.is_tall(a) or _dense.fits(a)):
+        raise _whole.NotDistributed("lstsq of a small matrix")
+    q, r = linalg.qr(a)
+    u, s, vh = linalg.svd(r, full_matrices=False)
+    values = gathered(s, "the singular values")
+    least = float(np.finfo(dtype).eps)
+    if rcond is None:
+        rcond = least * max(m, n)
+    cut = (rcond if 0 < rcond < 1 else least) * values[0]  # as in LAPACK
+    rank = int((values > cut).sum())
+    inverse = np.where(values > cut, 1 / np.where(values > cut, values, 1), 0)[:, None]
+    along = linalg.matmul(_adjoint(u), linalg.matmul(_adjoint(q), right))
+    x = linalg.matmul(_adjoint(vh), along * inverse)
+    left = as_array(np.empty(0, values.dtype))
+    if rank == n < m:
+        rest = functions["abs"](right - linalg.matmul(a, x))
+        left = _reductions.sum(rest * rest, axis=0)
+    return squeeze(x, 1) if b.ndim == 1 else x, left, rank, s
+
+
+def _adjoint(x: Array) -> Array:
+    return matrix_transpose(functions["conj"](x) if x.dtype.kind == "c" else x)
 
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:

@@ -63,8 +63,12 @@ NUMPY_DECIDES = frozenset(
 # What functions with the standard's arguments collect on every rank.
 COLLECTS = {
     **dict.fromkeys(
-        [f"numpy.linalg.{name}" for name in "cholesky cond det eigh eigvalsh inv lstsq matrix_rank "
-         "pinv slogdet solve qr svd svdvals".split()], "one matrix, but tall ones of qr and svd",
+        [f"numpy.linalg.{name}" for name in "cholesky det inv qr slogdet solve".split()],
+        "one small matrix",
+    ),
+    **dict.fromkeys(
+        [f"numpy.linalg.{name}" for name in "eigh eigvalsh matrix_rank pinv svd svdvals".split()],
+        "one matrix, but tall ones of svd",
     ),
     **dict.fromkeys(
         [f"numpy.fft.{name}" for name in "fft ifft rfft irfft hfft ihfft".split()], "1-d arrays"

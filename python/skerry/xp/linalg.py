@@ -1,6 +1,7 @@
 """Linear algebra. Products are distributed: each rank keeps its rows and reads the other factor
-part by part. Stacks of matrices are solved where they are; one large matrix is collected on every
-rank, up to xp.options()["gather_bytes"], and LAPACK solves it there."""
+part by part. Stacks of matrices are solved where they are. One large matrix is factored by panels
+(_dense.py). A small one, and those of eigenvalues and singular values, are collected on every
+rank, up to xp.options()["gather_bytes"], and LAPACK solves them there."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from . import _exchange, _layout, _options
+from . import _dense, _exchange, _layout, _options
 from . import _reductions
 from ._array import (
     Array,
@@ -396,23 +397,32 @@ def _stack_of(x: Array, block: Any) -> Array:
 def cholesky(x: Operand, /, *, upper: bool = False) -> Array:
     """Triangular factors of positive definite matrices. Shape: that of x. dtype: floating or
     complex. Errors: TypeError (no array), ValueError (no square matrices), LinAlgError on every
-    rank if on one. Collective. Gathers: one matrix; of stacks no."""
-    return _solved(lambda a: np.linalg.cholesky(a, upper=upper), _square(x, "cholesky"))
+    rank if on one. Collective. Gathers: one small matrix."""
+    x = _square(x, "cholesky")
+    if _dense.fits(x):
+        return _dense.cholesky(x, upper)
+    return _solved(lambda a: np.linalg.cholesky(a, upper=upper), x)
 
 
 def det(x: Operand, /) -> Array:
     """Determinants. Shape: without the last two axes. dtype: floating or complex. Errors: TypeError
     (no array), ValueError (no square matrices), LinAlgError on every rank if on one. Collective.
-    Gathers: one matrix; of stacks no."""
-    return _solved(np.linalg.det, _square(x, "det"))
+    Gathers: one small matrix."""
+    x = _square(x, "det")
+    if _dense.fits(x):
+        sign, logarithm = _dense.slogdet(x)
+        return of_numpy(sign * np.exp(logarithm))
+    return _solved(np.linalg.det, x)
 
 
 def slogdet(x: Operand, /) -> SlogdetResult:
     """Sign and logarithm of determinants. Shapes: without the last two axes. dtypes: floating; the
     sign of complex numbers complex. Errors: TypeError (no array), ValueError (no square
-    matrices), LinAlgError on every rank if on one. Collective. Gathers: one matrix; of stacks
-    no."""
-    return SlogdetResult(*_solved(lambda a: tuple(np.linalg.slogdet(a)), _square(x, "slogdet")))
+    matrices), LinAlgError on every rank if on one. Collective. Gathers: one small matrix."""
+    x = _square(x, "slogdet")
+    if _dense.fits(x):
+        return SlogdetResult(*map(of_numpy, _dense.slogdet(x)))
+    return SlogdetResult(*_solved(lambda a: tuple(np.linalg.slogdet(a)), x))
 
 
 def eigh(x: Operand, /) -> EighResult:
@@ -432,8 +442,9 @@ def eigvalsh(x: Operand, /) -> Array:
 def inv(x: Operand, /) -> Array:
     """Inverses. Shape: that of x. dtype: floating or complex. Errors: TypeError (no array),
     ValueError (no square matrices), LinAlgError on every rank if on one. Collective. Gathers:
-    one matrix; of stacks no."""
-    return _solved(np.linalg.inv, _square(x, "inv"))
+    one small matrix."""
+    x = _square(x, "inv")
+    return _dense.solve(x, None) if _dense.fits(x) else _solved(np.linalg.inv, x)
 
 
 def matrix_power(x: Operand, n: int, /) -> Array:
@@ -479,17 +490,19 @@ def pinv(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
 def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """Orthogonal and upper triangular factors. Shapes: (..., m, k) and (..., k, n), k = min(m, n),
     or m of 'complete'. dtype: floating or complex. Errors: TypeError (no array), ValueError
-    (mode, or fewer than 2 dimensions). Collective. Gathers: one matrix, if ranks have no whole
-    rows of a tall one; of stacks no."""
+    (mode, or fewer than 2 dimensions). Collective. Gathers: one small matrix, if ranks have no
+    whole rows of a tall one."""
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: no mode {mode!r}: 'reduced', 'complete', or take xp.linalg.qr(x).R")
     x = _matrices(x, "qr")
-    if mode == "reduced" and _is_tall(x):
+    if mode == "reduced" and is_tall(x):
         return _tall_qr(x)
+    if _dense.fits(x):
+        return QRResult(*_dense.qr(x, mode == "complete"))
     return QRResult(*_solved(lambda a: tuple(np.linalg.qr(a, mode)), x))
 
 
-def _is_tall(x: Array) -> bool:
+def is_tall(x: Array) -> bool:
     """Whether ranks hold whole rows of one matrix, each at least as many as there are columns."""
     if x.ndim != 2 or not rows_only(x.layout):
         return False
@@ -524,7 +537,7 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
     ValueError (fewer than 2 dimensions), LinAlgError. Collective. Gathers: one matrix, if ranks
     have no whole rows of a tall one; of stacks no."""
     x = _matrices(x, "svd")
-    if _is_tall(x) and not full_matrices:
+    if is_tall(x) and not full_matrices:
         q, r = _tall_qr(x)
         u, s, vh = svd(r, full_matrices=False)
         return SVDResult(matmul(q, u), s, vh)
@@ -536,15 +549,18 @@ def svdvals(x: Operand, /) -> Array:
     TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: one matrix,
     if ranks have no whole rows of a tall one; of stacks no."""
     x = _matrices(x, "svdvals")
-    x = _triangle(x)[0] if _is_tall(x) else x
+    x = _triangle(x)[0] if is_tall(x) else x
     return _solved(lambda a: np.linalg.svd(a, compute_uv=False), x)
 
 
 def solve(x1: Operand, x2: Operand, /) -> Array:
     """The solutions y of x1 y = x2; a 1-d x2 is one vector. Shape: that of x2. dtype: floating or
     complex. Errors: TypeError (no array), ValueError (no square matrices), LinAlgError on every
-    rank if on one. Collective. Gathers: both."""
+    rank if on one. Collective. Gathers: both, if x1 is small or there are stacks."""
     a, b = _square(x1, "solve"), as_array(x2)
+    if _dense.fits(a) and b.ndim in (1, 2) and b.size and b.shape[0] == a.shape[0]:
+        solved = _dense.solve(a, expand_dims(b, 1) if b.ndim == 1 else b)
+        return squeeze(solved, 1) if b.ndim == 1 else solved
     known_a = gathered(a, "solve")
     known_b = gathered(b, "solve")
     out = np.linalg.solve(known_a, known_b)
