@@ -33,7 +33,7 @@ def test_the_page_says_what_it_is():
     for word in ("skerry.Array", "(30, 20)", "float32", "2,400", "distributed"):
         assert word in page
     assert "mirrored" in sk.zeros(9, mirrored=True)._repr_html_()
-    x = xp.zeros((4000, 300))
+    x = xp.zeros((4000, 600))  # more than arrays that are whole ever have
     assert ("divided over" in x._repr_html_()) == (sk.size() > 1)
     assert len(blocks(x._repr_svg_())) == sk.size()
     assert "whole on every rank" in xp.zeros(3)._repr_html_()
