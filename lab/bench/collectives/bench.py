@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 BIN = ROOT / "build" / "bin"
-LIMIT_S = 300
+LIMIT_S = 120
 
 
 def commands(ranks, nodes):

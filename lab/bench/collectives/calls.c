@@ -74,8 +74,10 @@ static void row(const char* kind, void (*body)(void)) {
   double each[batches];
   (void)batch_ns(2, body);
   double probe = batch_ns(3, body) / 3;
-  if (probe < 3e5) probe = batch_ns(30, body) / 30;
-  long n = (long)(10e6 * peer_scale() / probe) + 1;
+  long n = probe < 3e5 ? 30 : 1;
+  tell(&n);
+  probe = batch_ns(n, body) / (double)n;
+  n = (long)(10e6 * peer_scale() / probe) + 1;
   tell(&n);
   for (int i = 0; i < batches; ++i) each[i] = batch_ns(n, body) / (double)n;
   qsort(each, batches, sizeof each[0], peer_compare);
