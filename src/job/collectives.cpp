@@ -227,26 +227,24 @@ Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t
   for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
   const uint64_t piece = Ring::slot_bytes / most / unit * unit;
   SKERRY_INVARIANT(piece > 0, "a message holds a unit for each member of a node");
-  for (uint64_t from = 0; from < bytes; from += piece) {
-    const uint64_t n = std::min(piece, bytes - from);
-    const auto part = [&](int32_t i) { return base + static_cast<uint64_t>(i) * bytes + from; };
-    const auto pack = [&](int32_t place, std::byte* to) {
-      const auto& members = places[static_cast<size_t>(place)];
-      for (const int32_t i : members) {
-        copy_bytes(to, part(i), n);
-        to += n;
-      }
-      return n * members.size();
-    };
-    const auto unpack = [&](int32_t place, const std::byte* data) {
-      for (const int32_t i : places[static_cast<size_t>(place)]) {
-        take(part(i), data, n);
-        data += n;
-      }
-    };
-    SKERRY_TRY(ring_.pass_on(first, pack, unpack));
-  }
-  return {};
+  const auto part = [&](int32_t i, uint64_t from) {
+    return base + static_cast<uint64_t>(i) * bytes + from;
+  };
+  const auto pack = [&](Ring::Block block, std::byte* room) -> std::span<const std::byte> {
+    const auto& members = places[static_cast<size_t>(block.place)];
+    const uint64_t from = block.piece * piece, n = std::min(piece, bytes - from);
+    if (members.size() == 1) return {part(members[0], from), n};
+    for (size_t m = 0; m < members.size(); ++m) copy_bytes(room + m * n, part(members[m], from), n);
+    return {room, n * members.size()};
+  };
+  const auto unpack = [&](Ring::Block block, const std::byte* data) {
+    const uint64_t from = block.piece * piece, n = std::min(piece, bytes - from);
+    for (const int32_t i : places[static_cast<size_t>(block.place)]) {
+      take(part(i, from), data, n);
+      data += n;
+    }
+  };
+  return ring_.pass_on(first, (bytes + piece - 1) / piece, pack, unpack);
 }
 
 // Each part goes round once, and ends at the leader of the node whose member it is for.

@@ -2,15 +2,19 @@
 // Each puts to the next, and counts what comes from the one before. So a leader sends to one
 // other node alone, and a cap on connections costs a call no evictions after its first messages.
 //
-// All leaders take the same number of *turns*: in a turn each sends one message, which may be
-// empty, then takes one. Message k lies in slot k modulo the number of nodes.
+// All leaders send equally many messages in a call, and take as many; some may be empty. Up to
+// `window` are under way, so that a leader combines one while others travel. Message k lies in slot
+// k modulo the number of slots, which is `window` a node.
 //
-// Slots need no credits: a leader sends message k after it has taken message k - 1. That one was
-// sent by a leader that had taken k - 2, and so on round the ring. So the right neighbour has taken
-// message k minus the number of nodes, which lay in the same slot.
+// Slots need no credits: a leader sends message k after it has taken message k - window. That one
+// was sent by a leader that had taken k - 2 window, and so on round the ring. So the right
+// neighbour has taken message k - nodes x window, which lay in the same slot. In a broadcast the
+// root alone is that far ahead. The others send k after they have taken k - 1, so their neighbour
+// has taken k - nodes - window + 1.
 //
-// An allreduce is a reduce-scatter and an all-gather of the nodes' blocks of a piece. A broadcast
-// passes pieces on, one neighbour a turn. An allgather passes on what each node's members gave.
+// An allreduce is a reduce-scatter and an all-gather of the nodes' blocks of a piece; `window`
+// pieces go round at once, by turns. A broadcast passes messages on. An allgather passes on what
+// each node's members gave.
 #pragma once
 
 #include <cstdint>
@@ -45,21 +49,32 @@ class Ring {
   // Collective over the leaders.
   Status allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes);
   Status broadcast(std::byte* buffer, uint64_t bytes, int32_t root);
-  // Passes blocks of at most slot_bytes on, one for the node at each place. pack(place, to) returns
-  // how long that block is, unpack(place, from) takes it. A leader first sends that of `first`, in
-  // each later turn what it took in the one before. `first` is its own place: all get all blocks.
-  // The place before: each block visits all leaders, and its own last.
-  Status pass_on(int32_t first, const std::function<uint64_t(int32_t, std::byte*)>& pack,
-                 const std::function<void(int32_t, const std::byte*)>& unpack);
+  // What goes round: piece `piece` of the block for the node at a place, at most slot_bytes.
+  struct Block {
+    uint64_t piece;
+    int32_t place;
+  };
+  // Passes blocks on, `pieces` for the node at each place. pack(block, room) returns where it lies,
+  // in `room` if it had to be brought together. unpack(block, from) takes it. Of each piece a
+  // leader first sends that of `first`, in each later turn what it took in the one before. `first`
+  // is its own place: all get all blocks. The place before: each block visits all leaders, and its
+  // own last.
+  Status pass_on(int32_t first, uint64_t pieces,
+                 const std::function<std::span<const std::byte>(Block, std::byte*)>& pack,
+                 const std::function<void(Block, const std::byte*)>& unpack);
 
  private:
   static constexpr uint64_t counter_at = 0, slots_at = 4096;
+  static constexpr uint64_t most_window = 8, most_slots = 256;
+  // How many pieces of `least_bytes` a node or more to make of so many bytes, at most window_.
+  uint64_t streams_of(uint64_t bytes) const;
   Status send(std::span<const std::byte> data);
   // *data: what has come, until the next send.
   Status take(const std::byte** data);
 
   int32_t nodes_ = 0;
-  int32_t place_ = -1;  // -1: no leader
+  uint64_t window_ = 1;  // messages under way
+  int32_t place_ = -1;   // -1: no leader
   Rank right_ = no_rank;
   Segment* slots_ = nullptr;  // null: none
   bool refused_ = false;

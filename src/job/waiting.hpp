@@ -72,26 +72,22 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
 }
 
 // The same, without a limit, for what other nodes alone make ready. A thread that has borrowed its
-// node's data server sleeps in that: one wake-up in place of two.
+// node's data server sleeps in that first: one wake-up in place of two. Not for long: the server's
+// own thread serves what this rank knows nothing of, and sleeps without waking up in between.
 template <class Ready, class Text>
 WaitResult wait_for_nodes(Job& job, Ready&& ready, Text&& text) {
-  if (!job.has_borrowed()) return wait_here(job, -1, nullptr, ready, text);
-  const memory::WaitSpan span(&job.spans(), text);
-  memory::NoteWait note(&job.control().member(job.member_index()).waits);
-  const int64_t began_ns = monotonic_ns();
-  const auto turns = [&](int64_t until_ns) {
-    while (!ready()) {
+  constexpr int64_t longest_loan_ns = 2'000'000;
+  if (job.has_borrowed()) {
+    const memory::WaitSpan span(&job.spans(), text);
+    const int64_t until_ns = monotonic_ns() + longest_loan_ns;
+    for (int64_t left_ns = longest_loan_ns; left_ns > 0; left_ns = until_ns - monotonic_ns()) {
+      if (ready()) return WaitResult::reached;
       if (job.control().is_aborted()) return WaitResult::aborted;
-      const int64_t left_ns = until_ns == no_deadline ? wait_slice_ns : until_ns - monotonic_ns();
-      if (left_ns <= 0) return WaitResult::timeout;
-      job.take_turn(std::min(left_ns, wait_slice_ns));
+      job.take_turn(left_ns);
     }
-    return WaitResult::reached;
-  };
-  return job.wait_working(no_deadline, [&](int64_t until_ns) {
-    return memory::wait_and_tell(note, began_ns, until_ns, turns,
-                                 [&] { note.tell(began_ns, text()); });
-  });
+    job.give_back_server();
+  }
+  return wait_here(job, -1, nullptr, ready, text);
 }
 
 }  // namespace skerry::job
