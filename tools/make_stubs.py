@@ -40,6 +40,7 @@ FUNCTIONS_OF_WHOLE = {
     "limits": "(ranks: int, lazy_elements: int, whole_bytes: int, /) -> None",
     "function": "(whole: Any, spread: Any, kind: str, /) -> Any",
     "whole": "(block: Any, /) -> Any",
+    "room": "(shape: tuple[int, ...], dtype: Any, operands: list[Any], /) -> Any",
     "bytes": "() -> tuple[int, int]",
 }
 

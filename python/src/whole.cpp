@@ -264,20 +264,30 @@ void keep_or_drop(PyObject* block) {
   Py_XDECREF(block);
 }
 
-// A block like `model`, of a floating dtype; a new reference. Null: there is none.
-PyObject* spare_like(PyObject* model) {
-  const NdArray* wanted = as_ndarray(model);
-  if (elements(model) < kLeastSpare) return nullptr;
-  for (PyObject*& spare : spares) {
-    if (!spare) continue;
-    const NdArray* array = as_ndarray(spare);
-    assert(!array->base && (array->flags & kOwn) == kOwn);  // nobody else's, or shared
-    if (array->dtype != wanted->dtype || array->ndim != wanted->ndim ||
-        std::memcmp(array->dims, wanted->dims, sizeof(Py_intptr_t) * std::size_t(wanted->ndim)))
-      continue;
+bool is_like(PyObject* block, PyObject* dtype, int ndim, const Py_intptr_t* dims) {
+  const NdArray* array = as_ndarray(block);
+  return array->dtype == dtype && array->ndim == ndim &&
+         !std::memcmp(array->dims, dims, sizeof(Py_intptr_t) * std::size_t(ndim));
+}
+
+// A block of a dtype and lengths; a new reference. Null: there is none. The one that went last is
+// the likeliest to be in a cache.
+PyObject* spare_of(PyObject* dtype, int ndim, const Py_intptr_t* dims) {
+  for (int back = 1; back <= kSpares; ++back) {
+    PyObject*& spare = spares[(next_spare + kSpares - back) % kSpares];
+    if (!spare || !is_like(spare, dtype, ndim, dims)) continue;
+    // nobody else's, or shared
+    assert(!as_ndarray(spare)->base && (as_ndarray(spare)->flags & kOwn) == kOwn);
     return std::exchange(spare, nullptr);
   }
   return nullptr;
+}
+
+// The same of a block like `model`.
+PyObject* spare_like(PyObject* model) {
+  const NdArray* wanted = as_ndarray(model);
+  if (elements(model) < kLeastSpare) return nullptr;
+  return spare_of(wanted->dtype, wanted->ndim, wanted->dims);
 }
 
 // Before memory is written: what is still to be computed from it.
@@ -1248,6 +1258,30 @@ PyObject* wrapped(PyObject*, PyObject* block) {
   return is_ndarray(block) ? make_whole(owned(block)) : owned(block);
 }
 
+// xp_room(shape, dtype, operands): memory for a result: that of an operand of an expression which
+// nothing else refers to, or of an array that went. None: there is none. `operands` is a list.
+PyObject* room(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  constexpr Py_ssize_t kMostDims = 32;
+  if (count != 3 || !PyTuple_Check(given[0]) || !PyList_Check(given[2])) {
+    PyErr_SetString(PyExc_TypeError, "xp_room takes a tuple, a dtype and a list");
+    return nullptr;
+  }
+  Py_intptr_t dims[kMostDims];
+  const Py_ssize_t ndim = PyTuple_Size(given[0]);
+  if (ndim > kMostDims) return owned(Py_None);
+  for (Py_ssize_t d = 0; d < ndim; ++d) dims[d] = PyLong_AsSsize_t(PyTuple_GetItem(given[0], d));
+  if (PyErr_Occurred()) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_Size(given[2]); ++i) {
+    PyObject* item = PyList_GetItem(given[2], i);
+    if (is_ndarray(item) && Py_REFCNT(item) == 1 && !as_ndarray(item)->base &&
+        (as_ndarray(item)->flags & kOwn) == kOwn &&
+        is_like(item, given[1], static_cast<int>(ndim), dims))
+      return owned(item);
+  }
+  PyObject* found = spare_of(given[1], static_cast<int>(ndim), dims);
+  return found ? found : owned(Py_None);
+}
+
 // xp_bytes(): bytes of whole arrays now, and of all that were made.
 PyObject* bytes_held(PyObject*, PyObject*) {
   return Py_BuildValue("nn", whole_bytes_now, whole_bytes_made);
@@ -1259,6 +1293,7 @@ PyMethodDef functions[] = {FAST("xp_setup", setup, METH_FASTCALL),
                            FAST("xp_limits", limits, METH_FASTCALL),
                            FAST("xp_function", make_function, METH_FASTCALL),
                            FAST("xp_whole", wrapped, METH_O),
+                           FAST("xp_room", room, METH_FASTCALL),
                            FAST("xp_bytes", bytes_held, METH_NOARGS), {}};
 
 }  // namespace

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import numpy
 import pytest
@@ -412,3 +413,57 @@ def test_a_view_of_one_rank_that_cannot_follow_is_an_error_on_all():
         x.array  # noqa: B018
     del kept
     assert sk.allreduce(1) == sk.size()
+
+
+def test_a_product_of_a_stack_and_one_matrix_repeats_nothing():
+    # The matrix was copied once for each entry of the stack: here to 470 MB.
+    n, k = 120, 64
+    a = numpy.arange(float(n * n * k)).reshape(n, n, 1, k) % 7
+    b = numpy.arange(float(k * k)).reshape(k, k) % 5
+    stack, matrix = np.array(a), np.array(b)
+    tracemalloc.start()
+    got = np.matmul(stack, matrix)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+    assert got.shape == (n, n, 1, k) and (got.numpy() == a @ b).all()
+    got[0, 0] = 1  # a new array
+    columns = a[:3, 0].reshape(3, k, 1)
+    several = np.array(a[:2, None, :3, 0]) @ np.array(columns)  # both stacks are repeated
+    assert (several.numpy() == a[:2, None, :3, 0] @ columns).all()
+
+
+def test_a_long_inner_axis_is_not_collected():
+    # x.T @ y with x whole and y divided brought all of y to every rank.
+    n = 300_000
+    x = numpy.arange(2.0 * n).reshape(n, 2) % 3
+    y = numpy.arange(8.0 * n).reshape(n, 8) % 11
+    before = xp.options()["whole_bytes"]
+    xp.options(whole_bytes=1 << 40)
+    few = np.array(x)
+    xp.options(whole_bytes=0)
+    many = np.array(y)
+    read = xp.counters()["bytes_read"]
+    got = few.T @ many
+    assert xp.counters()["bytes_read"] - read < y.nbytes / 100
+    xp.options(whole_bytes=before)
+    assert (got.numpy() == x.T @ y).all()
+
+
+def test_a_result_may_take_the_memory_of_an_operand_that_nobody_has():
+    a = numpy.arange(1_200_000.0) % 1000
+    x = np.array(a)
+    y = np.clip(x, 2, 10)
+    kept = y * 4  # y has a name
+    gone = np.clip(x, 3, 11) * 4 + 1
+    twice = np.sqrt(np.clip(x, 3, 11) * np.clip(x, 3, 11))
+    assert (y.numpy() == numpy.clip(a, 2, 10)).all()
+    assert (kept.numpy() == numpy.clip(a, 2, 10) * 4).all()
+    assert (gone.numpy() == numpy.clip(a, 3, 11) * 4 + 1).all()
+    assert (twice.numpy() == numpy.sqrt(numpy.clip(a, 3, 11) ** 2)).all()
+    chosen = np.where(np.clip(x, 3, 11) > 5, np.clip(x, 0, 8), np.clip(x, 4, 6))
+    expected = numpy.where(numpy.clip(a, 3, 11) > 5, numpy.clip(a, 0, 8), numpy.clip(a, 4, 6))
+    assert (chosen.numpy() == expected).all()
+    with numpy.errstate(divide="raise"):
+        bad = np.clip(x, 0, 10) / 0.5
+        assert (bad.numpy() == numpy.clip(a, 0, 10) / 0.5).all()

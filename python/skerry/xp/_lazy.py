@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from skerry import _core
 from ._type import Array
 from ._types import Block, Cut, Function, Shape
 
@@ -259,6 +260,24 @@ _buffers: dict[np.dtype[Any], list[Block]] = {}
 _MOST_BUFFERS = 8  # of a dtype
 
 
+def _room(shape: Shape, dtype: np.dtype[Any], operands: list[Any]) -> Block:
+    """A block for a result: an operand that nobody else has, the memory of an array that went,
+    whose pages are mapped, or a new one."""
+    found = _core.xp_room(shape, dtype, operands)
+    return np.empty(shape, dtype) if found is None else found
+
+
+def _operands_of(node: Expression) -> list[Any]:
+    """The operands that the result may overwrite, piece by piece: none if an error may end the
+    evaluation, which could be tried again, or if the function does more than one pass."""
+    safe = isinstance(node.function, np.ufunc) and "raise" not in node.errors.values()
+    return node.arguments if safe and isinstance(node.arguments, list) else []
+
+
+def _spoiled(*arguments: Any) -> NoReturn:
+    raise RuntimeError("the evaluation of this array was interrupted: compute it again")
+
+
 class _Program:
     """An expression as a list of steps in the order of evaluation."""
 
@@ -272,7 +291,8 @@ class _Program:
         self.made: list[tuple[Expression, Block]] = []  # results that outlive the run
         self.slots: dict[int, int] = {}
         root.value = None
-        self.root_out, self.keeps_root = out, keep
+        self.root, self.root_out, self.keeps_root = root, out, keep
+        self.overwrites = False  # the result takes an operand's memory
         self._add(root, True)
 
     def _slot(self) -> int:
@@ -286,15 +306,8 @@ class _Program:
         if known is not None:
             return known
         if isinstance(node, Expression):
+            target = self._target(node, root)  # before its operands are noted
             inputs = [self._add(argument) for argument in node.arguments]
-            target = None
-            if root:
-                if self.keeps_root:
-                    target = (
-                        np.empty(node.shape, node.dtype) if self.root_out is None else self.root_out
-                    )
-            elif node.owner is not None and node.owner() is not None:
-                target = np.empty(node.shape, node.dtype)
             if target is not None:
                 self.made.append((node, target))
             slot = self._slot()
@@ -309,11 +322,29 @@ class _Program:
         self.slots[id(node)] = slot
         return slot
 
+    def _target(self, node: Expression, root: bool) -> Block | None:
+        """Where a result goes that outlives the run; None: it does not."""
+        if root and self.root_out is not None:
+            return self.root_out if self.keeps_root else None
+        if root and self.keeps_root:
+            operands = _operands_of(node)
+            target = _room(node.shape, node.dtype, operands)
+            self.overwrites = any(each is target for each in operands)
+            return target
+        if not root and node.owner is not None and node.owner() is not None:
+            return _room(node.shape, node.dtype, [])
+        return None
+
     def run(self, reduction: _Reduction | None = None) -> Any:
         """Computes what was asked for, and the reduction of it."""
         scratch = self._scratch()
-        for cell in self._cells():
-            self._run_cell(cell, scratch, reduction)
+        try:
+            for cell in self._cells():
+                self._run_cell(cell, scratch, reduction)
+        except BaseException:
+            if self.overwrites:
+                self.root.function = _spoiled
+            raise
         for node, array in self.made:
             node.value = array
             if node.owner is not None:

@@ -6,6 +6,7 @@ rank, up to xp.options()["gather_bytes"], and LAPACK solves them there."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -137,10 +138,15 @@ def _add_pieces(out: Block, mine: Block, b: Array) -> None:
 
 
 def _along_inner(a: Array, b: Array) -> bool:
-    """Whether both factors lie in the same parts of a summed axis that is long: X^T Y."""
-    if a.layout.whole or not rows_only(b.layout) or a.shape[0] > b.shape[0]:
+    """Whether a short result is summed over parts of a long inner axis, X^T Y: b lies in rows, and
+    a in the same parts of its columns, or whole."""
+    if not rows_only(b.layout):
         return False
-    return a.layout == _layout.permuted(_wide(b.layout, a.shape[0]), (1, 0))
+    if a.layout.whole:
+        return a.shape[0] < b.shape[0]
+    return a.shape[0] <= b.shape[0] and (
+        a.layout == _layout.permuted(_wide(b.layout, a.shape[0]), (1, 0))
+    )
 
 
 def _wide(layout: Layout, n: int) -> Layout:
@@ -175,18 +181,24 @@ def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> 
 
 
 def _stacked_product(a: Array, b: Array) -> Array:
-    """Stacks broadcast against each other; the stack is divided, or else the rows."""
+    """Stacks broadcast against each other. The stack is divided, as one of the factors is if it
+    can be so; no factor is repeated in memory."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = broadcast_to(a, batch + a.shape[-2:])
-    b = broadcast_to(b, batch + b.shape[-2:])
-    fixed = (a.ndim - 2, a.ndim - 1)
-    layout = new_layout(a.shape, a.dtype, fixed)
-    if _layout.divided(a.layout, fixed) or a.layout.whole:
-        a = redistributed(a, layout)
-    b = redistributed(b, _batch_layout(a.layout, b.shape))
-    block = np.matmul(a._evaluate(), b._evaluate())
-    shape = (*a.shape[:-1], b.shape[-1])
-    return Array(block, _batch_layout(a.layout, shape))
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    if b.ndim == 2 and _layout.ordered(a.layout):  # one product in place of many
+        rows = reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+        return reshape(_product(rows, b), shape)
+    fixed = (len(shape) - 2, len(shape) - 1)
+    full = [x.layout for x in (a, b) if x.shape[:-2] == batch and not x.layout.whole]
+    layout = next((_batch_layout(each, shape) for each in full
+                   if not _layout.divided(each, fixed)), None)  # fmt: skip
+    if layout is None:
+        layout = new_layout(shape, np.result_type(a.dtype, b.dtype), fixed)
+    parts = []
+    for x in (a, b):
+        wanted = _batch_layout(layout, (*batch, *x.shape[-2:]))
+        parts.append(in_layout(x, _layout.operand(wanted, x.shape)))
+    return Array(np.matmul(*parts), layout)
 
 
 def _batch_layout(layout: Layout, shape: Shape) -> Layout:
