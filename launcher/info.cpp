@@ -176,6 +176,7 @@ void add_fabrics(std::vector<Fact>* facts) {
   std::vector<fabric::ProviderFacts> providers;
   fabric::Options options;
   options.loopback_only = true;  // looks at all interfaces
+  options.tries_atomics = true;
   const Status status = fabric::survey_ofi(options, &providers);
   if (!status.ok()) facts->push_back({"fabrics", "ofi", concat("no (", status.message(), ")")});
   bool is_first = true;  // SKERRY_FABRIC=ofi takes it

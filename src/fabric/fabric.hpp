@@ -72,6 +72,11 @@ struct Capabilities {
   bool close_delivers = false;
   uint32_t header_bytes = max_header_bytes;  // of one message, at most
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
+  // start_atomic works: it was tried, not believed. Only with Options::tries_atomics. These are
+  // atomic among each other alone; whether also towards the processors of the target is not
+  // promised.
+  bool atomics = false;
+  bool atomic_swap = false;
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
   // What one more idle connection takes at a data server, with the system's and the provider's
@@ -151,6 +156,23 @@ struct RmaCall {  // see Fabric::put and get
   uint64_t bytes = 0;
   uint64_t cookie = 0;
   std::byte* local = nullptr;  // the caller's memory; a put only reads it
+};
+
+// An atomic of the adapter on one word of 8 bytes, in the byte order of the processors; the word's
+// address is a multiple of 8. See Fabric::start_atomic.
+struct AtomicCall {
+  enum class Kind : uint8_t {
+    fetch_add,
+    compare_swap,  // stores `value` if the word is `expected`
+    swap,          // where Capabilities::atomic_swap says so
+  };
+  Kind kind = Kind::fetch_add;
+  RemoteKey key{};
+  uint64_t offset = 0;
+  uint64_t value = 0;
+  uint64_t expected = 0;       // compare_swap only
+  uint64_t* before = nullptr;  // what was there; valid until the end is told
+  uint64_t cookie = 0;
 };
 
 class Sink {
@@ -261,6 +283,13 @@ class Fabric {
   }
   // What both come to; only where capabilities say `rma`.
   virtual SendResult start_rma(EndpointId /*endpoint*/, const RmaCall& /*call*/) {
+    return SendResult::closed;
+  }
+
+  // One atomic at the peer, which takes no part. on_rma_done(cookie) tells when its effect is
+  // visible to the processors there, and *before is. Not ordered with puts, gets and messages of
+  // the endpoint, nor with other atomics. Only where capabilities say `atomics`.
+  virtual SendResult start_atomic(EndpointId /*endpoint*/, const AtomicCall& /*call*/) {
     return SendResult::closed;
   }
 
@@ -387,6 +416,9 @@ struct Options {
   // Where nothing ends a sleep (ofi, if a provider's queues have no descriptor) poll sleeps longer
   // each time that nothing came, up to this.
   int64_t longest_look_ns = 2'000'000;
+  // Atomics of the adapter are wanted: once in a process and provider a fabric talks to itself and
+  // tries them.
+  bool tries_atomics = false;
   // SKERRY_FAULTS: connections that break by chance, for tests. Only in builds with tests.
   std::string faults;
   uint64_t faults_side = 0;  // fabrics of one job differ in it, and break at different moments

@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "fabric/test/atomics.hpp"
 #include "fabric/test/side.hpp"
 #include "locks/parties.hpp"
 #include "locks/protocols.hpp"

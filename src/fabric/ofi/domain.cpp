@@ -67,7 +67,11 @@ Status Domain::open(Kind wanted, const std::string& provider, const Options& opt
                     Waiter& waiter) {
   name = "ofi:" + provider;
   kind = wanted;
-  SKERRY_TRY(find_provider(provider, options));
+  if (options.tries_atomics) {
+    capabilities |= FI_ATOMIC;
+    if (!find_provider(provider, options).ok()) capabilities &= ~FI_ATOMIC;
+  }
+  if (!has_atomics()) SKERRY_TRY(find_provider(provider, options));
   SKERRY_TRY(open_queues());
   SKERRY_TRY(wait_for(waiter));
   const uint64_t mr_mode = static_cast<uint64_t>(info->domain_attr->mr_mode);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -87,7 +88,11 @@ struct Domain {
   const Library* const library;
   std::string name;
   Kind kind = Kind::connected;
-  uint64_t capabilities = FI_MSG | FI_RMA;  // what is asked for
+  uint64_t capabilities = FI_MSG | FI_RMA;  // what is asked for, and in the end what there is
+  bool has_atomics() const { return (capabilities & FI_ATOMIC) != 0; }
+  // libfabric's verbs provider before 2.2.0 takes the address of an operand for its value: the
+  // value is then handed over as the address. See trial.cpp.
+  bool operands_as_addresses = false;
   // Datagrams, for tests: as an adapter that is worse than the provider.
   struct {
     uint64_t message_bytes = UINT64_MAX, rma_bytes = UINT64_MAX;

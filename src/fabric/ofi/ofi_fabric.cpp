@@ -61,6 +61,29 @@ OfiFabric::~OfiFabric() {
 }
 
 Status OfiFabric::start(const std::string& provider, Kind kind) {
+  SKERRY_TRY(open(provider, kind));
+  if (!options_.tries_atomics) return {};
+  if (!domain_.has_atomics()) {
+    no_atomics_because_ = "it offers none";
+    return {};
+  }
+  const Trial& trial = tried(*domain_.library, provider, kind, options_);
+  no_atomics_because_ = trial.wrong;
+  capabilities_.atomics = trial.wrong.empty();
+  capabilities_.atomic_swap = trial.wrong.empty() && trial.swaps;
+  domain_.operands_as_addresses = trial.operands_as_addresses;
+  return {};
+}
+
+Status OfiFabric::start_for_trial(const std::string& provider, Kind kind,
+                                  bool operands_as_addresses) {
+  SKERRY_TRY(open(provider, kind));
+  capabilities_.atomics = true;
+  domain_.operands_as_addresses = operands_as_addresses;
+  return {};
+}
+
+Status OfiFabric::open(const std::string& provider, Kind kind) {
   SKERRY_TRY(domain_.open(kind, provider, options_, waiter_));
   if (domain_.is_datagram()) connector_ = &datagrams_;
   const fi_info& info = *domain_.info;

@@ -4,7 +4,7 @@
 //   domain       what is opened of libfabric
 //   peers        datagrams: entries of the address vector
 //   endpoints    the connections, what all parts do to one, and what is posted for it
-//   rma          puts and gets
+//   rma          puts, gets and atomics; trial: whether the atomics are right
 //   messages     parcels and credits
 //   connect      how connections begin and end: requests, answers, events
 //   datagrams    the same over datagrams, by parcels
@@ -16,6 +16,7 @@
 #pragma once
 
 #include "fabric/ofi/datagrams.hpp"
+#include "fabric/ofi/trial.hpp"
 
 namespace skerry::fabric::ofi {
 
@@ -24,6 +25,9 @@ class OfiFabric : public Fabric {
   OfiFabric(const Options& options, const Library* library);
   ~OfiFabric() override;
   Status start(const std::string& provider, Kind kind = Kind::connected);
+  // The same for the trial of its atomics: they are on, whatever they are.
+  Status start_for_trial(const std::string& provider, Kind kind, bool operands_as_addresses);
+  const uint64_t* last_operand() const { return rma_.last_operand(); }
 
   std::string in_words() const;  // what was opened, for people; see survey.cpp
 
@@ -52,6 +56,9 @@ class OfiFabric : public Fabric {
   SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
     return rma_.start(endpoint, call);
   }
+  SendResult start_atomic(EndpointId endpoint, const AtomicCall& call) override {
+    return rma_.start_atomic(endpoint, call);
+  }
   Status watch(int fd) override { return waiter_.watch(fd); }
   void unwatch(int fd) override { waiter_.unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override;
@@ -62,6 +69,7 @@ class OfiFabric : public Fabric {
   Memory memory() const override;
 
  private:
+  Status open(const std::string& provider, Kind kind);
   void run_completions(Sink& sink);
   void receive_shared(const Completion& completion, Sink& sink);
   int64_t next_sleep_ns();
@@ -70,9 +78,10 @@ class OfiFabric : public Fabric {
 
   const Options options_;
   Capabilities capabilities_;
+  std::string no_atomics_because_ = "not tried";
   Waiter waiter_;
 
- protected:  // what one that does more with endpoints needs
+ protected:  // for a layer of the tests
   Domain domain_;
   Peers peers_{domain_};
   Pool pool_{domain_};

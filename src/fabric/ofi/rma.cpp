@@ -73,6 +73,71 @@ SendResult Rma::start(EndpointId id, const RmaCall& call) {
   return SendResult::accepted;
 }
 
+namespace {
+
+// What lies in an atomic's buffer.
+struct Words {
+  uint64_t before;
+  uint64_t value;
+  uint64_t expected;
+};
+
+}  // namespace
+
+SendResult Rma::start_atomic(EndpointId id, const AtomicCall& call) {
+  Endpoint* const endpoint = endpoints_.find_usable(id);
+  if (endpoint == nullptr) return SendResult::closed;
+  const bool has_room = endpoint->state == State::open &&
+                        endpoint->rma_outstanding < max_rma_outstanding;
+  Operation* const operation = has_room ? pool_.take(Operation::Kind::rma, id, true) : nullptr;
+  if (operation == nullptr) {
+    endpoint->writable_wanted = true;
+    if (has_room) endpoints_.try_again(id, false);
+    return SendResult::would_block;
+  }
+  auto& words = *reinterpret_cast<Words*>(operation->buffer.data);
+  words = {0, call.value, call.expected};
+  last_operand_ = &words.value;
+  const void *value = &words.value, *expected = &words.expected;
+  if (domain_.operands_as_addresses) {
+    value = reinterpret_cast<const void*>(words.value);
+    expected = reinterpret_cast<const void*>(words.expected);
+  }
+  void* const descriptor = operation->buffer.descriptor;
+  const uint64_t at = call.key.base + call.offset;
+  const fi_addr_t to = endpoint->to();
+  const int64_t result =
+      call.kind == AtomicCall::Kind::compare_swap
+          ? fi_compare_atomic(endpoint->ep, value, 1, descriptor, expected, descriptor,
+                              &words.before, descriptor, to, at, call.key.key, FI_UINT64, FI_CSWAP,
+                              &operation->context)
+          : fi_fetch_atomic(endpoint->ep, value, 1, descriptor, &words.before, descriptor, to, at,
+                            call.key.key, FI_UINT64,
+                            call.kind == AtomicCall::Kind::swap ? FI_ATOMIC_WRITE : FI_SUM,
+                            &operation->context);
+  if (result == -FI_EAGAIN) {
+    pool_.give_back(operation);
+    endpoint->writable_wanted = true;
+    endpoints_.try_again(id, true);
+    return SendResult::would_block;
+  }
+  operation->call = {false,       call.key,
+                     call.offset, sizeof(uint64_t),
+                     call.cookie, reinterpret_cast<std::byte*>(call.before)};
+  operation->bytes = operation->piece = sizeof(uint64_t);
+  operation->peer = endpoint->peer;
+  endpoint->operations.insert(operation);
+  ++endpoint->rma_outstanding;
+  endpoints_.traffic.bytes_received += sizeof(uint64_t);
+  if (result == 0 && operation->peer != nullptr) {  // it writes there, as a put does
+    operation->is_posted_put = true;
+    ++operation->peer->puts;
+  }
+  // Told like any other failure.
+  if (result != 0) endpoints_.add_completion({operation, 0, static_cast<int>(-result)});
+  return SendResult::accepted;
+}
+
 // Posts the next piece. False: libfabric says again.
 bool Rma::post(Endpoint& endpoint, Operation* operation) {
   const Buffer& buffer = operation->buffer;

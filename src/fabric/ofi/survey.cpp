@@ -96,6 +96,9 @@ std::string OfiFabric::in_words() const {
                           domain_.write_flags == FI_DELIVERY_COMPLETE   ? "in memory"
                           : domain_.write_flags == FI_TRANSMIT_COMPLETE ? "at the target"
                                                                         : "here"));
+  add_word(&words, capabilities_.atomic_swap ? "atomics add, compare and swap"
+                   : capabilities_.atomics   ? "atomics add and compare"
+                                             : concat("no atomics (", no_atomics_because_, ")"));
   add_word(&words, concat("registration: ",
                           modes_in_words(static_cast<uint64_t>(info.domain_attr->mr_mode))));
   return words;

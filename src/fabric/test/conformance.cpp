@@ -784,6 +784,87 @@ TEST_P(Conformance, RmaEndsWithItsEndpoint) {
   target->fabric->deregister_memory(registration);
 }
 
+// Values, the processors' byte order, visibility when done, atomicity between two origins; a word
+// that is not there fails, or ends the endpoint.
+TEST_P(Conformance, AtomicsOnAWord) {
+  begin(with_atomics());
+  if (!client->fabric->capabilities().atomics) return;
+  auto other = side(with_atomics());
+  EndpointId near_other, far_other;
+  join();
+  join(*other, *target, &near_other, &far_other);
+  const std::initializer_list<Side*> all = {client.get(), other.get(), target.get()};
+  alignas(8) uint64_t words[3] = {0x0102030405060708, 5, 0};
+  const auto word = [&](size_t i) { return std::atomic_ref<uint64_t>(words[i]).load(); };
+  expose(words, sizeof words);
+  uint64_t found = 0;
+  const auto done = [&](Side& one, SendResult begun) {
+    EXPECT_EQ(begun, SendResult::accepted);
+    EXPECT_TRUE(run_until(all, [&] { return !one.rma_done.empty(); }));
+    one.rma_done.clear();
+    return found;
+  };
+  const auto add = [&](uint64_t value) {
+    return done(*client, fetch_and_add(*client->fabric, near, key, 0, value, &found, 1));
+  };
+  const auto swap = [&](uint64_t expected) {
+    return done(*other,
+                compare_and_swap(*other->fabric, near_other, key, 8, expected, 9, &found, 1));
+  };
+  EXPECT_EQ(add(0x1000000000000001), 0x0102030405060708u);
+  EXPECT_EQ(word(0), 0x1102030405060709u);
+  EXPECT_EQ(add(~uint64_t{0}), 0x1102030405060709u);
+  EXPECT_EQ(word(0), 0x1102030405060708u);  // wraps
+  EXPECT_EQ(swap(6), 5u);
+  EXPECT_EQ(word(1), 5u);
+  EXPECT_EQ(swap(5), 5u);
+  EXPECT_EQ(word(1), 9u);
+  if (client->fabric->capabilities().atomic_swap) {
+    const AtomicCall swap_call{AtomicCall::Kind::swap, key, 8, 3, 0, &found, 1};
+    EXPECT_EQ(done(*client, client->fabric->start_atomic(near, swap_call)), 9u);
+    EXPECT_EQ(word(1), 3u);
+  }
+  const size_t count = 500;
+  size_t begun[2] = {0, 0};
+  std::vector<uint64_t> seen(2 * count);
+  ASSERT_TRUE(run_until(all, [&] {
+    for (size_t i = 0; i < 2; ++i)
+      while (begun[i] < count &&
+             fetch_and_add(*(i == 0 ? *client : *other).fabric, i == 0 ? near : near_other, key, 16,
+                           1, &seen[i * count + begun[i]], begun[i]) == SendResult::accepted)
+        ++begun[i];
+    return client->rma_done.size() == count && other->rma_done.size() == count;
+  }));
+  EXPECT_EQ(word(2), 2 * count);
+  std::sort(seen.begin(), seen.end());
+  for (uint64_t i = 0; i < 2 * count; ++i) ASSERT_EQ(seen[i], i);  // each value once
+  ASSERT_EQ(fetch_and_add(*client->fabric, near, key, sizeof words, 1, &found, 15),
+            SendResult::accepted);
+  EXPECT_TRUE(run_until(all, [&] { return client->rma_failed.size() == 1; }));
+  target->fabric->deregister_memory(registration);
+}
+
+// What is outstanding is told before the end, once.
+TEST_P(Conformance, AtomicsEndWithTheirEndpoint) {
+  begin(with_atomics());
+  if (!client->fabric->capabilities().atomics) return;
+  join();
+  alignas(8) uint64_t word = 0;
+  uint64_t found[9];
+  expose(&word, sizeof word);
+  const auto add = [&](size_t i) {
+    return fetch_and_add(*client->fabric, near, key, 0, 1, &found[i], i);
+  };
+  size_t begun = 0;
+  while (begun < 8 && add(begun) == SendResult::accepted) ++begun;
+  target->fabric->close(far);
+  ASSERT_TRUE(until([&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->rma_done.size() + client->rma_failed.size(), begun);
+  EXPECT_EQ(add(8), SendResult::closed);
+  target->fabric->deregister_memory(registration);
+  EXPECT_LE(word, begun);
+}
+
 TEST_P(Conformance, TrafficCounts) {
   begin_joined();
   const uint64_t sent = client->fabric->traffic().bytes_sent,

@@ -43,6 +43,9 @@ class Forward : public Fabric, protected Sink {
   SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
     return inner_->start_rma(endpoint, call);
   }
+  SendResult start_atomic(EndpointId endpoint, const AtomicCall& call) override {
+    return inner_->start_atomic(endpoint, call);
+  }
   bool limits_connections() const override { return inner_->limits_connections(); }
   Status limit_connections(uint32_t limit) override { return inner_->limit_connections(limit); }
   Connections connections() const override { return inner_->connections(); }

@@ -176,6 +176,18 @@ inline SendResult send(Side& side, EndpointId endpoint, std::string_view header,
   return side.fabric->send(endpoint, as_bytes(header), payload, more, cookie);
 }
 
+inline SendResult fetch_and_add(Fabric& fabric, EndpointId endpoint, RemoteKey key, uint64_t offset,
+                                uint64_t value, uint64_t* before, uint64_t cookie) {
+  return fabric.start_atomic(
+      endpoint, {AtomicCall::Kind::fetch_add, key, offset, value, 0, before, cookie});
+}
+inline SendResult compare_and_swap(Fabric& fabric, EndpointId endpoint, RemoteKey key,
+                                   uint64_t offset, uint64_t expected, uint64_t value,
+                                   uint64_t* before, uint64_t cookie) {
+  return fabric.start_atomic(
+      endpoint, {AtomicCall::Kind::compare_swap, key, offset, value, expected, before, cookie});
+}
+
 // A server and a client of most tests, and the ends of a connection between them.
 struct TwoSides {
   template <class Condition>
@@ -237,9 +249,14 @@ class Conformance : public testing::TestWithParam<Kind>, protected TwoSides {
     EXPECT_LE(address.size(), 256u);
     return made;
   }
-  void begin() {
-    target = server();
-    client = side();
+  void begin(const Options& options = {}) {
+    target = server(options);
+    client = side(options);
+  }
+  static Options with_atomics() {
+    Options options;
+    options.tries_atomics = true;
+    return options;
   }
   void begin_joined() {
     begin();

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "fabric/test/atomics.hpp"
 #include "fabric/test/loop/loop.hpp"
 #include "fabric/waiter.hpp"
 
@@ -22,9 +21,9 @@ struct Connection;
 
 // A put, get or atomic under way.
 struct Rma {
-  RmaCall call;               // an atomic: a get of what was there before
-  uint64_t number = 0;        // unique in the network
-  test::AtomicCall atomic{};  // before null: it is none; done: `value` is what was there before
+  RmaCall call;         // an atomic: a get of what was there before
+  uint64_t number = 0;  // unique in the network
+  AtomicCall atomic{};  // before null: it is none; done: `value` is what was there before
   bool is_atomic() const { return atomic.before != nullptr; }
   std::vector<std::byte> data{};  // put only: copied at issue, for it may be placed after the
                                   // origin was told that it failed
@@ -122,7 +121,7 @@ class LoopNetwork {
   uint64_t random_state;
 };
 
-class LoopFabric final : public Fabric, public test::HasAtomics {
+class LoopFabric final : public Fabric {
  public:
   LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& options);
   ~LoopFabric() override;
@@ -148,7 +147,7 @@ class LoopFabric final : public Fabric, public test::HasAtomics {
   SendResult start_rma(EndpointId endpoint, const RmaCall& call) override {
     return start(endpoint, {.call = call});
   }
-  SendResult start_atomic(EndpointId endpoint, const test::AtomicCall& call) override {
+  SendResult start_atomic(EndpointId endpoint, const AtomicCall& call) override {
     return start(endpoint, {.call = {false, call.key, call.offset, sizeof(uint64_t), call.cookie},
                             .atomic = call});
   }

@@ -140,8 +140,13 @@ void LoopFabric::perform(const Reference& from, Rma rma) {
   if (network_->capabilities.atomics == Atomics::coherent) {
     std::atomic_ref<uint64_t> shared(*word);
     uint64_t before = rma.atomic.expected;
-    if (rma.atomic.compares) shared.compare_exchange_strong(before, rma.atomic.value);
-    else before = shared.fetch_add(rma.atomic.value);
+    switch (rma.atomic.kind) {
+      case AtomicCall::Kind::fetch_add: before = shared.fetch_add(rma.atomic.value); break;
+      case AtomicCall::Kind::swap: before = shared.exchange(rma.atomic.value); break;
+      case AtomicCall::Kind::compare_swap:
+        shared.compare_exchange_strong(before, rma.atomic.value);
+        break;
+    }
     rma.atomic.value = before;
     return finish(from, rma, true);
   }
@@ -153,8 +158,9 @@ void LoopFabric::perform(const Reference& from, Rma rma) {
     adapter.delay = static_cast<int>(1 + network_->random(longest_delay_polls));
   }
   const uint64_t before = adapter.copy;
-  if (!rma.atomic.compares) adapter.copy += rma.atomic.value;
-  else if (before == rma.atomic.expected) adapter.copy = rma.atomic.value;
+  if (rma.atomic.kind == AtomicCall::Kind::fetch_add) adapter.copy += rma.atomic.value;
+  else if (rma.atomic.kind == AtomicCall::Kind::swap || before == rma.atomic.expected)
+    adapter.copy = rma.atomic.value;
   rma.atomic.value = before;
   adapter.ended.push_back({from, std::move(rma)});
   if (from.ours().fabric != nullptr)
