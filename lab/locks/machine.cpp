@@ -22,6 +22,7 @@ std::string_view to_string(Note note) {
     case Note::granted_by_manager: return "granted by manager";
     case Note::again: return "again";
     case Note::linked: return "linked";
+    case Note::performed: return "performed";
   }
   return "unknown";
 }

@@ -189,6 +189,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
   fabric_options.shared_receives = options_.config.shared_receives;
   fabric_options.longest_look_ns = int64_t{options_.config.poll_us} * 1000;
+  fabric_options.tries_atomics = options_.config.lock.starts_with("migrating");
   fabric_options.faults = options_.config.faults;
   fabric_options.faults_side = static_cast<uint64_t>(rank_);
   std::unique_ptr<fabric::Fabric> origin_side;

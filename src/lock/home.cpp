@@ -121,24 +121,28 @@ bool is_sound(const Home& home, const Event& event) {
   const Record& r = home.record();
   if (!protocol(r).has_manager || event.from >= r.requesters) return false;
   if (event.note == Note::renew) return event.value < r.requesters;
-  return event.note == Note::none || event.note == Note::request || event.note == Note::release;
+  return event.note == Note::none || event.note == Note::request || event.note == Note::release ||
+         event.note == Note::performed;
 }
 
 namespace {
 
 // From one event until the manager rests or there is no room for one more message.
-Rest::State follow(const Home& home, Event event, Links links, std::span<Tell> tells,
-                   size_t* told) {
+Rest::State follow(const Home& home, Event event, Links links, std::span<Tell> tells, Rest* rest) {
   Record& r = home.record();
   const Machines& machines = protocol(r);
   for (;;) {
     const Action action = machines.step_manager(&r.manager, event, r.config, links);
     event = Event{};
     if (is_atomic(action.kind)) {
+      if (action.unit == Unit::network && r.config.domain == Domain::nic) {
+        rest->action = action;
+        return Rest::State::network;
+      }
       event.value = perform(home.word(action.word), action);
     } else if (action.kind == Action::Kind::tell) {
-      tells[(*told)++] = {action.to, action.note, static_cast<uint32_t>(action.value)};
-      if (*told == tells.size()) return Rest::State::not_yet;
+      tells[rest->told++] = {action.to, action.note, static_cast<uint32_t>(action.value)};
+      if (rest->told == tells.size()) return Rest::State::not_yet;
     } else {
       const bool waits = action.kind == Action::Kind::wait;
       SKERRY_ASSERT(waits || action.kind == Action::Kind::pause, "no answer of a manager");
@@ -154,12 +158,19 @@ Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells) {
   const Links links = home.links(protocol(r));
   const bool has_news = event.note != Note::none;
   Rest rest;
-  const auto go_on = [&](const Event& with) {
-    r.rest = follow(home, with, links, tells, &rest.told);
-  };
+  const auto go_on = [&](const Event& with) { r.rest = follow(home, with, links, tells, &rest); };
+  if (event.note == Note::performed || r.rest == Rest::State::network) {
+    // The caller that got the action performs it. Others come back later.
+    const bool performed = event.note == Note::performed;
+    rest.taken = performed || !has_news;
+    if (performed && r.rest == Rest::State::network)
+      go_on({.kind = Event::Kind::result, .value = event.value});
+    rest.state = performed ? r.rest : Rest::State::waits;
+    return rest;
+  }
   if (r.rest == Rest::State::not_yet) go_on({});  // its last message was sent
   else if (r.rest == Rest::State::pauses && !has_news) go_on({.kind = Event::Kind::elapsed});
-  const bool has_room = r.rest != Rest::State::not_yet;
+  const bool has_room = r.rest != Rest::State::not_yet && r.rest != Rest::State::network;
   if (has_news && has_room) go_on(event);
   rest.state = r.rest;
   rest.taken = !has_news || has_room;

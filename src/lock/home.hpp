@@ -11,7 +11,9 @@
 //             slice of each node's lowest member alone
 //   links[P]  protocols with a manager: its queue
 //
-// All words of 64 bits are changed by atomics of the processor: the ranks' or the data server's.
+// Words of 64 bits are changed by atomics of the processor: the ranks' or the data server's. In the
+// domain `nic` those with the label `network` by the adapter's alone, and the count of sharers by
+// the processor as ever.
 //
 // Mail. At most one message of each of two kinds is under way to a requester of a lock. They are an
 // answer (granted, again) and the note of the one who stands behind it. So one word holds both, 0
@@ -34,7 +36,7 @@ namespace skerry::lock::machine {
 
 constexpr uint32_t home_words = 4;
 // How many hold the lock shared, where the protocol grants one requester at a time; behind the
-// protocol's words. Label::network.
+// protocol's words. Label::cpu.
 constexpr uint8_t sharers_word = 3;
 
 // A message to a requester of a lock.
@@ -50,8 +52,11 @@ struct Rest {
     waits,    // for messages
     pauses,   // somebody lets it go on later, by Note::none
     not_yet,  // there is no room for one more message to a requester: the caller lets it go on
+    network,  // domain nic: the caller performs `action` by the network and comes back with what it
+              // found (Note::performed). Until then all other messages are to be sent again
   };
   State state = State::waits;
+  Action action{};    // network: on a home word
   bool taken = true;  // false: there was not even room to begin with the message; send it again
   size_t told = 0;    // messages
 };

@@ -74,6 +74,7 @@ enum class Note : uint8_t {
                        // manager
   again,               // manager to client: the mode changed meanwhile, try again
   linked,              // client to client: I stand behind you
+  performed,  // driver to manager: what its atomic of the network found is `value` (home.hpp)
 };
 
 struct Action {

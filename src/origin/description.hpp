@@ -71,6 +71,7 @@ struct Access {
   Accumulate what;  // accumulate, fetch_update
   std::optional<Notify> notify;  // put: add to a counter after the data
   std::optional<Guard> guard;    // contiguous on both sides, and short
+  bool by_adapter = false;       // however short: past the target's data server where that can be
   bool is_fenced = true;  // false: a put with notify that no fence waits for. Its acknowledgement
                           // may be late
 

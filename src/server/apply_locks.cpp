@@ -115,6 +115,13 @@ Status Applier::note(Incoming& in, Outcome* outcome) {
   said_back.rest = static_cast<uint8_t>(rest.state);
   said_back.taken = rest.taken ? 1 : 0;
   said_back.tells = static_cast<uint8_t>(rest.told);
+  if (rest.state == lock::machine::Rest::State::network) {
+    SKERRY_INVARIANT(rest.action.kind == lock::machine::Action::Kind::compare_and_swap,
+                     "managers do nothing else by the network");
+    said_back.word = rest.action.word;
+    said_back.expected = rest.action.expected;
+    said_back.value = rest.action.value;
+  }
   for (size_t i = 0; i < rest.told; ++i)
     said_back.tell[i] = {tells[i].to, tells[i].value, static_cast<uint32_t>(tells[i].note), 0};
   const fabric::Bytes payload = std::as_bytes(std::span(&said_back, 1));

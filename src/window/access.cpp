@@ -2,6 +2,7 @@
 #include "window/access.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace skerry::window {
 namespace {
@@ -20,6 +21,9 @@ Side origin_side(const void* base, uint64_t bytes) {
   side.bytes = bytes;
   return side;
 }
+
+// Longer updates are their data server's also under a lock of the adapter.
+constexpr uint64_t longest_update_by_adapter = 1024;
 
 // What is deferred has copied what it reads: a put is source done at once, with a handle, too. What
 // returns data is done only with the epoch.
@@ -42,6 +46,7 @@ Access Accesses::access_of(const Target& target, const Block& block, uint64_t of
   access.target = memory_.address(target);
   access.remote.offset = offset;
   access.remote.bytes = bytes;
+  access.by_adapter = target.goes_by_adapter() && memory_.flavor() == Flavor::allocated;
   if (block.what != nullptr) access.what = *block.what;
   access.local = origin_side(block.reads() ? block.origin : block.result, bytes);
   if (access.kind == wire::Kind::fetch_update) access.result = origin_side(block.result, bytes);
@@ -54,6 +59,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   const bool is_put = block.kind == wire::Kind::put;
   if ((!is_put && block.kind != wire::Kind::accumulate) ||
       bytes > origin::Batch::longest_bytes || target.hold == Hold::wanted ||
+      target.goes_by_adapter() ||
       context_.check != nullptr ||
       context_.job.spans().is_due(is_put ? SpanKind::put : SpanKind::accumulate))
     return false;
@@ -110,7 +116,33 @@ Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Bl
     target.deferred = std::make_unique<Deferred>(access);
     return {};
   }
+  if (access.by_adapter && access.updates() && bytes <= longest_update_by_adapter)
+    return update_by_adapter(access);
   return send_in_parts(access, handle);
+}
+
+// By a get and a put: under the lock nobody else changes the elements in between. Not by an atomic
+// of the adapter: after a break nobody could say whether that took effect.
+Status Accesses::update_by_adapter(const Access& access) {
+  alignas(max_element_bytes) std::byte elements[longest_update_by_adapter];
+  std::byte before[longest_update_by_adapter];
+  const uint64_t bytes = access.bytes();
+  Access part = Access::get(access.target, access.remote, origin_side(elements, bytes),
+                            Mode::blocking);
+  part.by_adapter = true;
+  origin::Engine& engine = context_.job.engine();
+  SKERRY_TRY(engine.issue(part));
+  std::memcpy(before, elements, bytes);
+  if (access.what.operation != Operation::no_op) {
+    const memory::Stripes& stripes = context_.job.stripes();
+    SKERRY_TRY(memory::accumulate({.base = elements, .bytes = bytes}, 0, access.local.base, bytes,
+                                  access.what, stripes, memory::Patience::wait)
+                   .explain(stripes));
+    part.kind = wire::Kind::put;
+    SKERRY_TRY(engine.issue(part));
+  }
+  if (access.kind == wire::Kind::fetch_update) std::memcpy(access.result.base, before, bytes);
+  return {};
 }
 
 // Memory that the program gave is moved by messages of a size that its server can copy. All but the
@@ -202,6 +234,17 @@ Status Accesses::fetch_update(const Place& at, const memory::Update& what, const
   return run(at, {wire::Kind::fetch_update, origin, result, &what}, handle);
 }
 
+Status Accesses::compare_swap_by_adapter(const Target& target, uint64_t offset, uint64_t bytes,
+                                         uint64_t expected, uint64_t desired, uint64_t* old) {
+  *old = 0;
+  Block block{wire::Kind::get, nullptr, old, nullptr};
+  origin::Engine& engine = context_.job.engine();
+  SKERRY_TRY(engine.issue(access_of(target, block, offset, bytes, Mode::blocking)));
+  if (std::memcmp(old, &expected, bytes) != 0) return {};
+  block = {wire::Kind::put, &desired, nullptr, nullptr};
+  return engine.issue(access_of(target, block, offset, bytes, Mode::blocking));
+}
+
 Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desired, uint64_t* old) {
   Target* target = nullptr;
   uint64_t offset = 0;
@@ -216,6 +259,8 @@ Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desir
         context_.check->begin_access(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
     context_.check->issued(at.rank, nullptr);
   }
+  if (target->goes_by_adapter() && memory_.flavor() == Flavor::allocated)
+    return compare_swap_by_adapter(*target, offset, at.bytes, expected, desired, old);
   if (target->region == nullptr) {
     const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64
                          : at.bytes == 4 ? wire::Rmw::compare_swap_32

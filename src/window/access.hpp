@@ -73,6 +73,9 @@ class Accesses {
   Status issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
                origin::Handle* handle);
   Status send_in_parts(const Access& access, origin::Handle* handle);
+  Status update_by_adapter(const Access& access);
+  Status compare_swap_by_adapter(const Target& target, uint64_t offset, uint64_t bytes,
+                                 uint64_t expected, uint64_t desired, uint64_t* old);
   Status apply_here(const Target& target, uint64_t offset, uint64_t bytes, const Block& block);
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
                      const void* origin, void* result, uint64_t bytes) const;

@@ -40,6 +40,12 @@ Status MachineLocks::create(job::Group& group, const lock::Choice& choice,
   made->machines = choice.machines;
   made->config.requesters = static_cast<uint32_t>(group.size());
   made->config.migration = choice.migration;
+  // Inside a node the processor is faster. Of the protocols only this one keeps words apart.
+  if (choice.machines == &lock::machine::migrating() && !group.is_on_one_node()) {
+    uint64_t all_have = made->job->engine().has_atomics ? 1 : 0;
+    SKERRY_TRY(group.combine(&all_have, [](uint64_t* into, uint64_t one) { *into &= one; }));
+    if (all_have != 0) made->config.domain = lock::machine::Domain::nic;
+  }
   SKERRY_TRY(job::Segment::alloc(group, Home::bytes(*choice.machines, made->config.requesters),
                                  job::purpose_homes, &made->segment));
   const job::Job& job = group.job();
@@ -158,10 +164,13 @@ Status MachineLock::perform(const Action& action, uint64_t* before) {
     *before = lock::machine::perform(locks_.on_node.tail(index_), action);
     return {};
   }
+  if (is_of_adapter() && action.unit == Unit::network) return perform_by_adapter(action, before);
   if (home_) [[likely]] {
     *before = lock::machine::perform(home_.word(action.word), action);
     return {};
   }
+  if (is_of_adapter() && action.kind == Action::Kind::load)
+    return load_by_adapter(action.word, before);
   wire::Rmw op = wire::Rmw::fetch_add_64;  // of nothing: a load
   uint64_t operand = action.value;
   if (action.kind == Action::Kind::load) operand = 0;
@@ -170,6 +179,39 @@ Status MachineLock::perform(const Action& action, uint64_t* before) {
   return locks_.job->engine().read_modify_write({rank_, locks_.segment->id()},
                                                 Home::word_at(action.word), op, operand,
                                                 action.expected, before);
+}
+
+// If a connection breaks the adapter may or may not have done it. Then it is asked once more, and
+// what it finds tells. Only who is named by `expected` takes the lock away from there: another
+// value means that it was done. Where a free lock is taken only we write `value`.
+Status MachineLock::perform_by_adapter(const Action& action, uint64_t* before) {
+  SKERRY_INVARIANT(action.kind == Action::Kind::compare_and_swap,
+                   "the network's word is changed by nothing else");
+  for (bool is_repeated = false;; is_repeated = true) {
+    origin::RmaLog::Atomic atomic{.kind = fabric::AtomicCall::Kind::compare_swap,
+                                  .value = action.value,
+                                  .expected = action.expected};
+    SKERRY_TRY(locks_.job->engine().atomic({rank_, locks_.segment->id()},
+                                           Home::word_at(action.word), &atomic));
+    if (atomic.is_unknown) continue;
+    const bool takes_free = action.expected == locks_.config.requesters;
+    const bool was_done = is_repeated && (takes_free ? atomic.before == action.value
+                                                     : atomic.before != action.expected);
+    *before = was_done ? action.expected : atomic.before;
+    return {};
+  }
+}
+
+// Either unit may load a word.
+Status MachineLock::load_by_adapter(uint8_t word, uint64_t* value) {
+  origin::Side there, here;
+  there.offset = Home::word_at(word);
+  here.base = reinterpret_cast<std::byte*>(value);
+  there.bytes = here.bytes = sizeof *value;
+  origin::Access access = origin::Access::get({rank_, locks_.segment->id()}, there, here,
+                                              origin::Mode::blocking);
+  access.by_adapter = true;
+  return locks_.job->engine().issue(access);
 }
 
 // ---- messages to requesters -------------------------------------------------------------------
@@ -209,8 +251,15 @@ Status MachineLock::ask(const Action& action) {
   for (;;) {
     Rest rest;
     SKERRY_TRY(home_ ? ask_here(event, &rest) : ask_there(event, &rest));
-    if (rest.taken) event.note = Note::none;
+    if (rest.state == Rest::State::network) {
+      SKERRY_INVARIANT(rest.taken, "what led to it was taken");
+      SKERRY_TRY(perform_by_adapter(rest.action, &event.value));
+      event.note = Note::performed;
+      continue;
+    }
     if (rest.taken && rest.state != Rest::State::not_yet) return {};
+    if (rest.taken) event.note = Note::none;
+    else if (rest.state != Rest::State::not_yet) SKERRY_TRY(pause(longer_pause()));
   }
 }
 
@@ -239,6 +288,8 @@ Status MachineLock::ask_there(const Event& event, Rest* rest) {
       locks_.job->engine().lock_note({rank_, locks_.segment->id()}, note, event.value, &answer));
   rest->state = static_cast<Rest::State>(answer.rest);
   rest->taken = answer.taken != 0;
+  rest->action = lock::machine::compare_and_swap(Unit::network, lock::machine::Place::home,
+                                                 answer.word, answer.expected, answer.value);
   for (uint32_t i = 0; i < answer.tells && i < wire::most_note_tells; ++i) {
     const wire::NoteTell& one = answer.tell[i];
     SKERRY_TRY(tell({one.to, static_cast<Note>(one.note), one.value}));

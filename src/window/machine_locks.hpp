@@ -4,10 +4,15 @@
 //
 // A requester's machine runs in its own process. Words of its own node it changes by the processor.
 // Words of other nodes the data server there changes for it, by a read-modify-write, which is an
-// atomic of the processor as well: everything is coherent. Messages to requesters and the manager:
-// docs/design/0025-lock-protocols.md. A manager that pauses is let go on by those that wait for it:
-// a waiter looks again after a pause of its own. Each message is an ordinary request: it takes
-// effect once, over breaks and closed connections.
+// atomic of the processor as well: everything is coherent.
+//
+// Where the adapters of all members have atomics `migrating` runs in the domain `nic`. The adapter
+// alone changes words with the label `network`, those of the own node through its loopback. Data
+// servers run managers, and count sharers.
+//
+// Messages to requesters and the manager: docs/design/0025-lock-protocols.md. A manager that pauses
+// is let go on by those that wait for it: a waiter looks again after a pause of its own. Each
+// message is an ordinary request: it takes effect once, over breaks and closed connections.
 //
 // Protocols that grant one requester at a time get shared holders by a count beside their own lock.
 // Exclusive: takes that lock, then waits until the count is 0. Shared: takes it, counts itself in,
@@ -50,6 +55,8 @@ class MachineLock {
   // Blocks until it is held. Errors: those of the job's end; it is then unusable.
   Status lock(bool shared);
   Status unlock();
+  // Is its lock the adapter's to give, so that accesses under it need no data server either?
+  bool is_of_adapter() const { return locks_.config.domain == lock::machine::Domain::nic; }
 
  private:
   using Action = lock::machine::Action;
@@ -60,6 +67,8 @@ class MachineLock {
   Status drive(Event event);
   Status count_sharers(uint64_t change, uint64_t* before);
   Status perform(const Action& action, uint64_t* before);
+  Status perform_by_adapter(const Action& action, uint64_t* before);
+  Status load_by_adapter(uint8_t word, uint64_t* value);
   Status ask(const Action& action);
   Status ask_here(const Event& event, lock::machine::Rest* rest);
   Status ask_there(const Event& event, lock::machine::Rest* rest);

@@ -74,6 +74,12 @@ struct Target {
   }
   lock::Mutex* mutex = nullptr;          // on this node: its lock; null: elsewhere, or a machine
   std::unique_ptr<MachineLock> machine;  // its lock if it is a machine protocol's; null: it is not
+  // Held for ourselves alone by a lock of the adapter. Accesses go by it, too, however short:
+  // nobody else changes this memory meanwhile.
+  bool goes_by_adapter() const {
+    return hold == Hold::held && !shared && region == nullptr && machine != nullptr &&
+           machine->is_of_adapter();
+  }
   // Null: none. Only while `hold` is wanted, in an epoch of lock, at a member elsewhere.
   std::unique_ptr<Deferred> deferred;
 };

@@ -70,14 +70,14 @@ Status WindowLocks::give_back(Target& target) {
 }
 
 // What goes to the lock's node behind the accesses takes effect behind them. Only a message to
-// another rank could come before.
+// another rank could come before, or an atomic of the adapter.
 Status WindowLocks::give_back_machine(Target& target) {
-  const bool tells = machines_->machines->tells_directly;
+  const bool overtakes = machines_->machines->tells_directly || target.machine->is_of_adapter();
   Status status;
-  if (tells) status = context_.finish(target);
+  if (overtakes) status = context_.finish(target);
   else if (target.region == nullptr) status = context_.wait_issued();
   status.also(target.machine->unlock());
-  if (!tells) status.also(context_.finish(target));
+  if (!overtakes) status.also(context_.finish(target));
   return status;
 }
 

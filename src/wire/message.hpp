@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little,
 
 using Bytes = std::span<const std::byte>;
 
-constexpr uint8_t version = 4;
+constexpr uint8_t version = 5;
 constexpr int max_levels = 8;
 
 // origin -> server: requests, numbered by their session.
@@ -189,23 +189,26 @@ constexpr NoteWord note_word(uint64_t word) {
           static_cast<uint32_t>(word >> 32)};
 }
 // What came of it: messages of the manager to requesters, which the origin now sends, and how the
-// manager rests. Payload of the reply to a lock_note.
+// manager rests. It may rest for a compare-and-swap, which the origin's adapter now performs.
+// Payload of the reply to a lock_note.
 struct NoteTell {
   uint32_t to;     // requester
   uint32_t value;  // of the note
   uint32_t note;
   uint32_t reserved;  // 0
 };
-constexpr uint32_t most_note_tells = 7;
+constexpr uint32_t most_note_tells = 6;
 struct NoteAnswer {
   uint8_t rest;   //  0  lock::machine::Rest::State
   uint8_t taken;  //  1  0: send the note again
   uint8_t tells;  //  2  how many of `tell` there are
-  uint8_t reserved[5];
-  NoteTell tell[most_note_tells];  //  8
+  uint8_t word;   //  3  of the lock, to compare and swap
+  uint8_t reserved[4];
+  uint64_t expected, value;        //  8
+  NoteTell tell[most_note_tells];  // 24
 };
 static_assert(sizeof(NoteTell) == 16 && sizeof(NoteAnswer) == 120 &&
-              offsetof(NoteAnswer, tell) == 8);
+              offsetof(NoteAnswer, tell) == 24);
 static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Guard) == 24 &&
               sizeof(Operands) == 16 && sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 &&
               sizeof(ShapeLevel) == 16 && sizeof(Piece) == 16);

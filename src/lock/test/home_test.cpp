@@ -87,5 +87,48 @@ TEST(Home, PausesAndGoesOn) {
   EXPECT_EQ(rest.told, 0u);
 }
 
+// In the domain `nic` the caller performs what the manager wants of the network. Others come back
+// later.
+TEST(Home, LeavesTheNetworksWordToTheCaller) {
+  Slice slice(migrating(), 3, Domain::nic);
+  const Home home = slice.home();
+  const uint64_t cpu_mode = 4;
+  Tell tells[4];
+  Rest rest = run_manager(home, said(Note::request, 1), tells);
+  ASSERT_EQ(rest.state, Rest::State::network);
+  EXPECT_TRUE(rest.taken);
+  EXPECT_EQ(rest.told, 0u);
+  EXPECT_EQ(rest.action.kind, Action::Kind::compare_and_swap);
+  EXPECT_EQ(rest.action.word, migrating_words::network);
+  EXPECT_EQ(rest.action.expected, cpu_mode);
+  EXPECT_EQ(rest.action.value, 1u);
+  EXPECT_EQ(home.word(migrating_words::network).load(), cpu_mode);  // not by us
+  // Another one, and one that only lets it go on: neither is to perform it.
+  rest = run_manager(home, said(Note::request, 2), tells);
+  EXPECT_FALSE(rest.taken);
+  EXPECT_EQ(rest.state, Rest::State::waits);
+  rest = run_manager(home, said(Note::none, 2), tells);
+  EXPECT_TRUE(rest.taken);
+  EXPECT_EQ(rest.state, Rest::State::waits);
+  home.word(migrating_words::network).store(1);
+  const Event performed = said(Note::performed, 1, Mode::exclusive, cpu_mode);
+  EXPECT_TRUE(is_sound(home, performed));
+  rest = run_manager(home, performed, tells);
+  EXPECT_EQ(rest.state, Rest::State::waits);
+  ASSERT_EQ(rest.told, 1u);
+  EXPECT_EQ(tells[0].to, 1u);
+  EXPECT_EQ(tells[0].note, Note::granted);
+  rest = run_manager(home, performed, tells);  // one too many does nothing
+  EXPECT_TRUE(rest.taken);
+  EXPECT_EQ(rest.told, 0u);
+  // The other one again: the lock is in network mode, so it is told to try there.
+  rest = run_manager(home, said(Note::request, 2), tells);
+  EXPECT_EQ(rest.state, Rest::State::waits);
+  ASSERT_EQ(rest.told, 1u);
+  EXPECT_EQ(tells[0].note, Note::again);
+  // The processor has no word but its own.
+  EXPECT_EQ(home.word(migrating_words::network).load(), 1u);
+}
+
 }  // namespace
 }  // namespace skerry::lock::machine

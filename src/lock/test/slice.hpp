@@ -9,10 +9,11 @@ namespace skerry::lock::machine {
 
 class Slice {
  public:
-  Slice(const Machines& machines, uint32_t requesters)
+  Slice(const Machines& machines, uint32_t requesters, Domain domain = Domain::server)
       : bytes_(Home::bytes(machines, requesters)), memory_(bytes_ / 64 + 1) {
     Config config;
     config.requesters = requesters;
+    config.domain = domain;
     home().make(machines, config);
   }
   Home home() { return Home(base()); }

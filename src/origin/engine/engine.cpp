@@ -12,7 +12,8 @@ using memory::CallSpan;
 using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
-    : context_{std::move(config), std::move(fabric), {}, {}},
+    : has_atomics(fabric->capabilities().atomics),
+      context_{std::move(config), std::move(fabric), {}, {}},
       slots_(context_),
       rma_log_(context_),
       batches_(context_),
@@ -116,6 +117,21 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
                                 {operand, expected},
                                 old},
                                work_);
+}
+
+Status Engine::atomic(const Target& target, uint64_t offset, RmaLog::Atomic* atomic) {
+  const CallSpan call(context_.config.spans, SpanKind::read_modify_write, target.rank, 8);
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  count(link.server.node, 8);
+  Rma::Key key;
+  SKERRY_TRY(key_of(lock, link, target, &key));
+  Op* op = operations_.make();
+  if (Status status = rma_.issue(lock, link, key, offset, atomic, op); !status.ok()) {
+    operations_.free(op);
+    return status;
+  }
+  return transfers_.finish(lock, op, Mode::blocking, 8, nullptr);
 }
 
 Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {

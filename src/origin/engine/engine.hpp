@@ -31,6 +31,7 @@ class Engine final : fabric::Sink, Work, Links::User {
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
   ~Engine() override;
 
+  const bool has_atomics;  // of the adapter, on memory of other nodes and of this one
   // `handle`: of mode handle, otherwise null; 0 on return: nothing is outstanding. With a guard:
   // blocks until it is answered, that is remote done. Errors: contended (by the guard).
   Status issue(const Access& access, Handle* handle = nullptr);
@@ -51,6 +52,9 @@ class Engine final : fabric::Sink, Work, Links::User {
   }
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
+  // By the adapter, past the target's data server. `offset` is a multiple of 8. Blocks until the
+  // effect is visible there, or its connection broke: Atomic::is_unknown. Only with has_atomics.
+  Status atomic(const Target& target, uint64_t offset, RmaLog::Atomic* atomic);
   // Blocks until granted. `holder` distinguishes threads of this rank.
   Status lock(const Target& target, uint64_t index, uint64_t holder);
   Status unlock(const Target& target, uint64_t index, uint64_t holder);

@@ -1,5 +1,7 @@
 #include "origin/link/rma_log.hpp"
 
+#include <algorithm>
+
 #include "core/pure/container_bytes.hpp"
 
 namespace skerry::origin {
@@ -18,9 +20,21 @@ bool RmaLog::start(const Running& rma) {
 bool RmaLog::hand_over(const Running& rma, uint64_t cookie) {
   fabric::Fabric& fabric = *context_.fabric;
   const fabric::EndpointId endpoint = rma.link->connection.endpoint();
+  if (rma.atomic != nullptr) {
+    const fabric::AtomicCall call{rma.atomic->kind,   rma.key,
+                                  rma.at,             rma.atomic->value,
+                                  rma.atomic->expected, &rma.atomic->before,
+                                  cookie};
+    return fabric.start_atomic(endpoint, call) == fabric::SendResult::accepted;
+  }
   return (rma.is_get ? fabric.get(endpoint, rma.local, rma.key, rma.at, rma.bytes, cookie)
                      : fabric.put(endpoint, rma.local, rma.key, rma.at, rma.bytes, cookie)) ==
          fabric::SendResult::accepted;
+}
+
+bool RmaLog::any_conflict(const Running& rma) const {
+  return std::ranges::any_of(running_,
+                             [&](const auto& entry) { return entry.second.conflicts(rma); });
 }
 
 Link* RmaLog::done(uint64_t cookie, bool ok) {
@@ -45,6 +59,11 @@ bool RmaLog::again(Link& link, uint64_t up_to) {
   for (auto next = running_.begin(); next != running_.end();) {
     const auto [cookie, lost] = *next++;
     if (lost.link != &link || lost.endpoint == endpoint || lost.after_number >= up_to) continue;
+    if (lost.atomic != nullptr) {
+      lost.atomic->is_unknown = true;
+      (void)done(cookie, true);
+      continue;
+    }
     if (!lost.is_get && context_.can().am_after_rma_ordered &&
         link.requests.applied() > lost.after_number) {
       (void)done(cookie, true);

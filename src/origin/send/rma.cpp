@@ -9,8 +9,8 @@ bool Rma::takes(const Access& access) const {
   // Without the second a late write of a broken connection might be placed after somebody else's:
   // such a fabric gets messages only.
   return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
-         access.local.bytes >= can.rma_from_bytes && !access.notify && !access.updates() &&
-         !access.target.by_message && access.is_contiguous();
+         (access.local.bytes >= can.rma_from_bytes || access.by_adapter) && !access.notify &&
+         !access.updates() && !access.target.by_message && access.is_contiguous();
 }
 
 bool Rma::knows(const Target& target, Key* key) const {
@@ -26,17 +26,18 @@ void Rma::learn(const Target& target, const wire::Key& answer, Key* key) {
 }
 
 // Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last
-// message to the same target rank is acknowledged. A get also waits for our puts, because it might
-// read their places too early. A put also waits for our gets and puts, because one to the same
-// place might overtake it or be overtaken. What follows an RMA waits in wait_sendable.
+// message to the same target rank is acknowledged. A get also waits for our puts to the
+// same place, because it might read it too early. A put also waits for our gets and puts there,
+// because one might overtake it or be overtaken. What follows an RMA waits in wait_sendable.
 //
 // A get that travels as a message is acknowledged before its answer is here. The server may still
 // read those bytes, and reads them anew if the connection breaks. So a put (`writes`; empty for a
 // get) waits for the answers of gets of the same bytes, too.
-Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes) {
+Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const RmaLog::Running& all,
+                      const Extent& writes) {
   auto clear = [&] {
     if (link.connection.has_failed()) return true;
-    if (link.direct.outstanding() > 0) return false;
+    if (link.direct.outstanding() > 0 && log_.any_conflict(all)) return false;
     return link.direct.last_message(target.rank) <= link.requests.applied();
   };
   // Small puts that are still held back were issued before this; wait_sendable sends them.
@@ -50,31 +51,51 @@ Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent
   return {};
 }
 
+// As soon as the connection takes it.
+Status Rma::start(Lock& lock, Link& link, RmaLog::Running* rma) {
+  for (;;) {
+    SKERRY_TRY(links_.wait_open(lock, link));
+    rma->after_number = link.requests.issued();
+    rma->endpoint = link.connection.endpoint();
+    if (log_.start(*rma)) break;
+    link.connection.note_full();
+  }
+  links_.list(link);
+  return {};
+}
+
 Status Rma::issue(Lock& lock, Link& link, const Access& access, const Key& key, Op* op) {
   context_.assert_held();
   const bool is_get = access.kind == wire::Kind::get;
-  SKERRY_TRY(wait_turn(lock, link, access.target,
+  RmaLog::Running rma{.op = op,
+                      .link = &link,
+                      .is_get = is_get,
+                      .local = access.local.base,
+                      .key = key.key,
+                      .at = key.offset + access.remote.offset,
+                      .bytes = access.local.bytes};
+  SKERRY_TRY(wait_turn(lock, link, access.target, rma,
                        is_get ? Extent{} : extent_of(access.target, access.remote)));
-  const uint64_t total = access.local.bytes;
-  for (uint64_t done = 0; done < total;) {
-    SKERRY_TRY(links_.wait_open(lock, link));
-    const RmaLog::Running rma{op,
-                              &link,
-                              is_get,
-                              access.local.base + done,
-                              key.key,
-                              key.offset + access.remote.offset + done,
-                              std::min(total - done, long_part_bytes),
-                              link.requests.issued(),
-                              link.connection.endpoint()};
-    if (!log_.start(rma)) {
-      link.connection.note_full();
-      continue;
-    }
-    links_.list(link);
-    done += rma.bytes;
+  for (uint64_t left = access.local.bytes; left > 0; left -= rma.bytes) {
+    rma.bytes = std::min(left, long_part_bytes);
+    SKERRY_TRY(start(lock, link, &rma));
+    rma.local += rma.bytes;
+    rma.at += rma.bytes;
   }
   return {};
+}
+
+Status Rma::issue(Lock& lock, Link& link, const Key& key, uint64_t offset, RmaLog::Atomic* atomic,
+                  Op* op) {
+  context_.assert_held();
+  RmaLog::Running rma{.op = op,
+                      .link = &link,
+                      .is_get = true,
+                      .key = key.key,
+                      .at = key.offset + offset,
+                      .bytes = sizeof(uint64_t),
+                      .atomic = atomic};
+  return start(lock, link, &rma);
 }
 
 }  // namespace skerry::origin

@@ -1,6 +1,6 @@
-// Puts and gets of the fabric's own (docs/design/0003-rma-order.md), and the keys they need. They
-// have no numbers of their own: one takes its turn in the session by waiting for the messages
-// before it and by making those after it wait.
+// Puts, gets and atomics of the fabric's own (docs/design/0003-rma-order.md), and the keys they
+// need. They have no numbers of their own: one takes its turn in the session by waiting for the
+// messages before it and by making those after it wait.
 #pragma once
 
 #include <map>
@@ -27,13 +27,18 @@ class Rma {
   void learn(const Target& target, const wire::Key& answer, Key* key);
   // Issues it, in parts. Waits for messages before it and room; not for its end.
   Status issue(Lock& lock, Link& link, const Access& access, const Key& key, Op* op);
+  // An atomic on the word at `offset`. Not ordered with anything else that is under way.
+  Status issue(Lock& lock, Link& link, const Key& key, uint64_t offset, RmaLog::Atomic* atomic,
+               Op* op);
 
  private:
   static constexpr size_t max_keys = 1024;
   using Slice = std::pair<uint64_t, Rank>;  // by packed segment id and rank
 
   static Slice slice_of(const Target& target) { return {target.segment.packed(), target.rank}; }
-  Status wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes);
+  Status wait_turn(Lock& lock, Link& link, const Target& target, const RmaLog::Running& all,
+                   const Extent& writes);
+  Status start(Lock& lock, Link& link, RmaLog::Running* rma);
 
   EngineContext& context_;
   Progress& progress_;
