@@ -47,6 +47,12 @@ summary() {
   echo "${p:-0} ${f:-0} ${s:-0}"
 }
 
+# failures OUT: the lines that say what failed, and what follows each, for the end of the run.
+failures() {
+  grep -E -A 12 '^(failed|FAILED|wrong|ERROR)|[*]{3}(Failed|Exception|Timeout)|: FAIL' "$1" |
+    grep -vE '^(passed|ok) ' | head -40
+}
+
 # step NAME COMMAND...: runs one step and tells how it ended, in one line, and the end of its
 # output if it failed. Lanes run steps at the same time: each has files of its own.
 step() {
@@ -57,7 +63,10 @@ step() {
   printf '%s\n' "$p $f $s $name" >> "$LOG/results"
   printf -v text '%5d s  %s: %d passed, %d failed, %d skipped\n' $((SECONDS - start)) "$name" \
     "$p" "$f" "$s"
-  [ "$f" = 0 ] || text+=$(tail -60 "$out" | sed 's/^/    /')$'\n'
+  if [ "$f" != 0 ]; then
+    text+=$(tail -60 "$out" | sed 's/^/    /')$'\n'
+    failures "$out" | sed "s|^|$name: |" >> "$LOG/failures"
+  fi
   printf '%s' "$text"
   if [ "$s" != 0 ]; then
     grep -iE 'skipped|SKIP' "$out" | grep -vE '^[0-9]+ passed' | head -20 |
@@ -134,6 +143,7 @@ fi
 
 [ -f "$LOG/skips" ] && cat "$LOG/skips"
 awk '$2 > 0 { sub(/^[0-9]+ [0-9]+ [0-9]+ /, ""); print "failed in: " $0 }' "$LOG/results"
+[ -f "$LOG/failures" ] && cat "$LOG/failures"
 ALLOWED=$(awk '!/^(#|$)/ { n++ } END { print n + 0 }' tools/expected_skips.txt)
 echo "all steps took $((SECONDS / 60)) min $((SECONDS % 60)) s"
 read -r PASSED FAILED SKIPPED < <(awk '{ p += $1; f += $2; s += $3 } END { print p+0, f+0, s+0 }' \
