@@ -21,6 +21,7 @@ from ._lazy import Expression
 from ._types import Block, Device, Function, Operand, Shape
 
 _SCALARS = (bool, int, float, complex)
+_Value = TypeVar("_Value")
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Array])
 
 
@@ -43,7 +44,7 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
             is_open = is_open or x._memory.open
             works(x)
     if not layout.whole and raises():
-        return Array(_agreed(expression), layout)
+        return Array(agreed(lambda: _now(expression)), layout)
     least = _lazy.LEAST_WHOLE if layout.whole else _lazy.LEAST_ELEMENTS
     if is_open or expression.nodes > _lazy.MOST_NODES or prod(shape) < least:
         return Array(_now(expression), layout)
@@ -59,11 +60,15 @@ def raises() -> bool:
     )
 
 
-def _agreed(expression: Expression) -> Block:
+def agreed(compute: Callable[[], _Value], whole: bool = False) -> _Value:
+    """compute(), this rank's part of a result, or all of it if `whole`. Where an element may raise
+    an error, one of a rank is one of all: then collective."""
+    if whole or not raises():
+        return compute()
     value: Any = None
     error: BaseException | None = None
     try:
-        value = _now(expression)
+        value = compute()
     except (FloatingPointError, RuntimeWarning, MemoryError) as found:
         error = found
     _exchange.agree_no_error(error)
@@ -368,6 +373,13 @@ def astype(
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"{x.dtype} to {dtype} would drop imaginary parts: take xp.real(x)")
     return x.copy() if x.dtype == dtype else apply(_convert, x, dtype=dtype)
+
+
+def real_of(x: Array) -> Array:
+    """Complex numbers that are to be real, with NumPy's warning."""
+    told = "Casting complex values to real discards the imaginary part"
+    warnings.warn(told, np.exceptions.ComplexWarning, stacklevel=2)
+    return apply(_real, x)
 
 
 def inexact(x: Array) -> Array:

@@ -23,6 +23,7 @@ from ._array import (
     some,
     undivided,
 )
+from ._elementwise import astype, raises, real_of
 from ._layout import Layout
 from ._types import Block, Key, Operand, Shape
 
@@ -268,8 +269,12 @@ def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
         if _assign_whole(x, key, value, unnamed):
             return
     key = _expanded(_arrays_for_lists(key), x.shape)
+    by_arrays = any(_is_index_array(item) for item in key)
+    if isinstance(value, np.generic) and value.dtype.kind == "f" and x.dtype.kind in "iu":
+        if not by_arrays:
+            np.empty(1, x.dtype)[...] = value  # no number: an error on all ranks
     value = _value(value, x)
-    if not any(_is_index_array(item) for item in key):
+    if not by_arrays:
         _assign(_target(x, _basic(key, x.shape)), value)
     elif _single_mask(key) and (not isinstance(value, Array) or value.ndim == 0):
         _assign_masked(x, as_array(key[0]), value)
@@ -313,8 +318,10 @@ def _value(value: Any, x: Array) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "USO" and x.dtype.kind not in "USO":
         value = value.astype(x.dtype)  # what is no number is an error on all ranks
     value = as_array(value)
-    if value.dtype.kind == "c" and x.dtype.kind != "c":
-        raise TypeError(f"{value.dtype} values do not fit into a {x.dtype} array")
+    if value.dtype.kind == "c" and x.dtype.kind not in "cb":
+        value = real_of(value)
+    if value.dtype != x.dtype and not x.layout.whole and raises():
+        value = astype(value, x.dtype)  # an error on all ranks, not on those alone that write it
     return value
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _exchange, _lazy, _whole
 from ._array import Array, axis_of, in_layout, may_write
-from ._elementwise import astype
+from ._elementwise import astype, real_of
 from ._elementwise import where as choose_where
 from ._indexing import select as select_by_mask
 from ._indexing import take_known
@@ -104,8 +104,8 @@ def copyto(dst: Array, src: Any, casting: Any = "same_kind", where: Any = True) 
             f"{casting!r}"
         )
     value = src if isinstance(src, Array) else as_array(np.asarray(src))
-    if value.dtype.kind == "c" and dst.dtype.kind != "c":
-        value = value.real
+    if value.dtype.kind == "c" and dst.dtype.kind not in "cb":
+        value = real_of(value)
     value = astype(value, dst.dtype, copy=False)
     if where is True:
         dst[...] = value
@@ -150,11 +150,11 @@ def putmask(a: Array, mask: Any, values: Any) -> None:
     if isinstance(values, Array) and values.shape == a.shape:
         copyto(a, values, casting="unsafe", where=mask)
         return
-    values = np.asarray(_whole.known(values, "putmask")).reshape(-1)
+    values = np.asarray(_whole.known(values, "putmask")).astype(a.dtype).reshape(-1)
     here, block = in_layout(mask, a.layout), settled(a)
     if values.size and block.size:
         at = np.broadcast_to(flat_positions(a), block.shape)[here]
-        block[here] = values[at % values.size].astype(a.dtype)
+        block[here] = values[at % values.size]
 
 
 def _as_mask(mask: Any) -> Array:
@@ -169,7 +169,7 @@ def place(arr: Array, mask: Any, vals: Any) -> None:
     mask = _as_mask(mask)
     if mask.size != arr.size:
         raise ValueError(f"place: mask and data must be the same size: {mask.shape}, {arr.shape}")
-    values = np.asarray(_whole.known(vals, "place")).reshape(-1)
+    values = np.asarray(_whole.known(vals, "place")).astype(arr.dtype).reshape(-1)
     mask = reshape(mask, arr.shape)
     if not values.size:
         if bool(any_of(mask)):
@@ -178,7 +178,7 @@ def place(arr: Array, mask: Any, vals: Any) -> None:
     turn = reshape(cumulative_sum(reshape(mask, (-1,)), axis=0), arr.shape)
     here, turns, block = in_layout(mask, arr.layout), in_layout(turn, arr.layout), settled(arr)
     if block.size:
-        block[here] = values[(turns[here] - 1) % values.size].astype(arr.dtype)
+        block[here] = values[(turns[here] - 1) % values.size]
 
 
 def put_along_axis(arr: Array, indices: Any, values: Any, axis: int | None) -> None:
@@ -186,7 +186,7 @@ def put_along_axis(arr: Array, indices: Any, values: Any, axis: int | None) -> N
     dtype of arr; shapes are broadcast. Errors: AxisError, IndexError, ValueError (shapes do not
     fit). Collective. Gathers: indices and values."""
     indices = np.asarray(_whole.known(indices, "put_along_axis"))
-    values = np.asarray(_whole.known(values, "put_along_axis"))
+    values = np.asarray(_whole.known(values, "put_along_axis")).astype(arr.dtype)
     if indices.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
     if axis is None:

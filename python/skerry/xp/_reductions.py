@@ -4,6 +4,7 @@ of the ranks, so that all ranks get the same bits."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -22,7 +23,7 @@ from ._array import (
     undivided,
     works,
 )
-from ._elementwise import apply, inexact
+from ._elementwise import agreed, apply, inexact
 from ._info import check_dtype
 from ._layout import Layout
 from ._types import Axes, Block, Operand
@@ -48,11 +49,14 @@ def _reduce(
     """Along axes. An expression is reduced while it is computed; keep: Expression.reduce."""
     axes = axes_of(axis, x.ndim)
     works(x)
-    if x._block is None:
-        partial = x._expression.reduce(ufunc, axes, keep, **options)
-    else:
+
+    def reduced() -> Block:
+        if x._block is None:
+            return x._expression.reduce(ufunc, axes, keep, **options)
         block = x._block if x._block.size or x.layout.whole else np.zeros((1,) * x.ndim, x.dtype)
-        partial = ufunc.reduce(block, axis=axes, keepdims=True, **options)
+        return ufunc.reduce(block, axis=axes, keepdims=True, **options)
+
+    partial = agreed(reduced, x.layout.whole)
     if x.layout.whole:
         return of_whole(partial, axes, keepdims)
     layout = _layout.reduced(x.layout, axes, True)
@@ -62,12 +66,16 @@ def _reduce(
         return _finish(Array(partial, layout), axes, keepdims)
     target = new_layout(layout.shape, partial.dtype)
     parts = _exchange.bring(partial, layout, target)
-    out = empty_block(target, partial.dtype)
-    seen = np.zeros(out.shape, bool)
-    for box, part in parts:
-        out[box] = np.where(seen[box], ufunc(out[box], part), part)
-        seen[box] = True
-    return _finish(Array(out, target), axes, keepdims)
+
+    def combined() -> Block:
+        out = empty_block(target, partial.dtype)
+        seen = np.zeros(out.shape, bool)
+        for box, part in parts:
+            out[box] = np.where(seen[box], ufunc(out[box], part), part)
+            seen[box] = True
+        return out
+
+    return _finish(Array(agreed(combined), target), axes, keepdims)
 
 
 def of_whole(block: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -291,7 +299,7 @@ def _cumulative(
     if x.ndim == 1 and not x.layout.whole and ufunc is np.multiply and dtype.kind in "fc":
         block = _in_turn(x._evaluate(), x.layout, dtype)
     else:
-        block = ufunc.accumulate(x._evaluate(), axis=axis, dtype=dtype)
+        block = accumulated(x, axis, dtype, ufunc)
         if x.ndim == 1 and not x.layout.whole:
             block = _continued(block, x.layout, ufunc)
     out = Array(block, x.layout)
@@ -302,6 +310,12 @@ def _cumulative(
     return out
 
 
+def accumulated(x: Array, axis: int, dtype: Any, ufunc: np.ufunc) -> Block:
+    """The own block, accumulated along an axis."""
+    block = x._evaluate()
+    return agreed(lambda: ufunc.accumulate(block, axis=axis, dtype=dtype), x.layout.whole)
+
+
 def _in_turn(block: Block, layout: Layout, dtype: np.dtype[Any]) -> Block:
     """Cumulative products, one rank after the other as NumPy has them: a product of a later rank's
     elements alone may overflow where the whole one does not."""
@@ -309,8 +323,9 @@ def _in_turn(block: Block, layout: Layout, dtype: np.dtype[Any]) -> Block:
     for rank, box in enumerate(layout.boxes):
         if not _layout.volume(box):
             continue
-        if rank == me:
-            block = np.multiply.accumulate(np.concatenate((total, block)), dtype=dtype)[1:]
+        values = np.concatenate((total, block)) if rank == me else total
+        found = agreed(partial(np.multiply.accumulate, values, dtype=dtype))
+        block = found[1:] if rank == me else block
         told = np.zeros(16, np.uint8)
         told[: dtype.itemsize] = (block[-1:] if rank == me else total).view(np.uint8)
         told = _exchange.agree(told.view(np.int64))[rank]
@@ -327,13 +342,17 @@ def _continued(block: Block, layout: Layout, ufunc: np.ufunc) -> Block:
         _layout.whole((cuts[-1],), len(has)),
     )  # fmt: skip
     before = cuts[_exchange.job().rank]
-    if not before or not block.size:
-        return block
-    earlier = np.empty(cuts[-1], block.dtype)
-    for box, part in totals:
-        earlier[box] = part
-    # Small integers would be summed in 64 bits.
-    return ufunc(block, ufunc.accumulate(earlier[:before], dtype=block.dtype)[-1])
+
+    def continued() -> Block:
+        if not before or not block.size:
+            return block
+        earlier = np.empty(cuts[-1], block.dtype)
+        for box, part in totals:
+            earlier[box] = part
+        # Small integers would be summed in 64 bits.
+        return ufunc(block, ufunc.accumulate(earlier[:before], dtype=block.dtype)[-1])
+
+    return agreed(continued)
 
 
 def cumulative_sum(

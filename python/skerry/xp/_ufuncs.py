@@ -12,10 +12,10 @@ import numpy as np
 import skerry as sk
 from . import _whole
 from ._array import Array, axes_of, axis_of, undivided
-from ._elementwise import apply, astype
+from ._elementwise import agreed, apply, astype
 from ._elementwise import where as choose_where
 from ._manipulation import expand_dims, reshape, squeeze
-from ._reductions import _continued, _reduce
+from ._reductions import _continued, _reduce, accumulated
 from ._indexing import in_order
 from ._whole import array_of as as_array
 
@@ -122,7 +122,7 @@ def accumulate(
     axis = axis_of(axis, x.ndim)
     by_parts = x.ndim == 1 and ufunc.__name__ in REORDERABLE
     x = in_order(x) if by_parts else undivided(x, (axis,))
-    block = ufunc.accumulate(x._evaluate(), axis=axis, dtype=dtype)
+    block = accumulated(x, axis, dtype, ufunc)
     if by_parts and not x.layout.whole:
         block = _continued(block, x.layout, ufunc)
     return _given(out, Array(block, x.layout))
@@ -146,8 +146,7 @@ def at(ufunc: np.ufunc, a: Array, indices: Any, *values: Any) -> None:
     operands = [
         np.broadcast_to(np.asarray(_whole.known(v, "values")), shape)[inside] for v in values
     ]
-    if block.size:
-        ufunc.at(block, local, *operands)
+    agreed(lambda: ufunc.at(block, local, *operands) if block.size else None)
 
 
 _PRODUCTS = {"matmul": (2, 2), "vecdot": (1, 1), "matvec": (2, 1), "vecmat": (1, 2)}

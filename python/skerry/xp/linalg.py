@@ -6,6 +6,7 @@ rank, up to xp.options()["gather_bytes"], and LAPACK solves them there."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +29,7 @@ from ._array import (
     works,
 )
 from ._creation import zeros
-from ._elementwise import apply, astype, functions, inexact
+from ._elementwise import agreed, apply, astype, functions, inexact
 from ._manipulation import (
     broadcast_to,
     expand_dims,
@@ -118,7 +119,8 @@ def _product(a: Array, b: Array) -> Array:
     out_layout = _wide(layout, n)
     out = empty_block(out_layout, dtype)
     if b.nbytes <= _PIECE_BYTES or b.layout.whole:
-        np.matmul(mine, gathered(b, "matmul"), out=out) if out.size else gathered(b, "matmul")
+        known = gathered(b, "matmul")
+        agreed(lambda: np.matmul(mine, known, out=out) if out.size else out)
         return Array(out, out_layout)
     out[...] = 0
     _add_pieces(out, mine, b)
@@ -133,8 +135,12 @@ def _add_pieces(out: Block, mine: Block, b: Array) -> None:
     rows = max(1, _PIECE_BYTES // max(1, b.nbytes // b.shape[0]))
     for low in range(0, b.shape[0], rows):
         piece = gathered(b[low : low + rows], "matmul")
-        if out.size:
-            out += mine[:, low : low + rows] @ piece
+        agreed(partial(_add_product, out, mine[:, low : low + rows], piece))
+
+
+def _add_product(out: Block, a: Block, b: Block) -> None:
+    if out.size:
+        out += a @ b
 
 
 def _along_inner(a: Array, b: Array) -> bool:
@@ -165,7 +171,8 @@ def _whole_product(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
     if layout.whole:
         return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
     rows, columns = layout.boxes[_exchange.job().rank]
-    return Array(np.matmul(a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]), layout)
+    x, y = a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]
+    return Array(agreed(lambda: np.matmul(x, y)), layout)
 
 
 def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> Array:
@@ -173,7 +180,8 @@ def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> 
     ranks = _exchange.ranks()
     b = b if rows_only(b.layout) else redistributed(b, _layout.slabs(b.shape, 0, ranks))
     mine = redistributed(a, _layout.permuted(_wide(b.layout, m), (1, 0)))._evaluate()
-    partial = np.matmul(mine, b._evaluate()).astype(dtype, copy=False)
+    other = b._evaluate()
+    partial = agreed(lambda: np.matmul(mine, other).astype(dtype, copy=False))
     stacked = _layout.along((ranks, m, n), 0, list(range(ranks + 1)))
     if mine.size == 0:
         partial = np.zeros((m, n), dtype)
@@ -198,7 +206,7 @@ def _stacked_product(a: Array, b: Array) -> Array:
     for x in (a, b):
         wanted = _batch_layout(layout, (*batch, *x.shape[-2:]))
         parts.append(in_layout(x, _layout.operand(wanted, x.shape)))
-    return Array(np.matmul(*parts), layout)
+    return Array(agreed(lambda: np.matmul(*parts), layout.whole), layout)
 
 
 def _batch_layout(layout: Layout, shape: Shape) -> Layout:
