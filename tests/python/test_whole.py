@@ -14,6 +14,7 @@ import pytest
 import skerry as sk
 import skerry.numpy as np
 import skerry.xp as xp
+from skerry.xp import _array
 
 
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
@@ -467,3 +468,40 @@ def test_a_result_may_take_the_memory_of_an_operand_that_nobody_has():
     with numpy.errstate(divide="raise"):
         bad = np.clip(x, 0, 10) / 0.5
         assert (bad.numpy() == numpy.clip(a, 0, 10) / 0.5).all()
+
+
+def test_elements_and_rows_come_from_their_owners():
+    a = numpy.arange(3000.0).reshape(60, 50)
+    x, turned = np.array(a), np.array(a.T).T  # rows and columns are divided
+    for m in (x, turned, x[::-1, 3:]):
+        whole = m.numpy()
+        for i, j in ((0, 0), (-1, -1), (31, 7), (m.shape[0] - 1, 20)):
+            assert m[i, j] == whole[i, j] and type(m[i, j]) is numpy.float64
+        for i in (0, 17, -1):
+            assert float(m[i] @ np.ones(m.shape[1])) == whole[i].sum()
+            assert float(m[i, :9] @ np.ones(9)) == whole[i, :9].sum()
+            assert float(m[:, i] @ np.ones(m.shape[0])) == whole[:, i].sum()
+    with pytest.raises(IndexError):
+        x[60, 0]
+
+
+def test_partial_results_are_combined_alike_on_all_ranks():
+    # Ranks without elements take part too.
+    a = numpy.array([[3.0, -1.0, numpy.nan], [2.0, 5.0, 1.0]])
+    x, y = np.array(a), np.array(a[:1, :2])
+    for z, b in ((x, a), (y, a[:1, :2]), (x[1:], a[1:])):
+        for name in "sum prod max min mean any all argmax".split():
+            for axis in (None, 0, 1):
+                got, wanted = getattr(np, name)(z, axis=axis), getattr(numpy, name)(b, axis=axis)
+                numpy.testing.assert_array_equal(getattr(got, "numpy", lambda g=got: g)(), wanted)
+    whole = np.arange(10**5).sum(), np.arange(1000.0) @ np.arange(1000.0)
+    assert whole == (numpy.arange(10**5).sum(), numpy.arange(1000.0) @ numpy.arange(1000.0))
+
+
+@pytest.mark.parametrize("shape", [(7,), (40, 3), (1, 50), (2, 3, 31)])
+def test_a_large_array_is_collected_a_part_at_a_time(shape, monkeypatch):
+    monkeypatch.setattr(_array, "_PIECE_BYTES", 64)
+    a = numpy.arange(float(numpy.prod(shape))).reshape(shape)
+    x = np.array(a)
+    for got, wanted in ((x, a), (x.T, a.T), (x[1:], a[1:]), (x[..., ::-2], a[..., ::-2])):
+        assert (got.numpy() == wanted).all()

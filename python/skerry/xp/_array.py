@@ -342,7 +342,8 @@ def works(x: Array) -> None:
         x._memory.work += x.nbytes
 
 
-small_reads: list[Callable[[Array], None]] = []  # called before a view is brought to all ranks
+# Called as (array, bytes) before a part of a divided array is brought to all ranks.
+small_reads: list[Callable[[Array, int], None]] = []
 
 
 def in_layout(x: Array, layout: Layout) -> Block:
@@ -352,16 +353,46 @@ def in_layout(x: Array, layout: Layout) -> Block:
         return block
     if layout.whole and x._is_view:
         for told in small_reads:
-            told(x)
+            told(x, x.nbytes)
         if x.layout == layout:
             return x._evaluate()
-    parts = _exchange.bring(block, x.layout, layout)
+    if layout.whole and (owner := x.layout.owner) is not None:
+        mine = block if owner == _exchange.job().rank else None
+        return _exchange.from_rank(owner, mine, x.shape, x.dtype)
+    if layout.whole and x.layout.largest * x.itemsize > _PIECE_BYTES:
+        return _collected(x, layout)
+    parts = _exchange.bring(block, x.layout, layout, views=True)
     extent = layout.extent(_exchange.job().rank)
     if len(parts) == 1 and parts[0][1].shape == extent:
-        return parts[0][1]
+        part = parts[0][1]
+        return part if np.may_share_memory(part, block) else part.copy()
     array = np.empty(extent, x.dtype)
     for box, part in parts:
         array[box] = part
+    return array
+
+
+_PIECE_BYTES = 4 << 20  # that a rank publishes at a time: more takes fresh pages, and out of cache
+
+
+def _collected(x: Array, layout: Layout) -> Block:
+    """All of a large divided array on every rank: of each rank's block a part at a time."""
+    block, rank = x._block, _exchange.job().rank
+    pieces = -(-x.layout.largest * x.itemsize // _PIECE_BYTES)
+    array = np.empty(x.shape, x.dtype)
+    for piece in range(pieces):
+        boxes = []
+        for (low, high), *others in x.layout.boxes:
+            ends = [low + (high - low) * at // pieces for at in (piece, piece + 1)]
+            some = ends[1] > ends[0]
+            boxes.append(((ends[0], ends[1]), *others) if some else ((0, 0),) * x.ndim)
+        source = Layout(x.shape, tuple(boxes))
+        begin = boxes[rank][0][0] - x.layout.boxes[rank][0][0]
+        part = block[begin : begin + source.extent(rank)[0]]
+        if not part.size:
+            part = empty_block(source, x.dtype)
+        for box, values in _exchange.bring(part, source, layout, views=True):
+            array[box] = values
     return array
 
 

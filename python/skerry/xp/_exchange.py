@@ -124,6 +124,11 @@ def job() -> _Staging:
 _STATEMENT_S = 100e-6
 # Seconds of a statement with a synchronization, and bytes a second of memory. Alike on all ranks.
 costs = (_STATEMENT_S + 20e-6, 4e9)
+# A read of a row or an element takes so much beside the synchronization.
+_READ_S = 15e-6
+# Seconds of such a read, and bytes a second that are written into new memory, whose pages the
+# kernel clears. Alike on all ranks.
+read_costs = (_READ_S + 20e-6, 1e9)
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
 
 
@@ -131,7 +136,7 @@ def _measure_bound(ranks: int) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
     The same on all ranks: rank 0 decides."""
-    global costs
+    global costs, read_costs
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
@@ -150,9 +155,15 @@ def _measure_bound(ranks: int) -> None:
     bound = _LEAST_BOUND
     while bound * 2 < even and bound < _MOST_BOUND:
         bound *= 4
-    told = sk.broadcast(np.array([bound, int(sync_s * 1e9), int(speed)], np.int64))
+    begin = time.thread_time()
+    fresh = np.ones(1 << 19)
+    fresh_speed = fresh.nbytes / max(time.thread_time() - begin, 1e-6)
+    told = sk.broadcast(
+        np.array([bound, int(sync_s * 1e9), int(speed), int(fresh_speed)], np.int64)
+    )
     _options.values["whole_bytes"] = int(told[0])
     costs = (_STATEMENT_S + told[1] / 1e9, float(told[2]))
+    read_costs = (_READ_S + told[1] / 1e9, float(told[3]))
     if "loop_bytes" not in _options.chosen:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         here = sum(sk.same_node(rank) for rank in range(ranks))
@@ -176,9 +187,12 @@ def ranks() -> int:
     return job().ranks
 
 
-def bring(block: Block, source: Layout, target: Layout) -> list[tuple[Cut, Block]]:
+def bring(
+    block: Block, source: Layout, target: Layout, views: bool = False
+) -> list[tuple[Cut, Block]]:
     """Parts of the own block of `target`, as (slices, array) in the order of the ranks that had
-    them. The own part is a view of `block`; others are copies. Collective if anything moves."""
+    them. The own part is a view of `block`; others are copies, or with `views` those of ranks of
+    this node are views until the next exchange. Collective if anything moves."""
     here = job()
     plan = _layout.plan(source, target, here.rank)
     own = [] if plan.own is None else [(here.rank, plan.own[1], block[plan.own[0]])]
@@ -197,7 +211,7 @@ def bring(block: Block, source: Layout, target: Layout) -> list[tuple[Cut, Block
         (rank, offset, shape)
         for (rank, offset, _), shape in zip(plan.receives, shapes, strict=True)
     ]
-    arrays = _read(staging, wanted, block.dtype)
+    arrays = _read(staging, wanted, block.dtype, views)
     parts = own + [
         (rank, box, array) for (rank, _, box), array in zip(plan.receives, arrays, strict=True)
     ]
@@ -277,6 +291,34 @@ def pass_rows(
     got = rows_of_others(fill, counts, dtype, row, views=False)
     got[here] = np.asarray(outgoing[here], dtype)
     return [got[at] for at in range(ranks())]
+
+
+def from_rank(owner: int, block: Block | None, shape: Shape, dtype: np.dtype[Any]) -> Block:
+    """What one rank has (`block`; None on the others), on every rank: its own there, copies
+    elsewhere. Collective."""
+    here = job()
+    here.compare("from_rank", owner, shape, dtype.str)
+    values = np.empty(shape, dtype) if block is None else np.asarray(block, order="C")
+    _core._broadcast(values if values.flags.writeable else values.copy(), owner, None)
+    _counts["exchanges"] += 1
+    if block is None:
+        _counts["bytes_read"] += values.nbytes
+    return values
+
+
+MOST_STACKED = 1 << 20  # bytes of what all ranks have together
+
+
+def of_all(values: Block) -> Block:
+    """Each rank's array, of one shape and dtype, stacked along a new first axis. Collective."""
+    here = job()
+    values = np.asarray(values, order="C")
+    here.compare("of_all", values.shape, values.dtype.str)
+    out = np.empty((here.ranks, *values.shape), values.dtype)
+    _core._allgather(values, out, None)
+    _counts["exchanges"] += 1
+    _counts["bytes_read"] += values.nbytes * (here.ranks - 1)
+    return out
 
 
 def agree(values: Any) -> NDArray[np.int64]:

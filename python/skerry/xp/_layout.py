@@ -53,6 +53,14 @@ class Layout:
         return tuple(high - low for low, high in self.boxes[rank])
 
     @property
+    def owner(self) -> int | None:
+        """The one rank that has elements. None: several have, or every rank has all."""
+        if self.whole:
+            return None
+        holders = [at for at, box in enumerate(self.boxes) if volume(box)]
+        return holders[0] if len(holders) == 1 else None
+
+    @property
     def largest(self) -> int:
         """Elements of the largest box."""
         return max(volume(box) for box in self.boxes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod as product_of
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -65,6 +66,9 @@ def _reduce(
     if not _layout.divided(x.layout, axes):
         return _finish(Array(partial, layout), axes, keepdims)
     target = new_layout(layout.shape, partial.dtype)
+    whole = stacked(partial, layout, target)
+    if whole is not None:
+        return of_whole(ufunc.reduce(whole, axis=0, dtype=partial.dtype), axes, keepdims)
     parts = _exchange.bring(partial, layout, target)
 
     def combined() -> Block:
@@ -76,6 +80,20 @@ def _reduce(
         return out
 
     return _finish(Array(agreed(combined), target), axes, keepdims)
+
+
+def stacked(partial: Block, layout: Layout, target: Layout) -> Block | None:
+    """The partial results of all ranks with elements, which each cover the result, in the order of
+    ranks; None if they are large, or the result is divided. Collective unless None."""
+    most = partial.dtype.itemsize * product_of(layout.shape) * len(layout.boxes)
+    holders = [at for at, box in enumerate(layout.boxes) if _layout.volume(box)]
+    full = tuple((0, n) for n in layout.shape)
+    covering = {layout.boxes[at] for at in holders} == {full}
+    if not target.whole or most > _exchange.MOST_STACKED or not covering:
+        return None
+    if _exchange.job().rank not in holders:
+        partial = np.zeros(layout.shape, partial.dtype)
+    return _exchange.of_all(partial)[holders]
 
 
 def of_whole(block: Any, axes: tuple[int, ...], keepdims: bool) -> Array:

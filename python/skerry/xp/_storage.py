@@ -74,10 +74,10 @@ def _given_back(nbytes: int) -> None:
     _taken -= nbytes
 
 
-def _read(x: Array) -> None:
-    """A view of a divided array is about to be brought to all ranks. A program that does so again
-    and again, by rows or elements, pays for a synchronization each time. From some time on it
-    would have paid less for the whole array on every rank, which takes its place.
+def _read(x: Array, nbytes: int) -> None:
+    """A part of a divided array, of so many bytes, is about to be brought to all ranks. A program
+    that does so again and again, by rows or elements, pays for a synchronization each time. From
+    some time on it would have paid less for the whole array on every rank, which takes its place.
 
     All ranks count these reads alike: each is a collective call. What else decides may differ, so
     all are asked, at counts of reads that are powers of 2."""
@@ -85,14 +85,15 @@ def _read(x: Array) -> None:
     while root._is_view and root._recipe is not None:
         root = root._recipe[1]
     memory = x._memory
-    if root._is_view or x.nbytes * _LEAST_TIMES > root.nbytes:
+    if root._is_view or nbytes * _LEAST_TIMES > root.nbytes:
         return
     memory.reads += 1
     if memory.reads < _LEAST_READS or memory.reads & (memory.reads - 1):
         return
-    ranks, (statement_s, speed) = _exchange.ranks(), _exchange.costs
-    paid_s = memory.reads * statement_s
-    whole_s = (2 * root.nbytes + memory.work * (1 - 1 / ranks)) / speed
+    ranks, (read_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
+    paid_s = memory.reads * read_s
+    saved_s = memory.work * (1 - 1 / ranks) / _exchange.costs[1]
+    whole_s = root.nbytes / fresh_speed + saved_s
     wants = (
         paid_s > whole_s
         and not memory.open

@@ -182,9 +182,12 @@ def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> 
     mine = redistributed(a, _layout.permuted(_wide(b.layout, m), (1, 0)))._evaluate()
     other = b._evaluate()
     partial = agreed(lambda: np.matmul(mine, other).astype(dtype, copy=False))
-    stacked = _layout.along((ranks, m, n), 0, list(range(ranks + 1)))
     if mine.size == 0:
         partial = np.zeros((m, n), dtype)
+    layout = new_layout((m, n), dtype)
+    if layout.whole and partial.nbytes * ranks <= _exchange.MOST_STACKED:
+        return Array(_exchange.of_all(partial).sum(axis=0, dtype=dtype), layout)
+    stacked = _layout.along((ranks, m, n), 0, list(range(ranks + 1)))
     return _reductions.sum(Array(partial[None], stacked), axis=0, dtype=dtype)
 
 
