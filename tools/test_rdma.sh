@@ -50,4 +50,4 @@ if [ $status != 0 ] || ! grep -q "RUN .*ofi_verbs" <<< "$out"; then
 elif grep -q "^\[  SKIPPED \]" <<< "$out"; then skipped=$((skipped + 1))
 else passed=$((passed + 1)); fi
 echo "$passed passed, $failed failed, $skipped skipped"; [ $failed = 0 ]'
-exec "$VM" --share "$TREE" -- bash -c "$SCRIPT" "$BUILD" "$ATOMICS"
+exec "$VM" --timeout 1200 --share "$TREE" -- bash -c "$SCRIPT" "$BUILD" "$ATOMICS"
