@@ -29,8 +29,9 @@ from ._types import Block, Shape
 
 # Below so many rows or columns one rank is done before the panels have gone around. Measured.
 LEAST = 384
-_STRIP = 256  # rows of a product that is subtracted while it is in the cache
+_STRIP = 512  # rows of a product that is subtracted while it is in the cache
 _LEAF = 8  # columns that are eliminated one by one
+_MOST_KEPT = 128 << 20  # bytes of a rank that the next matrix finds
 _OK, _BAD, _FAILED = 0, 1, 2  # in the head of a panel
 
 Blocks = dict[int, np.ndarray]  # own blocks by number
@@ -43,7 +44,7 @@ def fits(x: Array) -> bool:
 
 def _width(n: int, ranks: int) -> int:
     """Columns of a block: enough for products at full speed, and some blocks for each rank."""
-    return max(32, min(192, n // (6 * ranks) // 16 * 16))
+    return max(32, min(192, n // (10 * ranks) // 16 * 16))
 
 
 class Columns:
@@ -170,8 +171,9 @@ class Panels:
         self.slot = (self.slot + 63) // 64 * 64
         self.begin = (8 * here.ranks + 63) // 64 * 64  # behind the counters
         self.asides = asides
-        own = len(self.columns.of(here.rank))
-        self.segment = sk.Segment(self.begin + self.slot * own)
+        most = len(self.columns.of(0))
+        self.segment = _memory(self.begin + self.slot * most)
+        self.segment.local[: self.begin] = 0  # take() synchronizes before anybody counts
         self.near = {
             rank: memory
             for rank in range(here.ranks)
@@ -237,7 +239,25 @@ class Panels:
         return Panel(values, low, *self._beside(beside, 0))
 
     def free(self) -> None:
-        self.segment.free()
+        if self.segment is not _exchange.job().panels:
+            self.segment.free()
+
+
+def _memory(nbytes: int) -> sk.Segment:
+    """A segment of so many bytes or more, the same on all ranks. Collective. One is kept: fresh
+    pages cost as much as to factor a matrix of 1,000 columns in them."""
+    here = _exchange.job()
+    if here.panels is not None:
+        if here.panels.nbytes() >= nbytes:
+            sk.sync()  # others may still read the panels of the matrix before
+            return here.panels
+        if nbytes <= _MOST_KEPT:
+            here.panels.free()
+            here.panels = None
+    segment = sk.Segment(nbytes)
+    if nbytes <= _MOST_KEPT:
+        here.panels = segment
+    return segment
 
 
 class _Method:

@@ -48,6 +48,7 @@ class _Staging:
         self.rank, self.ranks = sk.rank(), sk.size()
         self.segments: list[sk.Segment] = []
         self.turn, self.bytes = 0, 0
+        self.panels: sk.Segment | None = None  # of matrices that were factored (_dense.py)
         self.near = [sk.same_node(rank) for rank in range(self.ranks)]
         self.calls = 0
         self.thread = threading.current_thread()
