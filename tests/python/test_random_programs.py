@@ -1,5 +1,6 @@
 """Random programs on skerry.numpy give what they give on NumPy, whole and divided: assignments,
-views, in-place operators, chains, NumPy operands that change meanwhile, reductions, elements.
+views, in-place operators, chains, NumPy operands that change meanwhile, reductions, elements,
+floating-point errors.
 
 SKERRY_USER_PROGRAMS=N runs N programs a bound instead of 25; SKERRY_USER_SEED=N begins elsewhere.
 A failure prints the program.
@@ -56,6 +57,10 @@ def statement(dice, rows, columns):
         f"{x} = np.concatenate(({y}[{i}:], {y}[:{i}]))",
         f"v = {x} @ np.arange({columns}.0) * 1e-3; {y} = {y} + v[:, None]; v = {y}[{i}]",
         f"{x} = {x}.copy(); {y} = np.sqrt(np.abs({x}))",
+        f"try:\n with np.errstate(all='raise'): {x} = {y} / ({z} - {z}[{i}, {j}])\n"
+        f"except FloatingPointError: {x} = {y} * 0.5",
+        f"try:\n with np.errstate(over='raise'): s = ({x} * 1e307).sum() * 1e-300\n"
+        f"except FloatingPointError: s = {j}; {x} *= 0.5",
     ])  # fmt: skip
 
 
