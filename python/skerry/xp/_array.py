@@ -39,7 +39,8 @@ from ._types import Axes, Block, Box, Fill, Shape
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "placed", "views", "shown", "reads", "work", "__weakref__")
+    __slots__ = ("source", "open", "placed", "views", "shown", "reads", "paid", "work",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
@@ -49,6 +50,7 @@ class Memory:
         # Of a copy of what NumPy shows as a view: the memory of the array that it was taken from.
         self.shown: weakref.ref[Memory] | None = None
         self.reads = 0  # small parts that all ranks asked for (_storage.py)
+        self.paid = 0  # for these, in units of an element's cost
         self.work = 0  # bytes of operands that lay here
 
 

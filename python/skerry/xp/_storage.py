@@ -65,6 +65,7 @@ def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) ->
 # ---- loops over rows and elements ----------------------------------------------------------------
 
 _LEAST_READS = 32
+_ROW = 4  # a row takes so many times as long as an element: views, layouts, a product
 _LEAST_TIMES = 16  # a small part is so many times smaller than the array
 _taken = 0  # bytes of arrays that became whole and live
 
@@ -88,10 +89,11 @@ def _read(x: Array, nbytes: int) -> None:
     if root._is_view or nbytes * _LEAST_TIMES > root.nbytes:
         return
     memory.reads += 1
+    memory.paid += 1 if nbytes == root.itemsize else _ROW
     if memory.reads < _LEAST_READS or memory.reads & (memory.reads - 1):
         return
     ranks, (read_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
-    paid_s = memory.reads * read_s
+    paid_s = memory.paid * read_s
     saved_s = memory.work * (1 - 1 / ranks) / _exchange.costs[1]
     whole_s = root.nbytes / fresh_speed + saved_s
     wants = (
