@@ -26,7 +26,7 @@ def cond(x: Any, p: Any = None) -> Array:
     raise _whole.NotDistributed(f"cond with p={p!r}")
 
 
-def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, np.int32, Array]:
     """The x of the least |b - a x|, the sums of the squares that are left (of a of full rank with
     more rows than columns), the rank, and the singular values. Shapes: that of b with a's columns
     for its rows; (k,), or (0,); (n,). dtypes: floating or complex, the second and last real.
@@ -48,7 +48,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     if rcond is None:
         rcond = least * max(m, n)
     cut = (rcond if 0 < rcond < 1 else least) * values[0]  # as in LAPACK
-    rank = int((values > cut).sum())
+    rank = np.int32((values > cut).sum())
     inverse = np.where(values > cut, 1 / np.where(values > cut, values, 1), 0)[:, None]
     along = linalg.matmul(_adjoint(u), linalg.matmul(_adjoint(q), right))
     x = linalg.matmul(_adjoint(vh), along * inverse)
