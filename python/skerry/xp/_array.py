@@ -445,7 +445,8 @@ def as_array(x: Any, name: str = "an operand") -> Array:
         return x
     if isinstance(x, (np.ndarray, np.generic)):
         array = of_numpy(x)
-        array._memory.open = True  # the program may change its ndarray: computed at once
+        # The program may change its ndarray: computed at once. Its numbers it cannot change.
+        array._memory.open = isinstance(x, np.ndarray)
         return array
     if isinstance(x, sk.Array):
         return of_storage(x)
