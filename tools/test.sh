@@ -50,7 +50,7 @@ summary() {
 # failures OUT: the lines that say what failed, and what follows each, for the end of the run.
 failures() {
   grep -E -A 12 '^(failed|FAILED|wrong|ERROR)|[*]{3}(Failed|Exception|Timeout)|: FAIL' "$1" |
-    grep -vE '^(passed|ok) ' | head -40
+    grep -vE '^(passed|ok) |  Passed  |  Start ' | head -40
 }
 
 # step NAME COMMAND...: runs one step and tells how it ended, in one line, and the end of its

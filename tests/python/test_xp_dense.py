@@ -117,7 +117,7 @@ def test_errors_are_those_of_all(at):
 
 def test_a_rank_that_fails_ends_all(monkeypatch):
     if sk.size() == 1:
-        pytest.skip("one rank")
+        return  # one rank has the whole matrix: no panels
     real = _dense._LU.factor
 
     def factor(self, block, k0, head, aside):
