@@ -197,14 +197,15 @@ Status Group::begin_long(bool* ready) {
   return ring_.prepare(*this, ready);
 }
 
-// With a root the others' buffers keep what they gave: they sum in memory of their own, a part at a
-// time.
+// With a root the others' buffers keep what they gave. So those that take part in more than the
+// reduction inside their node sum in memory of their own, a part at a time.
 Status Group::reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes, Rank root) {
   constexpr uint32_t leader = 0;
   const bool is_wanted_here = root == no_rank || job_->map().node_of(root) == job_->node();
-  const bool keeps = root != no_rank && root != job_->rank();
+  const bool keeps =
+      root != no_rank && root != job_->rank() && (ring_.leads() || is_wanted_here);
   const uint64_t most =
-      root == no_rank ? bytes : std::max<uint64_t>(1, (4 << 20) / how.unit()) * how.unit();
+      root == no_rank ? bytes : std::max<uint64_t>(1, (1 << 20) / how.unit()) * how.unit();
   std::vector<std::byte> own(keeps ? std::min(most, bytes) : 0);
   for (uint64_t from = 0; from < bytes; from += most) {
     const uint64_t n = std::min(most, bytes - from);

@@ -59,6 +59,8 @@ Status Ring::take(const std::byte** data) {
   return slots_->wait_counter(counter_at, taken_, -1, nullptr, from_nodes);
 }
 
+Status Ring::finish() { return slots_->job().engine().push_out(); }
+
 uint64_t Ring::streams_of(uint64_t bytes) const {
   constexpr uint64_t least_bytes = 16 << 10;
   return std::clamp<uint64_t>(bytes / (static_cast<uint64_t>(nodes_) * least_bytes), 1, window_);
@@ -69,9 +71,12 @@ uint64_t Ring::streams_of(uint64_t bytes) const {
 Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) {
   const auto nodes = static_cast<uint64_t>(nodes_), me = static_cast<uint64_t>(place_);
   const uint64_t turns = 2 * (nodes - 1), unit = how.unit();
-  const uint64_t most = window_ * nodes * (slot_bytes / unit * unit);
-  for (uint64_t from = 0; from < bytes; from += most) {
-    const uint64_t units = std::min(most, bytes - from) / unit;
+  const uint64_t most = window_ * nodes * (slot_bytes / unit), all = bytes / unit;
+  const uint64_t passes = (all + most - 1) / most;  // of about the same size
+  for (uint64_t pass = 0, next = 0; pass < passes; ++pass) {
+    const uint64_t begin = next;
+    next = begin + (all - begin) / (passes - pass);
+    const uint64_t from = begin * unit, units = next - begin;
     const uint64_t pieces = streams_of(units * unit), blocks = pieces * nodes;
     const auto edge = [&](uint64_t b) { return from + units * b / blocks * unit; };
     const auto block_of = [&](uint64_t piece, uint64_t place) {
@@ -90,7 +95,7 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
         if (turn < turns) SKERRY_TRY(send(block_of(piece, me + 2 * nodes - 1 - turn)));
       }
   }
-  return {};
+  return finish();
 }
 
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
@@ -119,7 +124,7 @@ Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
     SKERRY_TRY(send(exists(p) && distance + 1 < nodes ? part_at(p) : std::span<std::byte>()));
   }
   while (taken < messages) SKERRY_TRY(take_part());
-  return {};
+  return finish();
 }
 
 Status Ring::pass_on(int32_t first, uint64_t pieces,
@@ -137,7 +142,7 @@ Status Ring::pass_on(int32_t first, uint64_t pieces,
         }
         if (turn + 1 < nodes_) SKERRY_TRY(send(pack(block, room.data())));
       }
-  return {};
+  return finish();
 }
 
 }  // namespace skerry::job

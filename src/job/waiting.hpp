@@ -78,7 +78,7 @@ template <class Ready, class Text>
 WaitResult wait_for_nodes(Job& job, Ready&& ready, Text&& text) {
   constexpr int64_t longest_loan_ns = 2'000'000;
   if (job.has_borrowed()) {
-    const memory::WaitSpan span(&job.spans(), text);
+    const memory::WaitSpan span(&job.spans(), text);  // of the loan alone
     const int64_t until_ns = monotonic_ns() + longest_loan_ns;
     for (int64_t left_ns = longest_loan_ns; left_ns > 0; left_ns = until_ns - monotonic_ns()) {
       if (ready()) return WaitResult::reached;
