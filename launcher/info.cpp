@@ -2,15 +2,19 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -162,6 +166,51 @@ void add_interfaces(std::vector<Fact>* facts) {
   freeifaddrs(list);
 }
 
+// In a process of its own: a provider that nobody has tried may crash or hang in a trial of its
+// atomics: *died. False: that, or there is nothing to tell.
+bool survey_apart(const fabric::Options& options, std::vector<fabric::ProviderFacts>* providers,
+                  bool* died) {
+  constexpr int longest_ms = 30'000;  // without a word
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<fabric::ProviderFacts> found;
+    std::string text;
+    if (!fabric::survey_ofi(options, &found).ok()) _exit(1);
+    for (const fabric::ProviderFacts& one : found)
+      text += concat(one.provider, '\t', one.offers, '\t', one.why_not, '\n');
+    const auto written = write(ends[1], text.data(), text.size());
+    _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text;
+  char part[4096];
+  for (pollfd one{ends[0], POLLIN, 0}; child > 0 && poll(&one, 1, longest_ms) > 0;) {
+    const ssize_t n = read(ends[0], part, sizeof part);
+    if (n <= 0) break;
+    text.append(part, static_cast<size_t>(n));
+  }
+  close(ends[0]);
+  if (child < 0) return false;
+  int status = 0;
+  if (waitpid(child, &status, WNOHANG) == 0) {
+    if (text.empty()) kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  *died = !WIFEXITED(status);
+  if (*died || WEXITSTATUS(status) != 0) return false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    fabric::ProviderFacts& one = providers->emplace_back();
+    std::getline(words, one.provider, '\t');
+    std::getline(words, one.offers, '\t');
+    std::getline(words, one.why_not, '\t');
+  }
+  return true;
+}
+
 void add_fabrics(std::vector<Fact>* facts) {
   facts->push_back({"fabrics", "tcp", "built in"});
   void* library = dlopen("libfabric.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -177,7 +226,14 @@ void add_fabrics(std::vector<Fact>* facts) {
   fabric::Options options;
   options.loopback_only = true;  // looks at all interfaces
   options.tries_atomics = true;
-  const Status status = fabric::survey_ofi(options, &providers);
+  Status status;
+  bool died = false;
+  if (!survey_apart(options, &providers, &died)) {
+    if (died)
+      facts->push_back({"fabrics", "atomics", "not known (a provider did not survive the trial)"});
+    options.tries_atomics = false;
+    status = fabric::survey_ofi(options, &providers);
+  }
   if (!status.ok()) facts->push_back({"fabrics", "ofi", concat("no (", status.message(), ")")});
   bool is_first = true;  // SKERRY_FABRIC=ofi takes it
   for (const fabric::ProviderFacts& one : providers) {

@@ -116,12 +116,14 @@ Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Bl
     target.deferred = std::make_unique<Deferred>(access);
     return {};
   }
-  if (access.by_adapter && access.updates() && bytes <= longest_update_by_adapter)
+  if (access.by_adapter && !context_.multiple && access.updates() &&
+      bytes <= longest_update_by_adapter)
     return update_by_adapter(access);
   return send_in_parts(access, handle);
 }
 
-// By a get and a put: under the lock nobody else changes the elements in between. Not by an atomic
+// By a get and a put: under the lock nobody else changes the elements in between, unless several
+// threads of this rank share the lock. Then the target's data server updates them. Not by an atomic
 // of the adapter: after a break nobody could say whether that took effect.
 Status Accesses::update_by_adapter(const Access& access) {
   alignas(max_element_bytes) std::byte elements[longest_update_by_adapter];
@@ -259,7 +261,7 @@ Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desir
         context_.check->begin_access(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
     context_.check->issued(at.rank, nullptr);
   }
-  if (target->goes_by_adapter() && memory_.flavor() == Flavor::allocated)
+  if (target->goes_by_adapter() && !context_.multiple && memory_.flavor() == Flavor::allocated)
     return compare_swap_by_adapter(*target, offset, at.bytes, expected, desired, old);
   if (target->region == nullptr) {
     const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64

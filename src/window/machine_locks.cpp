@@ -242,24 +242,28 @@ bool MachineLock::take_mail(Event* event) {
 // ---- the manager ------------------------------------------------------------------------------
 
 Status MachineLock::ask(const Action& action) {
-  Event event{.kind = Event::Kind::told,
-              .note = action.note,
-              .mode = action.mode,
-              .local = static_cast<bool>(home_),
-              .from = me_,
-              .value = action.value};
-  for (;;) {
+  const Event asked{.kind = Event::Kind::told,
+                    .note = action.note,
+                    .mode = action.mode,
+                    .local = static_cast<bool>(home_),
+                    .from = me_,
+                    .value = action.value};
+  bool is_heard = false;  // what we ask; the manager may first want something else of us
+  for (Event event = asked;;) {
     Rest rest;
     SKERRY_TRY(home_ ? ask_here(event, &rest) : ask_there(event, &rest));
+    is_heard = is_heard || (rest.taken && event.note == asked.note);
     if (rest.state == Rest::State::network) {
-      SKERRY_INVARIANT(rest.taken, "what led to it was taken");
       SKERRY_TRY(perform_by_adapter(rest.action, &event.value));
       event.note = Note::performed;
-      continue;
+    } else if (rest.taken && rest.state == Rest::State::not_yet) {
+      event.note = Note::none;
+    } else if (rest.taken) {
+      if (is_heard) return {};
+      event = asked;
+    } else if (rest.state != Rest::State::not_yet) {
+      SKERRY_TRY(pause(longer_pause()));
     }
-    if (rest.taken && rest.state != Rest::State::not_yet) return {};
-    if (rest.taken) event.note = Note::none;
-    else if (rest.state != Rest::State::not_yet) SKERRY_TRY(pause(longer_pause()));
   }
 }
 

@@ -26,18 +26,21 @@ void Rma::learn(const Target& target, const wire::Key& answer, Key* key) {
 }
 
 // Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last
-// message to the same target rank is acknowledged. A get also waits for our puts to the
-// same place, because it might read it too early. A put also waits for our gets and puts there,
-// because one might overtake it or be overtaken. What follows an RMA waits in wait_sendable.
+// message to the same target rank is acknowledged. It also waits until no other RMA is under way:
+// they might overtake each other. What follows an RMA waits in wait_sendable. Where the adapter has
+// atomics, most accesses under locks are short RMA, and an RMA waits only for those of which one
+// changes bytes of the other. A thread that always has some under way can then keep the messages of
+// other threads waiting.
 //
 // A get that travels as a message is acknowledged before its answer is here. The server may still
 // read those bytes, and reads them anew if the connection breaks. So a put (`writes`; empty for a
 // get) waits for the answers of gets of the same bytes, too.
 Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const RmaLog::Running& all,
                       const Extent& writes) {
+  const bool by_range = context_.can().atomics;
   auto clear = [&] {
     if (link.connection.has_failed()) return true;
-    if (link.direct.outstanding() > 0 && log_.any_conflict(all)) return false;
+    if (link.direct.outstanding() > 0 && (!by_range || log_.any_conflict(all))) return false;
     return link.direct.last_message(target.rank) <= link.requests.applied();
   };
   // Small puts that are still held back were issued before this; wait_sendable sends them.
