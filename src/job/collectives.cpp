@@ -197,25 +197,11 @@ Status Group::begin_long(bool* ready) {
   return ring_.prepare(*this, ready);
 }
 
-// With a root the others' buffers keep what they gave. So those that take part in more than the
-// reduction inside their node sum in memory of their own, a part at a time.
-Status Group::reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes, Rank root) {
+Status Group::reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes) {
   constexpr uint32_t leader = 0;
-  const bool is_wanted_here = root == no_rank || job_->map().node_of(root) == job_->node();
-  const bool keeps =
-      root != no_rank && root != job_->rank() && (ring_.leads() || is_wanted_here);
-  const uint64_t most =
-      root == no_rank ? bytes : std::max<uint64_t>(1, (1 << 20) / how.unit()) * how.unit();
-  std::vector<std::byte> own(keeps ? std::min(most, bytes) : 0);
-  for (uint64_t from = 0; from < bytes; from += most) {
-    const uint64_t n = std::min(most, bytes - from);
-    if (keeps) copy_bytes(own.data(), buffer + from, n);
-    std::byte* const sum = keeps ? own.data() : buffer + from;
-    if (node_.count() > 1) SKERRY_TRY(node_.reduce(how, sum, n, &leader));
-    if (ring_.leads()) SKERRY_TRY(ring_.allreduce(how, sum, n));
-    if (is_wanted_here && node_.count() > 1) SKERRY_TRY(node_.broadcast(sum, n, leader));
-  }
-  return {};
+  if (node_.count() > 1) SKERRY_TRY(node_.reduce(how, buffer, bytes, &leader));
+  if (ring_.leads()) SKERRY_TRY(ring_.allreduce(how, buffer, bytes));
+  return node_.count() > 1 ? node_.broadcast(buffer, bytes, leader) : Status();
 }
 
 Status Group::broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root) {
@@ -350,10 +336,10 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
       const auto at = static_cast<uint32_t>(index_of(root));
       return node_.reduce(how, buffer, bytes, root == no_rank ? nullptr : &at);
     });
-  if (is_long(bytes)) {
+  if (root == no_rank && is_long(bytes)) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
-    if (ready) return reduce_by_ring(how, buffer, bytes, root);
+    if (ready) return reduce_by_ring(how, buffer, bytes);
   }
   Sweep sweep_of;
   sweep_of.bytes = bytes;

@@ -203,7 +203,7 @@ class Group {
   }
   // *ready: they may. Also a barrier, in which a member that leaves the job is found.
   Status begin_long(bool* ready);
-  Status reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes, Rank root);
+  Status reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes);
   Status broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root);
   // What came for a part.
   using TakePart = std::function<void(std::byte* part, const std::byte* came, uint64_t bytes)>;

@@ -61,11 +61,6 @@ Status Ring::take(const std::byte** data) {
 
 Status Ring::finish() { return slots_->job().engine().push_out(); }
 
-uint64_t Ring::streams_of(uint64_t bytes) const {
-  constexpr uint64_t least_bytes = 16 << 10;
-  return std::clamp<uint64_t>(bytes / (static_cast<uint64_t>(nodes_) * least_bytes), 1, window_);
-}
-
 // Block b of a piece is summed from the node at place b + 1 on to the one at place b, in this
 // order; so all nodes get the same bits.
 Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) {
@@ -77,7 +72,8 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
     const uint64_t begin = next;
     next = begin + (all - begin) / (passes - pass);
     const uint64_t from = begin * unit, units = next - begin;
-    const uint64_t pieces = streams_of(units * unit), blocks = pieces * nodes;
+    // No more than its size asks for: a message costs more than what overlaps in smaller ones.
+    const uint64_t pieces = (units * window_ + most - 1) / most, blocks = pieces * nodes;
     const auto edge = [&](uint64_t b) { return from + units * b / blocks * unit; };
     const auto block_of = [&](uint64_t piece, uint64_t place) {
       const uint64_t b = piece * nodes + place % nodes;
@@ -101,7 +97,7 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
   const auto nodes = static_cast<int64_t>(nodes_);
   const int64_t distance = (place_ - root + nodes) % nodes;
-  const uint64_t part = std::clamp<uint64_t>((bytes / 4 + 63) / 64 * 64, 16 << 10, slot_bytes);
+  const uint64_t part = slot_bytes;
   const auto parts = static_cast<int64_t>((bytes + part - 1) / part);
   const auto part_at = [&](int64_t p) {
     const uint64_t from = static_cast<uint64_t>(p) * part;

@@ -66,8 +66,6 @@ class Ring {
  private:
   static constexpr uint64_t counter_at = 0, slots_at = 4096;
   static constexpr uint64_t most_window = 8, most_slots = 128;
-  // How many pieces of `least_bytes` a node or more to make of so many bytes, at most window_.
-  uint64_t streams_of(uint64_t bytes) const;
   Status send(std::span<const std::byte> data);
   // The last messages of a call are out: nobody waits for this rank while it computes.
   Status finish();
