@@ -9,7 +9,8 @@ import numpy as np
 from . import _dense, _reductions, _whole, linalg
 from ._array import Array, gathered
 from ._elementwise import astype, functions, inexact
-from ._manipulation import expand_dims, matrix_transpose, squeeze
+from ._dense import adjoint
+from ._manipulation import expand_dims, squeeze
 from ._whole import array_of as as_array
 
 __all__ = "cond lstsq multi_dot".split()
@@ -50,17 +51,13 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, np.
     cut = (rcond if 0 < rcond < 1 else least) * values[0]  # as in LAPACK
     rank = np.int32((values > cut).sum())
     inverse = np.where(values > cut, 1 / np.where(values > cut, values, 1), 0)[:, None]
-    along = linalg.matmul(_adjoint(u), linalg.matmul(_adjoint(q), right))
-    x = linalg.matmul(_adjoint(vh), along * inverse)
+    along = linalg.matmul(adjoint(u), linalg.matmul(adjoint(q), right))
+    x = linalg.matmul(adjoint(vh), along * inverse)
     left = as_array(np.empty(0, values.dtype))
     if rank == n < m:
         rest = functions["abs"](right - linalg.matmul(a, x))
         left = _reductions.sum(rest * rest, axis=0)
     return squeeze(x, 1) if b.ndim == 1 else x, left, rank, s
-
-
-def _adjoint(x: Array) -> Array:
-    return matrix_transpose(functions["conj"](x) if x.dtype.kind == "c" else x)
 
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:

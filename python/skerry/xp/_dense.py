@@ -62,19 +62,25 @@ class Columns:
         """The blocks of a rank."""
         return range(rank, len(self.cuts), self.ranks)
 
-    def met(self, rank: int, bounds: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-        """Of each block of a rank, the columns within bounds: (block, low, high)."""
+    def met(self, rank: int, bounds: tuple[int, int]) -> Iterator[tuple[int, slice, slice, slice]]:
+        """Of each block of a rank, the columns within bounds: (block, those of the block, those
+        behind bounds[0], those behind the ones of the blocks before)."""
+        begin = 0
         for j in self.of(rank):
-            low, high = max(self.cuts[j][0], bounds[0]), min(self.cuts[j][1], bounds[1])
+            first = self.cuts[j][0]
+            low, high = max(first, bounds[0]), min(self.cuts[j][1], bounds[1])
             if high > low:
-                yield j, low, high
+                inside = slice(low - first, high - first)
+                end = begin + high - low
+                yield j, inside, slice(low - bounds[0], high - bounds[0]), slice(begin, end)
+                begin = end
 
     def count(self, rank: int, box: Any) -> int:
         """Elements of a box in the columns of a rank."""
         if not _layout.volume(box):
             return 0
         (low, high), bounds = box
-        return (high - low) * sum(b - a for _, a, b in self.met(rank, bounds))
+        return (high - low) * sum(at.stop - at.start for *_, at in self.met(rank, bounds))
 
     def take(self, x: Array, blocks: Blocks) -> None:
         """Fills the own blocks from a matrix. Collective."""
@@ -86,7 +92,10 @@ class Columns:
         boxes = x.layout.boxes
 
         def fill(to: int, view: Block) -> None:
-            _copied(self, boxes[here], to, view, value)
+            (low, high), bounds = boxes[here]
+            flat = view.reshape(high - low, -1)
+            for _, _, near, behind in self.met(to, bounds):
+                flat[:, behind] = value[:, near]
 
         counts = np.array([[self.count(to, box) for to in range(self.ranks)] for box in boxes])
         got = _exchange.rows_of_others(fill, counts, x.dtype)
@@ -95,16 +104,9 @@ class Columns:
                 continue
             rows, bounds = box
             flat = None if at == here else got[at].reshape(rows[1] - rows[0], -1)
-            begin = 0
-            for j, low, high in self.met(here, bounds):
-                first = self.cuts[j][0]
-                part = (
-                    value[:, low - bounds[0] : high - bounds[0]]
-                    if flat is None
-                    else flat[:, begin : begin + high - low]
-                )
-                blocks[j][slice(*rows), low - first : high - first] = part
-                begin += high - low
+            for j, inside, near, behind in self.met(here, bounds):
+                part = value[:, near] if flat is None else flat[:, behind]
+                blocks[j][slice(*rows), inside] = part
 
     def give(self, blocks: Blocks, rows: int, layout: Layout, dtype: Any) -> Array:
         """The matrix of the first rows of all blocks, so laid out. Collective."""
@@ -114,35 +116,21 @@ class Columns:
 
         def fill(to: int, view: Block) -> None:
             (low, high), bounds = boxes[to]
-            flat, begin = view.reshape(high - low, -1), 0
-            for j, a, b in self.met(here, bounds):
-                first = self.cuts[j][0]
-                flat[:, begin : begin + b - a] = blocks[j][low:high, a - first : b - first]
-                begin += b - a
+            flat = view.reshape(high - low, -1)
+            for j, inside, _, behind in self.met(here, bounds):
+                flat[:, behind] = blocks[j][low:high, inside]
 
         got = _exchange.rows_of_others(fill, counts, np.dtype(dtype))
         if out.size:
             (low, high), bounds = boxes[here]
             for at in range(self.ranks):
-                begin = 0
-                for j, a, b in self.met(at, bounds):
-                    first = self.cuts[j][0]
-                    out[:, a - bounds[0] : b - bounds[0]] = (
-                        blocks[j][low:high, a - first : b - first]
+                for j, inside, near, behind in self.met(at, bounds):
+                    out[:, near] = (
+                        blocks[j][low:high, inside]
                         if at == here
-                        else got[at].reshape(high - low, -1)[:, begin : begin + b - a]
+                        else got[at].reshape(high - low, -1)[:, behind]
                     )
-                    begin += b - a
         return Array(out, layout)
-
-
-def _copied(columns: Columns, box: Any, to: int, view: Block, value: Block) -> None:
-    """Into `view`, the columns of a rank of the own block `value`."""
-    (low, high), bounds = box
-    flat, begin = view.reshape(high - low, -1), 0
-    for _, a, b in columns.met(to, bounds):
-        flat[:, begin : begin + b - a] = value[:, a - bounds[0] : b - bounds[0]]
-        begin += b - a
 
 
 class Panel:
@@ -167,8 +155,8 @@ class Panels:
         # A slot: how it went, the row that each step's pivot came from, squares beside, the block.
         self.head = 8 * (1 + self.width)
         self.beside = asides * self.width * self.width * item
-        self.slot = self.head + (self.beside + 7) // 8 * 8 + shape[0] * self.width * item
-        self.slot = (self.slot + 63) // 64 * 64
+        self.data = self.head + (self.beside + 7) // 8 * 8  # where the block begins in its slot
+        self.slot = (self.data + shape[0] * self.width * item + 63) // 64 * 64
         self.begin = (8 * here.ranks + 63) // 64 * 64  # behind the counters
         self.asides = asides
         most = len(self.columns.of(0))
@@ -189,7 +177,7 @@ class Panels:
     def _block(self, memory: Block, j: int) -> Block:
         low, high = self.columns.cuts[j]
         m, width = self.shape[0], high - low
-        begin = self._at(j) + self.head + (self.beside + 7) // 8 * 8
+        begin = self._at(j) + self.data
         size = m * width * self.dtype.itemsize
         return memory[begin : begin + size].view(self.dtype).reshape(m, width)
 
@@ -229,11 +217,10 @@ class Panels:
         first, last = self.columns.cuts[k]
         values = np.empty((high - low, last - first), self.dtype)
         begin = self._at(k)
-        data = begin + self.head + (self.beside + 7) // 8 * 8
         requests = [self.segment.get_nb(owner, begin, beside)]
         if values.size:
-            data += low * (last - first) * self.dtype.itemsize
-            requests.append(self.segment.get_nb(owner, data, values))
+            at = begin + self.data + low * (last - first) * self.dtype.itemsize
+            requests.append(self.segment.get_nb(owner, at, values))
         for request in requests:
             request.wait()
         return Panel(values, low, *self._beside(beside, 0))
@@ -484,7 +471,7 @@ def _right(b: Array, dtype: Any) -> tuple[Columns, Blocks]:
 def cholesky(x: Array, upper: bool) -> Array:
     """The triangular factor of a matrix."""
     x = inexact(x)
-    panels = factored(_adjoint(x) if upper else x, _Cholesky())
+    panels = factored(adjoint(x) if upper else x, _Cholesky())
     try:
         for j, block in panels.own.items():  # others may still read what is below
             low, high = panels.columns.cuts[j]
@@ -493,10 +480,11 @@ def cholesky(x: Array, upper: bool) -> Array:
         out = panels.columns.give(panels.own, x.shape[0], x.layout, x.dtype)
     finally:
         panels.free()
-    return _adjoint(out) if upper else out
+    return adjoint(out) if upper else out
 
 
-def _adjoint(x: Array) -> Array:
+def adjoint(x: Array) -> Array:
+    """The conjugate of the transposed matrix."""
     return functions["conj"](matrix_transpose(x)) if x.dtype.kind == "c" else matrix_transpose(x)
 
 
@@ -565,15 +553,17 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
     """Orthogonal and triangular factors of a matrix."""
     x = inexact(x)
     m, n = x.shape
-    panels = factored(x, _QR(), _steps(x))
+    width = _width(min(m, n), _exchange.ranks())
+    steps = -(-min(m, n) // width)  # blocks that begin above the last row
+    panels = factored(x, _QR(), steps)
     try:
         columns = panels.columns
-        wanted = Columns(m if complete else min(m, n), panels.width)
+        wanted = Columns(m if complete else min(m, n), width)
         q = _empty(wanted, m, x.dtype)
         for j, block in q.items():
             low, high = wanted.cuts[j]
             block[low:high] = np.eye(high - low)
-        for k in reversed(range(_steps(x))) if q else ():
+        for k in reversed(range(steps)) if q else ():
             k0 = columns.cuts[k][0]
             panel = panels.read(k, k0)
             for j, block in q.items():
@@ -583,7 +573,7 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
         sk.sync()  # nobody reads the reflections any more
         for j, block in panels.own.items():
             low, high = columns.cuts[j]
-            if j < _steps(x):
+            if j < steps:
                 block[low:] = 0
                 end = min(high, m)
                 block[low:end] = panels.mine(j)[1][1, : end - low, : high - low]
@@ -592,12 +582,6 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
         panels.free()
     shape = (m, wanted.n)
     return wanted.give(q, m, _rows(x.layout, shape, x.dtype), x.dtype), out
-
-
-def _steps(x: Array) -> int:
-    """Blocks that are factored: those that begin above the last row."""
-    width = _width(min(x.shape), _exchange.ranks())
-    return -(-min(x.shape) // width)
 
 
 def _rows(like: Layout, shape: Shape, dtype: Any) -> Layout:

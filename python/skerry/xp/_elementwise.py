@@ -375,8 +375,11 @@ def astype(
     return x.copy() if x.dtype == dtype else apply(_convert, x, dtype=dtype)
 
 
-def real_of(x: Array) -> Array:
-    """Complex numbers that are to be real, with NumPy's warning."""
+def real_for(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x, or of complex numbers that are to become real ones of `dtype` the real parts, with NumPy's
+    warning."""
+    if x.dtype.kind != "c" or dtype.kind in "cb":
+        return x
     told = "Casting complex values to real discards the imaginary part"
     warnings.warn(told, np.exceptions.ComplexWarning, stacklevel=2)
     return apply(_real, x)

@@ -24,7 +24,7 @@ from ._array import (
     some,
     undivided,
 )
-from ._elementwise import astype, raises, real_of
+from ._elementwise import astype, raises, real_for
 from ._layout import Layout
 from ._types import Block, Key, Operand, Shape
 
@@ -330,8 +330,7 @@ def _value(value: Any, x: Array) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "USO" and x.dtype.kind not in "USO":
         value = value.astype(x.dtype)  # what is no number is an error on all ranks
     value = as_array(value)
-    if value.dtype.kind == "c" and x.dtype.kind not in "cb":
-        value = real_of(value)
+    value = real_for(value, x.dtype)
     if value.dtype != x.dtype and not x.layout.whole and raises():
         value = astype(value, x.dtype)  # an error on all ranks, not on those alone that write it
     return value

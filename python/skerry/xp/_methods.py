@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 import skerry as sk
 from skerry import _core, _picture
 from ._array import Array, shows
-from ._elementwise import _imag, _real, apply, astype, functions, real_of
+from ._elementwise import _imag, _real, apply, astype, functions, real_for
 from ._manipulation import matrix_transpose, permute_dims, reshape
 
 
@@ -39,9 +39,7 @@ def _converted(
     dtype = np.dtype(dtype)
     if not np.can_cast(self.dtype, dtype, casting):
         raise TypeError(f"astype: {self.dtype} to {dtype} is not {casting!r}")
-    if self.dtype.kind == "c" and dtype.kind not in "cb":
-        self = real_of(self)
-    return astype(self, dtype, copy=copy)
+    return astype(real_for(self, dtype), dtype, copy=copy)
 
 
 def _conjugated(self: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _exchange, _lazy, _whole
 from ._array import Array, axis_of, in_layout, may_write
-from ._elementwise import astype, real_of
+from ._elementwise import astype, real_for
 from ._elementwise import where as choose_where
 from ._indexing import select as select_by_mask
 from ._indexing import take_known
@@ -104,9 +104,7 @@ def copyto(dst: Array, src: Any, casting: Any = "same_kind", where: Any = True) 
             f"{casting!r}"
         )
     value = src if isinstance(src, Array) else as_array(np.asarray(src))
-    if value.dtype.kind == "c" and dst.dtype.kind not in "cb":
-        value = real_of(value)
-    value = astype(value, dst.dtype, copy=False)
+    value = astype(real_for(value, dst.dtype), dst.dtype, copy=False)
     if where is True:
         dst[...] = value
         return
