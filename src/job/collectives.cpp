@@ -230,12 +230,14 @@ Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t
   const auto part = [&](int32_t i, uint64_t from) {
     return base + static_cast<uint64_t>(i) * bytes + from;
   };
-  const auto pack = [&](Ring::Block block, std::byte* room) -> std::span<const std::byte> {
+  std::vector<std::byte> room(most > 1 ? Ring::slot_bytes : 0);  // of members' parts together
+  const auto pack = [&](Ring::Block block) -> std::span<const std::byte> {
     const auto& members = places[static_cast<size_t>(block.place)];
     const uint64_t from = block.piece * piece, n = std::min(piece, bytes - from);
     if (members.size() == 1) return {part(members[0], from), n};
-    for (size_t m = 0; m < members.size(); ++m) copy_bytes(room + m * n, part(members[m], from), n);
-    return {room, n * members.size()};
+    for (size_t m = 0; m < members.size(); ++m)
+      copy_bytes(room.data() + m * n, part(members[m], from), n);
+    return {room.data(), n * members.size()};
   };
   const auto unpack = [&](Ring::Block block, const std::byte* data) {
     const uint64_t from = block.piece * piece, n = std::min(piece, bytes - from);

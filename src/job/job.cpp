@@ -406,10 +406,10 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.spans = &spans_;
   // A borrower takes the server's turns alone. Under a cap its own requests may wait for a
   // connection meanwhile: jobs were seen to stand still.
-  const bool has_caps = options_.config.max_connections != 0 ||
-                        options_.config.server_max_connections != 0 ||
-                        options_.config.node_max_connections != 0;
-  if (servers().size() == 1 && map_.nodes() > 1 && !has_caps) {
+  if (options_.config.max_connections != 0 || options_.config.server_max_connections != 0 ||
+      options_.config.node_max_connections != 0)
+    note_cap();
+  if (servers().size() == 1 && map_.nodes() > 1) {
     lendable_ = servers().front().get();
     config.before_waiting = [this] { give_back_server(); };
   }

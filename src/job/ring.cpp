@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "core/pure/assert.hpp"
 #include "core/pure/copy_bytes.hpp"
@@ -97,11 +96,10 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
   const auto nodes = static_cast<int64_t>(nodes_);
   const int64_t distance = (place_ - root + nodes) % nodes;
-  const uint64_t part = slot_bytes;
-  const auto parts = static_cast<int64_t>((bytes + part - 1) / part);
+  const auto parts = static_cast<int64_t>((bytes + slot_bytes - 1) / slot_bytes);
   const auto part_at = [&](int64_t p) {
-    const uint64_t from = static_cast<uint64_t>(p) * part;
-    return std::span(buffer + from, std::min(part, bytes - from));
+    const uint64_t from = static_cast<uint64_t>(p) * slot_bytes;
+    return std::span(buffer + from, std::min(slot_bytes, bytes - from));
   };
   const auto exists = [&](int64_t p) { return p >= 0 && p < parts; };
   const int64_t messages = parts + nodes - 2;  // message k of a leader brings part k - distance
@@ -124,9 +122,8 @@ Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
 }
 
 Status Ring::pass_on(int32_t first, uint64_t pieces,
-                     const std::function<std::span<const std::byte>(Block, std::byte*)>& pack,
+                     const std::function<std::span<const std::byte>(Block)>& pack,
                      const std::function<void(Block, const std::byte*)>& unpack) {
-  std::vector<std::byte> room(slot_bytes);
   for (uint64_t from = 0; from < pieces; from += window_)
     for (int32_t turn = 0; turn < nodes_; ++turn)
       for (uint64_t piece = from; piece < std::min(pieces, from + window_); ++piece) {
@@ -136,7 +133,7 @@ Status Ring::pass_on(int32_t first, uint64_t pieces,
           SKERRY_TRY(take(&came));
           unpack(block, came);
         }
-        if (turn + 1 < nodes_) SKERRY_TRY(send(pack(block, room.data())));
+        if (turn + 1 < nodes_) SKERRY_TRY(send(pack(block)));
       }
   return finish();
 }

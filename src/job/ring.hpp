@@ -54,13 +54,12 @@ class Ring {
     uint64_t piece;
     int32_t place;
   };
-  // Passes blocks on, `pieces` for the node at each place. pack(block, room) returns where it lies,
-  // in `room` if it had to be brought together. unpack(block, from) takes it. Of each piece a
-  // leader first sends that of `first`, in each later turn what it took in the one before. `first`
-  // is its own place: all get all blocks. The place before: each block visits all leaders, and its
-  // own last.
+  // Passes blocks on, `pieces` for the node at each place. pack(block) returns where it lies, until
+  // the next call; unpack(block, from) takes it. Of each piece a leader first sends that of
+  // `first`, in each later turn what it took in the one before. `first` is its own place: all get
+  // all blocks. The place before: each block visits all leaders, and its own last.
   Status pass_on(int32_t first, uint64_t pieces,
-                 const std::function<std::span<const std::byte>(Block, std::byte*)>& pack,
+                 const std::function<std::span<const std::byte>(Block)>& pack,
                  const std::function<void(Block, const std::byte*)>& unpack);
 
  private:
