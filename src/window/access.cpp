@@ -46,7 +46,7 @@ Access Accesses::access_of(const Target& target, const Block& block, uint64_t of
   access.target = memory_.address(target);
   access.remote.offset = offset;
   access.remote.bytes = bytes;
-  access.by_adapter = target.goes_by_adapter() && memory_.flavor() == Flavor::allocated;
+  access.by_adapter = goes_by_adapter(target);
   if (block.what != nullptr) access.what = *block.what;
   access.local = origin_side(block.reads() ? block.origin : block.result, bytes);
   if (access.kind == wire::Kind::fetch_update) access.result = origin_side(block.result, bytes);
@@ -59,7 +59,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   const bool is_put = block.kind == wire::Kind::put;
   if ((!is_put && block.kind != wire::Kind::accumulate) ||
       bytes > origin::Batch::longest_bytes || target.hold == Hold::wanted ||
-      target.goes_by_adapter() ||
+      goes_by_adapter(target) ||
       context_.check != nullptr ||
       context_.job.spans().is_due(is_put ? SpanKind::put : SpanKind::accumulate))
     return false;
@@ -116,15 +116,13 @@ Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Bl
     target.deferred = std::make_unique<Deferred>(access);
     return {};
   }
-  if (access.by_adapter && !context_.multiple && access.updates() &&
-      bytes <= longest_update_by_adapter)
+  if (access.updates() && updates_by_adapter(target) && bytes <= longest_update_by_adapter)
     return update_by_adapter(access);
   return send_in_parts(access, handle);
 }
 
-// By a get and a put: under the lock nobody else changes the elements in between, unless several
-// threads of this rank share the lock. Then the target's data server updates them. Not by an atomic
-// of the adapter: after a break nobody could say whether that took effect.
+// By a get and a put. Not by an atomic of the adapter: after a break nobody could say whether that
+// took effect.
 Status Accesses::update_by_adapter(const Access& access) {
   alignas(max_element_bytes) std::byte elements[longest_update_by_adapter];
   std::byte before[longest_update_by_adapter];
@@ -261,7 +259,7 @@ Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desir
         context_.check->begin_access(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
     context_.check->issued(at.rank, nullptr);
   }
-  if (target->goes_by_adapter() && !context_.multiple && memory_.flavor() == Flavor::allocated)
+  if (updates_by_adapter(*target))
     return compare_swap_by_adapter(*target, offset, at.bytes, expected, desired, old);
   if (target->region == nullptr) {
     const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64

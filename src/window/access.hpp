@@ -73,6 +73,14 @@ class Accesses {
   Status issue(Target& target, uint64_t offset, uint64_t bytes, const Block& block,
                origin::Handle* handle);
   Status send_in_parts(const Access& access, origin::Handle* handle);
+  bool goes_by_adapter(const Target& target) const {
+    return target.goes_by_adapter() && memory_.flavor() == Flavor::allocated;
+  }
+  // Under the lock nobody else changes the elements between a get and a put, unless several threads
+  // of this rank share it. Then the target's data server updates them.
+  bool updates_by_adapter(const Target& target) const {
+    return goes_by_adapter(target) && !context_.multiple;
+  }
   Status update_by_adapter(const Access& access);
   Status compare_swap_by_adapter(const Target& target, uint64_t offset, uint64_t bytes,
                                  uint64_t expected, uint64_t desired, uint64_t* old);
