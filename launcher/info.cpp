@@ -184,20 +184,21 @@ bool survey_apart(const fabric::Options& options, std::vector<fabric::ProviderFa
     _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }
   close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+    return false;
+  }
   std::string text;
   char part[4096];
-  for (pollfd one{ends[0], POLLIN, 0}; child > 0 && poll(&one, 1, longest_ms) > 0;) {
-    const ssize_t n = read(ends[0], part, sizeof part);
-    if (n <= 0) break;
-    text.append(part, static_cast<size_t>(n));
+  for (ssize_t n = 1; n > 0;) {
+    pollfd one{ends[0], POLLIN, 0};
+    n = poll(&one, 1, longest_ms) > 0 ? read(ends[0], part, sizeof part) : -1;
+    if (n > 0) text.append(part, static_cast<size_t>(n));
+    else if (n < 0) kill(child, SIGKILL);
   }
   close(ends[0]);
-  if (child < 0) return false;
   int status = 0;
-  if (waitpid(child, &status, WNOHANG) == 0) {
-    if (text.empty()) kill(child, SIGKILL);
-    waitpid(child, &status, 0);
-  }
+  waitpid(child, &status, 0);
   *died = !WIFEXITED(status);
   if (*died || WEXITSTATUS(status) != 0) return false;
   std::istringstream lines(text);
