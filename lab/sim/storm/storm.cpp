@@ -293,9 +293,31 @@ class Storm {
     for (auto& program : programs_) (void)program.release();
   }
 
+  std::string describe_lock(Rank of, uint32_t index) const {
+    const Node& node = ranks_[static_cast<size_t>(of)]->node();
+    const lock::Mutex& mutex = node.mutex(of, index);
+    const uint64_t word = mutex.word.load();
+    if (word == 0) return {};
+    const uint64_t holder = word & ~(lock::queued_bit | lock::invited_bit);
+    std::string text = concat("  ", index, " of rank ", of, ": ");
+    if (holder == 0) text += "open";
+    else if (lock::shares(holder)) text += concat("shared by ", holder & 0xffff'ffff);
+    else text += concat("held by rank ", lock::rank_of(holder));
+    if ((word & lock::invited_bit) != 0) text += ", the first is invited";
+    const lock::WaiterPool pool = lock::waiter_pool(node.control());
+    for (uint32_t i = (word & lock::queued_bit) != 0 ? mutex.first : 0; pool.has(i);
+         i = pool.next_of(i))
+      text += concat(", rank ", lock::rank_of(pool.at(i).waiter.holder), " waits",
+                     lock::shares(pool.at(i).waiter.holder) ? " to share" : "");
+    return text + '\n';
+  }
+
   std::string describe() const {
     std::string text = "what the programs do:\n";
     for (const auto& program : programs_) text += concat("  ", program->describe(), '\n');
+    text += "locks that are not free:\n";
+    for (const auto& rank : ranks_)
+      for (uint32_t i = 0; i < Layout::mutexes; ++i) text += describe_lock(rank->rank(), i);
     text += "what the fibers do:\n" + scheduler_.describe();
     return text + "connections:\n" + network_->describe();
   }
