@@ -36,12 +36,17 @@ fabric::Bytes bytes_of(const Header& header) {
 
 }  // namespace
 
-bool Answers::has_room(const Client& client) const {
-  if (client.late() > 0) return false;
+bool Answers::has_room(Client& client) {
   const uint64_t unsent_bytes = fabric_.unsent_bytes(client.endpoint);
   // Behind one that the fabric still reads from, a long answer might have to be copied.
-  return unsent_bytes == 0 ||
-         (unsent_bytes < fabric::inline_payload_bytes * 2 && client.unsent == nullptr);
+  if (client.late() == 0 &&
+      (unsent_bytes == 0 ||
+       (unsent_bytes < fabric::inline_payload_bytes * 2 && client.unsent == nullptr)))
+    return true;
+  if (fabric_.flush(client.endpoint) != fabric::SendResult::closed) return false;
+  // What has ended takes no answers: what it sent before is served, for its end to come through.
+  if (client.unsent) client.unsent->late.clear();
+  return true;
 }
 
 void Answers::send(Client& client, const wire::ReplyHeader& header,

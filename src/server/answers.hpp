@@ -20,7 +20,7 @@ class Answers {
   explicit Answers(fabric::Fabric& fabric) : fabric_(fabric) {}
 
   // A request is begun only if there is room for its answer, and all earlier answers are sent.
-  bool has_room(const Client& client) const;
+  bool has_room(Client& client);
   // The answer to `request`. A payload longer than inline_payload_bytes lies in its segment: the
   // fabric reads it there.
   void reply(Client& client, const wire::Request& request, fabric::Bytes payload, int code = 0,

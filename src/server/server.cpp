@@ -219,11 +219,10 @@ void Server::retry_parked() {
 void Server::retry_waiting_for_room() {
   std::erase_if(full_, [&](fabric::EndpointId endpoint) {
     Client* client = clients_.find(endpoint);
-    if (client == nullptr || !answers_.has_room(*client)) {  // null: another server, or gone
-      if (fabric_->flush(endpoint) != fabric::SendResult::closed) return false;
-      // What has ended takes no answers: it is unparked for its end to come through.
-      if (client != nullptr && client->unsent) client->unsent->late.clear();
-    }
+    const bool has_room = client != nullptr  // null: another server, or gone
+                              ? answers_.has_room(*client)
+                              : fabric_->flush(endpoint) == fabric::SendResult::closed;
+    if (!has_room) return false;
     if (client != nullptr && client->state == Client::State::parked)
       client->state = Client::State::serving;
     fabric_->unpark(endpoint);

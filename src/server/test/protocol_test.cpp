@@ -1,4 +1,5 @@
 // What the server does with messages in order, of the past, twice, of the future, and crossing.
+#include "fabric/test/forward.hpp"
 #include "fabric/test/side.hpp"
 #include "server/test/world.hpp"
 
@@ -647,6 +648,34 @@ TEST(ServerSlots, SlotsAndClientsAgreeHoweverConnectionsEnd) {
   b.open();
   a.open();
   EXPECT_LE(world.server().counters().clients_peak.load(), 2u);
+}
+
+// A fabric that still has something of each endpoint to send, whose end is here or not.
+class Unsent final : public fabric::Forward {
+ public:
+  using Forward::Forward;
+  uint64_t unsent_bytes(fabric::EndpointId) const override { return 1; }
+  fabric::SendResult flush(fabric::EndpointId) override {
+    return has_ended ? fabric::SendResult::closed : fabric::SendResult::accepted;
+  }
+  bool has_ended = false;
+};
+
+// Guards against: the server of an origin that died with an answer half sent looked at its next
+// request again and again, used a core, and never came to the end of the connection. Seen in a
+// storm.
+TEST(ServerAnswers, WhatHasEndedIsServedThoughAnAnswerIsUnderWay) {
+  World world;
+  Unsent fabric(world.make_fabric());
+  Answers answers(fabric);
+  Client client;
+  client.keep().sending.emplace_back();
+  client.keep().late.emplace_back();
+  EXPECT_FALSE(answers.has_room(client));
+  EXPECT_EQ(client.late(), 1u);
+  fabric.has_ended = true;
+  EXPECT_TRUE(answers.has_room(client));
+  EXPECT_EQ(client.late(), 0u);
 }
 
 }  // namespace
