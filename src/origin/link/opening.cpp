@@ -319,6 +319,8 @@ void Links::on_closed(fabric::EndpointId endpoint, CloseReason reason, std::stri
     ++context_.counters.connections_dropped;
     link->requests.replay.forget_portion();
   }
+  // What was not sent again yet may be the question for a lock: no farewell answers that.
+  if (link->requests.replay.running()) c.note_asked_again();
   end_resume(*link);
   drive(*link, Event::closed);
   if (c.state() == State::idle) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sodium.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -140,22 +141,30 @@ class HandServer final : public fabric::Sink {
   connection::Hello held_hello_{};
 };
 
-// Connecting fails at once so many times, as when a process has no descriptor left.
-class NoDescriptors final : public fabric::Forward {
+// Connecting fails at once so many times, as when a process has no descriptor left; and sending, as
+// on a connection whose end is here already.
+class Failing final : public fabric::Forward {
  public:
-  NoDescriptors(std::unique_ptr<fabric::Fabric> inner, int times)
-      : Forward(std::move(inner)), left_(times) {}
+  Failing(std::unique_ptr<fabric::Fabric> inner, int connects)
+      : Forward(std::move(inner)), connects_(connects) {}
   Status connect(fabric::Bytes address, fabric::Bytes hello,
                  fabric::EndpointId* endpoint) override {
-    if (left_ > 0) {
-      --left_;
+    if (connects_ > 0) {
+      --connects_;
       return error(Code::network, "no descriptor is left");
     }
     return inner_->connect(address, hello, endpoint);
   }
+  fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
+                          bool more, uint64_t cookie) override {
+    if (sends.load() == 0) return inner_->send(endpoint, header, payload, more, cookie);
+    --sends;
+    return fabric::SendResult::closed;
+  }
+  std::atomic<int> sends = 0;  // so many fail from now on
 
  private:
-  int left_;
+  int connects_;
 };
 
 // Rank 0 on node 0 with an engine; a hand server on nodes 1 and 2, ranks 1 and 2.
@@ -203,8 +212,9 @@ class EngineTest : public testing::Test {
     config.helper = helper_;
     config.stream_gap_ns = stream_gap_ns_;
     config.reconnect_limit_ns = reconnect_limit_ns;
-    engine_ = std::make_unique<Engine>(config,
-                                       std::make_unique<NoDescriptors>(fabric(), failing_connects));
+    auto failing = std::make_unique<Failing>(fabric(), failing_connects);
+    failing_ = failing.get();
+    engine_ = std::make_unique<Engine>(config, std::move(failing));
     ASSERT_TRUE(engine_->limit_connections(cap).ok());
   }
   HandServer& one() { return *servers_[0]; }
@@ -256,6 +266,7 @@ class EngineTest : public testing::Test {
   std::byte* page_ = nullptr;
   memory::Control control_;
   std::unique_ptr<Engine> engine_;
+  Failing* failing_ = nullptr;  // the engine's fabric
   Handle watched_ = 0;
   // To be set before SetUp; of the engine that is started.
   bool tcp_ = false;  // waits sleep on one socket alone, if one thread calls at a time

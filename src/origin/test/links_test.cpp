@@ -318,6 +318,19 @@ TEST_F(AskedAgain, ALockThatCrossesAFarewellIsAskedForOnceMore) {
   locker_.join();
 }
 
+// Guards against: the end of the connection was here before the question could be sent. The rank
+// took the farewell's word all the same. A storm found it: a process that was stopped meanwhile.
+TEST_F(AskedAgain, ALockThatCouldNotBeAskedForIsAskedForOnTheNextConnection) {
+  ask();
+  failing_->sends = 1;
+  one().break_connection();
+  ASSERT_TRUE(until([&] { return failing_->sends == 0; }));
+  one().say(wire::CloseKind::farewell, 1);
+  break_and_ask_again(1);
+  one().reply(one().got.back(), 1);
+  locker_.join();
+}
+
 // The server saw the question: from then on it finds another way to tell of the grant.
 TEST_F(AskedAgain, AFarewellThatKnowsOfTheQuestionLosesNothing) {
   ask();
