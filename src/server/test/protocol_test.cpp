@@ -661,9 +661,8 @@ class Unsent final : public fabric::Forward {
   bool has_ended = false;
 };
 
-// Guards against: the server of an origin that died with an answer half sent looked at its next
-// request again and again, used a core, and never came to the end of the connection. Seen in a
-// storm.
+// Guards against: an origin died with an answer half sent. Its server looked at its next request
+// again and again, used a core, and never came to the end of the connection. Seen in a storm.
 TEST(ServerAnswers, WhatHasEndedIsServedThoughAnAnswerIsUnderWay) {
   World world;
   Unsent fabric(world.make_fabric());
