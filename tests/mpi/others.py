@@ -178,6 +178,10 @@ def mpi4py(runner):
 COARRAY_TESTS = "open-coarrays/openmpi/bin/OpenCoarrays-*-tests"
 YIELD = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 STOCK_RUNS = 5
+# Images 1 and 4 read from each other and never wait for each other, once in some 15 runs too early.
+# So also on OpenMPI's own windows of `--mca osc rdma --mca btl vader,self`, which need no call of
+# the target's; its usual ones do, and hide it. With `sync images` between the two it passes.
+RACES = {"coarray_burgers_pde"}
 
 
 def coarray_examples(runner):
@@ -217,6 +221,9 @@ def coarray_tests(runner):
             continue
         name = f"OpenCoarrays' {program.name}, 4 images"
         if not runner.wanted(name):
+            continue
+        if program.name in RACES:
+            runner.count("skipped", f"openmpi4: {name}: its images race, see RACES")
             continue
         scratch = runner.directory / "coarrays"
         scratch.mkdir(parents=True, exist_ok=True)
