@@ -141,7 +141,7 @@ Status Domain::try_address(const std::string& provider, const Options& options,
     // Where receives cannot be shared, each endpoint has its own.
     const bool shares = options.shared_receives && !is_datagram();
     if ((!shares || !get_info(hints.get(), true)) && !get_info(hints.get(), false)) continue;
-    write_flags = flags;
+    write_flags = std::min(flags, imitated.write_flags);
     // Asked only to learn what there is: a message need not wait for its acknowledgement.
     info->tx_attr->op_flags = 0;
     break;

@@ -97,6 +97,7 @@ struct Domain {
   struct {
     uint64_t message_bytes = UINT64_MAX, rma_bytes = UINT64_MAX;
     bool registers_all = false;  // FI_MR_LOCAL
+    uint64_t write_flags = UINT64_MAX;
   } imitated;
   Info info;                                // what the domain was opened with
   Handle<fid_fabric> fabric;
@@ -117,6 +118,14 @@ struct Domain {
   uint64_t payload_bytes() const { return parcel_bytes - before_payload_bytes; }
   bool is_datagram() const { return kind == Kind::datagram; }
   uint64_t write_flags = 0;  // how a put is to complete
+  // Is a put remote done when it completes? In memory: yes. At the target: its adapter has it, and
+  // may still be writing. Over a connection of verbs all that comes later, by that adapter or to a
+  // processor that it told, sees it: the bus keeps the order of an adapter's writes. Of others
+  // libfabric's fi_cq(3) promises nothing.
+  bool puts_are_remote_done() const {
+    return write_flags == FI_DELIVERY_COMPLETE ||
+           (write_flags == FI_TRANSMIT_COMPLETE && name == "ofi:verbs" && !is_datagram());
+  }
   // Parcels up to this size are injected: no completion to read. 0: never.
   uint64_t inject_bytes = 0;
   uint64_t next_registration = 1;

@@ -67,6 +67,10 @@ Status OfiFabric::start(const std::string& provider, Kind kind) {
     no_atomics_because_ = "it offers none";
     return {};
   }
+  if (!capabilities_.rma) {
+    no_atomics_because_ = "puts do not tell when they are done";
+    return {};
+  }
   const Trial& trial = tried(*domain_.library, provider, kind, options_);
   no_atomics_because_ = trial.wrong;
   capabilities_.atomics = trial.wrong.empty();
@@ -87,7 +91,7 @@ Status OfiFabric::open(const std::string& provider, Kind kind) {
   SKERRY_TRY(domain_.open(kind, provider, options_, waiter_));
   if (domain_.is_datagram()) connector_ = &datagrams_;
   const fi_info& info = *domain_.info;
-  capabilities_.rma = true;
+  capabilities_.rma = domain_.puts_are_remote_done();
   // Datagrams: no order is asked, and a put may go in pieces.
   capabilities_.am_after_rma_ordered = !domain_.is_datagram() &&
                                        (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&

@@ -96,6 +96,7 @@ std::string OfiFabric::in_words() const {
                           domain_.write_flags == FI_DELIVERY_COMPLETE   ? "in memory"
                           : domain_.write_flags == FI_TRANSMIT_COMPLETE ? "at the target"
                                                                         : "here"));
+  if (!capabilities_.rma) words += ", which is no use, so messages carry all";
   add_word(&words, capabilities_.atomic_swap ? "atomics add, compare and swap"
                    : capabilities_.atomics   ? "atomics add and compare"
                                              : concat("no atomics (", no_atomics_because_, ")"));

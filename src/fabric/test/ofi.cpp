@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fabric/ofi/messages.hpp"
+#include "fabric/ofi/ofi_fabric.hpp"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"
 #include "fabric/test/side.hpp"
@@ -252,6 +253,33 @@ TEST_P(Ofi, MemoryOfEndpointsThatShareTheirBuffers) {
     }
     EXPECT_LE(memory.endpoint_bytes, clients * 2048u);
     EXPECT_LE(memory.fixed_bytes, (ofi::max_shared_buffers + 64) * (ofi::buffer_bytes + 512));
+  }
+}
+
+// As a provider whose puts complete earlier than its own.
+class EarlyPuts final : public ofi::OfiFabric {
+ public:
+  using OfiFabric::OfiFabric;
+  Status open(uint64_t write_flags) {
+    domain_.imitated.write_flags = write_flags;
+    return start("tcp", ofi::Kind::connected);
+  }
+};
+
+// Guards against: a put was taken for remote done when its buffer alone was free again.
+TEST(OfiPuts, ThatCompleteBeforeTheyAreRemoteDoneAreNotUsed) {
+  const Library* library = nullptr;
+  ASSERT_TRUE(ofi::load(&library).ok());
+  Options options;
+  options.loopback_only = true;
+  options.tries_atomics = true;
+  for (const uint64_t flags : {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE},
+                               uint64_t{0}}) {
+    EarlyPuts fabric(options, library);
+    ASSERT_TRUE(fabric.open(flags).ok());
+    EXPECT_EQ(fabric.capabilities().rma, flags == FI_DELIVERY_COMPLETE) << flags;
+    EXPECT_FALSE(fabric.capabilities().atomics);
+    EXPECT_EQ(fabric.in_words().find("no use") == std::string::npos, flags == FI_DELIVERY_COMPLETE);
   }
 }
 
