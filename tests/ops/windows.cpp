@@ -864,6 +864,42 @@ void check_threads_beside_each_other(Context& c) {
   OK(skerry_barrier(c.world()));
 }
 
+// Guards against: threads of a rank share its lock, and under a lock of the adapter each updated by
+// a get and a put. What another did in between was lost.
+void check_threads_under_one_lock(Context& c) {
+  OwnWindow w(c, 64, 8);
+  const int host = c.size - 1;
+  constexpr int updates = 50;
+  if (c.rank == 0) {
+    const int64_t one = 1;
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < c.threads; ++t)
+      threads.emplace_back([&] {
+        for (int i = 0; i < updates; ++i) {
+          int64_t before = -1, expected = 0;
+          OK(skerry_window_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &one, 1));
+          OK(skerry_window_fetch_update(w, host, 1, SKERRY_INT64, SKERRY_SUM, &one, &before, 1));
+          OK(skerry_window_flush(w, host));
+          EXPECT(before >= i);
+          for (bool done = false; !done; expected = before) {
+            const int64_t wanted = expected + 1;
+            OK(skerry_window_compare_swap(w, host, 2, SKERRY_INT64, &expected, &wanted, &before));
+            done = before == expected;
+          }
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    OK(skerry_window_unlock(w, host));
+  }
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, c.rank, 0));
+  if (c.rank == host)
+    for (int i = 0; i < 3; ++i) EXPECT_IS(w.words()[i], int64_t{updates} * c.threads);
+  OK(skerry_window_unlock(w, c.rank));
+  OK(skerry_barrier(c.world()));
+}
+
 // ---- the debug mode -----------------------------------------------------------------------------
 
 bool says(const char* part) { return std::strstr(skerry_last_error(), part) != nullptr; }
@@ -990,6 +1026,7 @@ void run_window_threads(Context& c) {
   check_waiting_thread(c);
   check_threads_in_epochs(c);
   check_threads_beside_each_other(c);
+  check_threads_under_one_lock(c);
 }
 
 void run_windows(Context& c) {
