@@ -23,6 +23,7 @@ std::string_view to_string(Note note) {
     case Note::again: return "again";
     case Note::linked: return "linked";
     case Note::performed: return "performed";
+    case Note::not_performed: return "not performed";
   }
   return "unknown";
 }

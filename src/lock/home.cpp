@@ -122,7 +122,7 @@ bool is_sound(const Home& home, const Event& event) {
   if (!protocol(r).has_manager || event.from >= r.requesters) return false;
   if (event.note == Note::renew) return event.value < r.requesters;
   return event.note == Note::none || event.note == Note::request || event.note == Note::release ||
-         event.note == Note::performed;
+         event.note == Note::performed || event.note == Note::not_performed;
 }
 
 namespace {
@@ -159,6 +159,16 @@ Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells) {
   const bool has_news = event.note != Note::none;
   Rest rest;
   const auto go_on = [&](const Event& with) { r.rest = follow(home, with, links, tells, &rest); };
+  if (event.note == Note::not_performed && r.rest == Rest::State::network) {
+    r.rest = Rest::State::failed;
+    r.failed = event.from;
+  }
+  if (r.rest == Rest::State::failed) {
+    rest.state = Rest::State::failed;
+    rest.action.value = r.failed;
+    return rest;
+  }
+  if (event.note == Note::not_performed) return rest;  // of nothing
   if (event.note == Note::performed || r.rest == Rest::State::network) {
     // The caller that got the action performs it. Others come back later.
     const bool performed = event.note == Note::performed;

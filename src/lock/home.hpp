@@ -54,6 +54,8 @@ struct Rest {
     not_yet,  // there is no room for one more message to a requester: the caller lets it go on
     network,  // domain nic: the caller performs `action` by the network and comes back with what it
               // found (Note::performed). Until then all other messages are to be sent again
+    failed,   // domain nic: requester `action.value` could not perform what the manager wanted of
+              // the network. Whether it took effect is not known, so the manager goes on no more
   };
   State state = State::waits;
   Action action{};    // network: on a home word
@@ -67,6 +69,7 @@ struct Record {
   Rest::State rest;  // guard's holder
   uint8_t reserved[2];
   uint32_t requesters;
+  Requester failed;  // rest failed: who
   Config config;
   MachineBytes manager;  // guard's holder
 };

@@ -75,6 +75,7 @@ enum class Note : uint8_t {
   again,               // manager to client: the mode changed meanwhile, try again
   linked,              // client to client: I stand behind you
   performed,  // driver to manager: what its atomic of the network found is `value` (home.hpp)
+  not_performed,  // driver to manager: nobody knows whether it took effect (home.hpp)
 };
 
 struct Action {

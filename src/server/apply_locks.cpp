@@ -120,8 +120,8 @@ Status Applier::note(Incoming& in, Outcome* outcome) {
                      "managers do nothing else by the network");
     said_back.word = rest.action.word;
     said_back.expected = rest.action.expected;
-    said_back.value = rest.action.value;
   }
+  said_back.value = rest.action.value;
   for (size_t i = 0; i < rest.told; ++i)
     said_back.tell[i] = {tells[i].to, tells[i].value, static_cast<uint32_t>(tells[i].note), 0};
   const fabric::Bytes payload = std::as_bytes(std::span(&said_back, 1));

@@ -8,10 +8,12 @@
 #include "core/owner_lock.hpp"
 #include "core/thread.hpp"
 #include "job/job.hpp"
+#include "lock/network_swap.hpp"
 #include "memory/doorbell.hpp"
 
 namespace skerry::window {
 
+using lock::machine::Asking;
 using lock::machine::Home;
 using lock::machine::Note;
 using lock::machine::Rest;
@@ -181,24 +183,26 @@ Status MachineLock::perform(const Action& action, uint64_t* before) {
                                                 action.expected, before);
 }
 
-// If a connection breaks the adapter may or may not have done it. Then it is asked once more, and
-// what it finds tells. Only who is named by `expected` takes the lock away from there: another
-// value means that it was done. Where a free lock is taken only we write `value`.
 Status MachineLock::perform_by_adapter(const Action& action, uint64_t* before) {
   SKERRY_INVARIANT(action.kind == Action::Kind::compare_and_swap,
                    "the network's word is changed by nothing else");
-  for (bool is_repeated = false;; is_repeated = true) {
+  lock::machine::NetworkSwap swap(action, locks_.config);
+  for (;;) {
     origin::RmaLog::Atomic atomic{.kind = fabric::AtomicCall::Kind::compare_swap,
                                   .value = action.value,
                                   .expected = action.expected};
     SKERRY_TRY(locks_.job->engine().atomic({rank_, locks_.segment->id()},
                                            Home::word_at(action.word), &atomic));
-    if (atomic.is_unknown) continue;
-    const bool takes_free = action.expected == locks_.config.requesters;
-    const bool was_done = is_repeated && (takes_free ? atomic.before == action.value
-                                                     : atomic.before != action.expected);
-    *before = was_done ? action.expected : atomic.before;
-    return {};
+    if (!atomic.is_unknown) {
+      *before = swap.before(atomic.before);
+      return {};
+    }
+    if (!swap.may_repeat())
+      return error(Code::network, "the lock of rank ", rank_,
+                   ": the connection broke under each of ",
+                   lock::machine::NetworkSwap::most_broken,
+                   " compare-and-swaps of the adapter; set SKERRY_LOCK=fair to do without them");
+    SKERRY_TRY(pause(longer_pause()));
   }
 }
 
@@ -242,29 +246,44 @@ bool MachineLock::take_mail(Event* event) {
 // ---- the manager ------------------------------------------------------------------------------
 
 Status MachineLock::ask(const Action& action) {
-  const Event asked{.kind = Event::Kind::told,
-                    .note = action.note,
-                    .mode = action.mode,
-                    .local = static_cast<bool>(home_),
-                    .from = me_,
-                    .value = action.value};
-  bool is_heard = false;  // what we ask; the manager may first want something else of us
-  for (Event event = asked;;) {
+  Asking asking({.kind = Event::Kind::told,
+                 .note = action.note,
+                 .mode = action.mode,
+                 .local = static_cast<bool>(home_),
+                 .from = me_,
+                 .value = action.value});
+  for (;;) {
     Rest rest;
-    SKERRY_TRY(home_ ? ask_here(event, &rest) : ask_there(event, &rest));
-    is_heard = is_heard || (rest.taken && event.note == asked.note);
-    if (rest.state == Rest::State::network) {
-      SKERRY_TRY(perform_by_adapter(rest.action, &event.value));
-      event.note = Note::performed;
-    } else if (rest.taken && rest.state == Rest::State::not_yet) {
-      event.note = Note::none;
-    } else if (rest.taken) {
-      if (is_heard) return {};
-      event = asked;
-    } else if (rest.state != Rest::State::not_yet) {
-      SKERRY_TRY(pause(longer_pause()));
+    SKERRY_TRY(send(asking.message(), &rest));
+    switch (asking.heard(rest)) {
+      case Asking::Next::done: return {};
+      case Asking::Next::send: break;
+      case Asking::Next::pause: SKERRY_TRY(pause(longer_pause())); break;
+      case Asking::Next::perform: SKERRY_TRY(perform_for_manager(rest.action, &asking)); break;
+      case Asking::Next::failed:
+        return error(Code::peer_dead, "the lock of rank ", rank_, ": rank ",
+                     locks_.group->rank_of(static_cast<int32_t>(rest.action.value)),
+                     " failed at an atomic of the adapter for its manager");
     }
   }
+}
+
+// One that fails tells the manager: all who wait for it would otherwise wait for ever.
+Status MachineLock::perform_for_manager(const Action& action, Asking* asking) {
+  uint64_t before = 0;
+  Status failure = perform_by_adapter(action, &before);
+  if (failure.ok()) {
+    asking->performed(before);
+    return {};
+  }
+  asking->not_performed();
+  Rest rest;
+  (void)send(asking->message(), &rest);  // the first failure is told
+  return failure;
+}
+
+Status MachineLock::send(const Event& event, Rest* rest) {
+  return home_ ? ask_here(event, rest) : ask_there(event, rest);
 }
 
 Status MachineLock::ask_here(const Event& event, Rest* rest) {

@@ -28,6 +28,7 @@
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
+#include "lock/asking.hpp"
 #include "lock/home.hpp"
 
 namespace skerry::window {
@@ -70,6 +71,8 @@ class MachineLock {
   Status perform_by_adapter(const Action& action, uint64_t* before);
   Status load_by_adapter(uint8_t word, uint64_t* value);
   Status ask(const Action& action);
+  Status perform_for_manager(const Action& action, lock::machine::Asking* asking);
+  Status send(const Event& event, lock::machine::Rest* rest);
   Status ask_here(const Event& event, lock::machine::Rest* rest);
   Status ask_there(const Event& event, lock::machine::Rest* rest);
   Status tell(const lock::machine::Tell& tell);

@@ -189,7 +189,8 @@ constexpr NoteWord note_word(uint64_t word) {
           static_cast<uint32_t>(word >> 32)};
 }
 // What came of it: messages of the manager to requesters, which the origin now sends, and how the
-// manager rests. It may rest for a compare-and-swap, which the origin's adapter now performs.
+// manager rests. It may rest for a compare-and-swap, which the origin's adapter now performs; or
+// for good, since requester `value` could not do so.
 // Payload of the reply to a lock_note.
 struct NoteTell {
   uint32_t to;     // requester

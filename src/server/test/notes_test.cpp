@@ -52,6 +52,27 @@ TEST_F(ServerNotes, AManagerGrantsInOrderAndTheAnswerSaysWhomToTell) {
   EXPECT_EQ(next.tell[0].to, 2u);
 }
 
+// Guards against: all others waited for an atomic of the adapter that nobody performed.
+TEST_F(ServerNotes, ARankThatCouldNotPerformForAManagerIsNamedToTheOthers) {
+  lock::machine::Config config;
+  config.requesters = ranks;
+  config.domain = lock::machine::Domain::nic;
+  world.home().make(lock::machine::migrating(), config);
+  Origin b(world, 2);
+  b.open();
+  a.send(note(a, 1, Note::request, 1));
+  a.run([&] { return a.answer_to(1) != nullptr; });
+  const wire::NoteAnswer wanted = answer_of(a.answer_to(1));
+  ASSERT_EQ(wanted.rest, static_cast<uint8_t>(Rest::State::network));
+  a.send(note(a, 2, Note::not_performed, 1));
+  a.run([&] { return a.answer_to(2) != nullptr; });
+  b.send(note(b, 1, Note::request, 2));
+  b.run([&] { return b.answer_to(1) != nullptr; });
+  const wire::NoteAnswer failed = answer_of(b.answer_to(1));
+  EXPECT_EQ(failed.rest, static_cast<uint8_t>(Rest::State::failed));
+  EXPECT_EQ(failed.value, 1u);
+}
+
 // Bug guarded against: a put of garbage into a manager's record ended the server that ran it.
 TEST_F(ServerNotes, OnlyWordsAndMailOfALockAreWritten) {
   uint64_t number = 0;
