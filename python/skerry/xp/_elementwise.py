@@ -32,17 +32,19 @@ def _is_scalar(x: Any) -> TypeGuard[complex]:
 def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """function(*operands, out=...) over the broadcast operands, as an array."""
     taken = [x if _is_scalar(x) or isinstance(x, Array) else as_array(x) for x in operands]
+    arrays = [x for x in taken if isinstance(x, Array)]
+    for x in arrays:
+        works(x)
+    if dtype is None and _lie_alike(function, arrays):
+        block = function(*[x._block if isinstance(x, Array) else x for x in taken])
+        return Array(block, arrays[0].layout)
     if dtype is None:
         dtype = _dtype(function, taken)
-    layout = _result_layout([x for x in taken if isinstance(x, Array)], dtype)
+    layout = _result_layout(arrays, dtype)
     arguments = [_argument(x, layout) for x in taken]
     shape = layout.extent(_exchange.job().rank)
     expression = _lazy.Expression(function, arguments, shape, dtype)
-    is_open = False
-    for x in taken:
-        if isinstance(x, Array):
-            is_open = is_open or x._memory.open
-            works(x)
+    is_open = any(x._memory.open for x in arrays)
     if not layout.whole and raises():
         return Array(agreed(lambda: _now(expression)), layout)
     least = _lazy.LEAST_WHOLE if layout.whole else _lazy.LEAST_ELEMENTS
@@ -51,13 +53,34 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
     return Array._of(expression, layout)
 
 
+def _lie_alike(function: Function, arrays: Sequence[Array]) -> bool:
+    """Whether NumPy may have the own blocks as they are: divided alike, computed, and small."""
+    layout, block = arrays[0].layout, arrays[0]._block
+    return (
+        not layout.whole
+        and block is not None
+        and block.size < _lazy.LEAST_ELEMENTS
+        and all(x.layout is layout and x._block is not None for x in arrays)
+        and isinstance(function, np.ufunc)
+        and not raises()
+    )
+
+
+_filters_seen: tuple[list[Any], bool] = ([], False)  # warnings.filters, and what they say
+
+
 def raises() -> bool:
     """Whether an element may raise an error, which then all ranks raise: not the one alone that
     has it, or its next call would meet another call of the others."""
-    return "raise" in np.geterr().values() or any(
-        action == "error" and issubclass(RuntimeWarning, category)
-        for action, _, category, _, _ in warnings.filters
-    )
+    global _filters_seen
+    if "raise" in np.geterr().values():
+        return True
+    if _filters_seen[0] != warnings.filters:
+        _filters_seen = list(warnings.filters), any(
+            action == "error" and issubclass(RuntimeWarning, category)
+            for action, _, category, _, _ in warnings.filters
+        )
+    return _filters_seen[1]
 
 
 def agreed(compute: Callable[[], _Value], whole: bool = False) -> _Value:
@@ -425,6 +448,8 @@ def _operator(function: Function) -> Callable[..., Any]:
             return NotImplemented
         if not inplace:
             return call(a, b)
+        if call is not pow and isinstance(a, Array) and _into_divided(function, a, b):
+            return a
         a[...] = _same_kind(call(a, b), a)
         return a
 
@@ -446,6 +471,25 @@ def _into_whole(function: Function, a: Array, b: Any, unnamed: bool) -> Array | 
     whole = _lazy.Expression(function, [block, expression], block.shape, block.dtype)
     _lazy.evaluate_into(whole, block, b)
     return a
+
+
+def _into_divided(function: Function, a: Array, b: Any) -> bool:
+    """Computes function(a, b) into a, where each rank has what it needs. False: it has not."""
+    arrays = [a, b] if isinstance(b, Array) else [a]
+    if a.layout.whole or a._frozen or not (_is_scalar(b) or isinstance(b, Array)):
+        return False
+    if not all(x.layout is a.layout and x._block is not None for x in arrays) or raises():
+        return False
+    if not np.can_cast(_dtype(function, (a, b)), a.dtype, "same_kind"):
+        return False  # the same error as of any other
+    for x in arrays:
+        works(x)
+    if any(x.layout.whole for x in arrays):  # one of them has become so
+        return False
+    block = a._block
+    _lazy.settle(block)
+    function(block, b._block if isinstance(b, Array) else b, out=block, casting="same_kind")
+    return True
 
 
 def _comparison(function: Function) -> Callable[..., Any]:

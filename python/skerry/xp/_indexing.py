@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -80,13 +80,73 @@ def view(x: Array, key: Key) -> Array:
     if all(item is not None and not isinstance(item, tuple) for item in key):
         if not x.layout.whole:
             return _element(x, [item for item in key if isinstance(item, int)])
-    layout = _layout.sliced(x.layout, key)
-    block, rank = x._evaluate(), _exchange.job().rank
-    extent = layout.extent(rank)
-    if 0 in extent:
-        return Array(np.empty(extent, x.dtype), layout, x._memory, (view, x, key))
-    part = block[(*_layout.local_key(x.layout.boxes[rank], key), ...)]
-    return Array(part, layout, x._memory, (view, x, key))
+    return _seen(x, _plan(x.layout, key, True))
+
+
+def _seen(x: Array, plan: _Plan) -> Array:
+    """The view of x that a plan makes."""
+    block = x._evaluate()
+    part = np.empty(plan.extent, x.dtype) if plan.cut is None else block[plan.cut]
+    return Array(part, plan.layout, x._memory, (view, x, plan.key))
+
+
+class _Plan(NamedTuple):
+    """What an index means for arrays of one layout, on this rank."""
+
+    key: Key
+    layout: Layout  # of the result
+    extent: Shape  # of this rank's part of it
+    cut: Any  # what takes that part out of the own block; None: there is none, or an element
+    element: bool  # an element, which the owner has
+
+
+_MOST_PLANS = 1024  # of one layout
+
+
+def _planned(layout: Layout, key: Any, target: bool = False) -> _Plan | None:
+    """The plan of a basic index, made once for a layout: a program writes the same line again. With
+    `target`, of what is written there: also an element is a box. None: other indices."""
+    known = _spelled(key)
+    if known is None:
+        return None
+    plan = layout.plans.get((target, known))
+    if plan is None:
+        plan = _plan(layout, _basic(_expanded(key, layout.shape), layout.shape), target)
+        if len(layout.plans) >= _MOST_PLANS:
+            layout.plans.clear()
+        layout.plans[target, known] = plan
+    return plan
+
+
+def _plan(layout: Layout, key: Key, target: bool) -> _Plan:
+    if all(isinstance(item, int) for item in key):
+        if not target:
+            return _Plan(key, layout, (), None, True)
+        key = _as_ranges(key)
+    rank, parted = _exchange.job().rank, _layout.sliced(layout, key)
+    extent = parted.extent(rank)
+    cut = None if 0 in extent else (*_layout.local_key(layout.boxes[rank], key), ...)
+    return _Plan(key, parted, extent, cut, False)
+
+
+_BOUNDS = frozenset((int, type(None)))
+
+
+def _spelled(key: Any) -> tuple[Any, ...] | None:
+    """A basic index as something to be looked up, since slices have no hash. None: another one."""
+    out: list[Any] = []
+    for item in key if type(key) is tuple else (key,):
+        kind = type(item)
+        if kind is slice:
+            bounds = item.start, item.stop, item.step
+            if not _BOUNDS.issuperset(map(type, bounds)):
+                return None
+            out.append(bounds)
+        elif kind is int or item is None or item is Ellipsis:
+            out.append(item)
+        else:
+            return None
+    return tuple(out)
 
 
 def _as_ranges(key: Key) -> Key:
@@ -115,6 +175,11 @@ def getitem(x: Array, key: Any) -> Any:
     if x.layout.whole and x._block is None:
         x._evaluate()
         return x[key]
+    plan = None if x.layout.whole else _planned(x.layout, key)
+    if plan is not None:
+        if plan.element:
+            return _element(x, [item for item in plan.key if isinstance(item, int)])
+        return _seen(x, plan)
     key = _expanded(_arrays_for_lists(key), x.shape)
     if not any(_is_index_array(item) for item in key):
         return view(x, _basic(key, x.shape))
@@ -280,6 +345,8 @@ def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
     if x.layout.whole and isinstance(value, Array) and value.layout.whole:
         if _assign_whole(x, key, value, unnamed):
             return
+    elif not x.layout.whole and _assign_planned(x, key, value, unnamed):
+        return
     key = _expanded(_arrays_for_lists(key), x.shape)
     by_arrays = any(_is_index_array(item) for item in key)
     if isinstance(value, np.generic) and value.dtype.kind == "f" and x.dtype.kind in "iu":
@@ -312,6 +379,37 @@ def _assign_whole(x: Array, key: Any, value: Array, unnamed: bool) -> bool:
     part = value._evaluate()
     _lazy.settle(block)
     block[_plain_key(key)] = part
+    return True
+
+
+def _assign_planned(x: Array, key: Any, value: Any, unnamed: bool) -> bool:
+    """x[key] = value of a divided array, where each rank has what it writes: a number, or an array
+    that lies as the slice does. Otherwise False, and nothing is done."""
+    plan = _planned(x.layout, key, True)
+    if plan is None:
+        return False
+    if isinstance(value, Array):
+        if value.layout != plan.layout or value.dtype != x.dtype:
+            return False
+    elif type(value) in (bool, int, float, complex):
+        np.empty(1, x.dtype)[...] = value  # out of range, or complex into real: an error on all
+    else:
+        return False
+    block = x._evaluate()
+    if plan.cut is None:
+        if isinstance(value, Array):
+            value._evaluate()
+        return True
+    part = block[plan.cut]
+    if not isinstance(value, Array):
+        _lazy.settle(part)
+        part[...] = value
+    elif unnamed and value._expression is not None:
+        _lazy.evaluate_into(value._expression, part, value)
+    else:
+        given = value._evaluate()
+        _lazy.settle(part)
+        part[...] = given
     return True
 
 

@@ -5,6 +5,7 @@ Nothing here communicates. Every rank knows every layout, so all ranks derive th
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
@@ -23,7 +24,10 @@ class Layout:
     do not overlap, and cover it together.
     """
 
-    __slots__ = ("shape", "boxes", "whole", "_hash")
+    __slots__ = ("shape", "boxes", "whole", "cuts", "plans", "_hash")
+
+    cuts: list[list[int]] | None  # per axis where boxes begin and end; None: nobody has asked yet
+    plans: dict[Any, Any]  # of indices that the program has used: key -> what _indexing.py keeps
 
     def __init__(self, shape: Shape, boxes: Boxes, whole: bool = False) -> None:
         if 0 in shape:  # nothing to divide
@@ -31,6 +35,7 @@ class Layout:
         self.shape = shape
         self.boxes = boxes
         self.whole = whole or len(boxes) == 1
+        self.cuts, self.plans = None, {}
         self._hash = hash((shape, boxes, self.whole))
 
     def __hash__(self) -> int:
@@ -135,11 +140,37 @@ def ordered(layout: Layout) -> bool:
     return True
 
 
-@lru_cache(maxsize=1024)
 def sliced(layout: Layout, key: Key) -> Layout:
     """The layout of a basic slice. key: per dimension of the result or of the array a range given
     as (start, length, step), an index, or None for a new dimension of length 1. A divided layout
     keeps at least one dimension."""
+    return _sliced(layout, _alike(layout, key))
+
+
+def _alike(layout: Layout, key: Key) -> Key:
+    """A key whose slice is laid out in the same way, the same one for all rows of a rank. So a
+    loop over rows or columns meets few layouts, which are known from its first turns."""
+    if layout.cuts is None:
+        boxes = [box for box in layout.boxes if volume(box)]
+        layout.cuts = [
+            sorted({bound for box in boxes for bound in box[d]}) for d in range(len(layout.shape))
+        ]
+    out: list[Any] = []
+    d = 0
+    for item in key:
+        if item is not None:
+            cuts = layout.cuts[d]
+            d += 1
+            if isinstance(item, int):
+                item = cuts[bisect_right(cuts, item) - 1] if cuts else item
+            elif len(cuts) == 2:  # nobody divides this axis
+                item = (0, item[1], 1)
+        out.append(item)
+    return tuple(out)
+
+
+@lru_cache(maxsize=4096)
+def _sliced(layout: Layout, key: Key) -> Layout:
     boxes = []
     for box in layout.boxes:
         parts, d, empty = [], 0, False
