@@ -70,6 +70,8 @@ struct Array {
   PyObject* expression;  // null once evaluated
   PyObject* memory;      // a Memory; null: the root's, or private
   PyObject* recipe;      // of a view made in Python; otherwise null
+  PyObject* ahead;       // key -> element, of a divided one that a loop reads; otherwise null
+  Py_ssize_t ahead_of;   // `syncs_now` when `ahead` was made
   PyObject* weak;        // references, kept by Python
   Array* root;           // of a view made here: whose memory it is; otherwise null
   Array* first;          // views made here that have this as their root
@@ -109,6 +111,9 @@ Py_ssize_t grown_bytes = PY_SSIZE_T_MAX;
 bool alone = true;  // a job of one rank
 Py_ssize_t whole_bytes_now = 0;
 Py_ssize_t whole_bytes_made = 0;
+
+// Syncs of the program, after which elements may be others. The ranks count them alike.
+Py_ssize_t syncs_now = 0;
 
 bool is_array(PyObject* object) { return Py_TYPE(object) == array_type; }
 Array* as_array(PyObject* object) { return reinterpret_cast<Array*>(object); }
@@ -508,8 +513,24 @@ PyObject* plain_key(PyObject* key) {
   return out;
 }
 
+// An element that was read ahead, by a key of plain integers. Borrowed; null without an error.
+PyObject* read_ahead(const Array* self, PyObject* key) {
+  if (self->ahead_of != syncs_now) return nullptr;
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(key); ++i)
+      if (!PyLong_CheckExact(PyTuple_GetItem(key, i))) return nullptr;
+  } else if (!PyLong_CheckExact(key)) {
+    return nullptr;
+  }
+  return PyDict_GetItemWithError(self->ahead, key);
+}
+
 PyObject* subscript(PyObject* object, PyObject* key) {
   Array* self = as_array(object);
+  if (self->ahead) {
+    PyObject* element = read_ahead(self, key);
+    if (element || PyErr_Occurred()) return element ? owned(element) : nullptr;
+  }
   if (at_hand(self)) {
     PyObject* index = plain_key(key);
     if (index) {
@@ -703,6 +724,22 @@ int set_block(PyObject* object, PyObject* value, void*) {
   self->counted = 0;
   assert(whole_bytes_now >= 0);
   set(&self->block, value);
+  return 0;
+}
+
+PyObject* get_ahead(PyObject* object, void*) {
+  Array* self = as_array(object);
+  return or_none(self->ahead_of == syncs_now ? self->ahead : nullptr);
+}
+
+int set_ahead(PyObject* object, PyObject* value, void*) {
+  Array* self = as_array(object);
+  if (value && value != Py_None && !PyDict_CheckExact(value)) {
+    PyErr_SetString(PyExc_TypeError, "elements that were read ahead are in a dict");
+    return -1;
+  }
+  set(&self->ahead, value);
+  self->ahead_of = syncs_now;
   return 0;
 }
 
@@ -1078,6 +1115,7 @@ void free_array(PyObject* object) {
   Py_XDECREF(self->expression);
   Py_XDECREF(self->memory);
   Py_XDECREF(self->recipe);
+  Py_XDECREF(self->ahead);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -1093,6 +1131,8 @@ PyGetSetDef array_attributes[] = {
     {"_expression", get_field<&Array::expression>, set_field<&Array::expression>, nullptr, nullptr},
     {"_recipe", get_field<&Array::recipe>, set_field<&Array::recipe>, nullptr, nullptr},
     {"_is_view", get_flag<&Array::view>, set_flag<&Array::view>, nullptr, nullptr},
+    {"_ahead", get_ahead, set_ahead, "Elements that were read ahead: {key: number}; None: none.",
+     nullptr},
     {"_frozen", get_flag<&Array::frozen>, set_flag<&Array::frozen>, nullptr, nullptr},
     {"_whole_views", get_views, nullptr, nullptr, nullptr},
     {}};
@@ -1298,6 +1338,8 @@ PyMethodDef functions[] = {FAST("xp_setup", setup, METH_FASTCALL),
 
 }  // namespace
 }  // namespace whole
+
+void program_syncs() { ++whole::syncs_now; }
 
 void bind_whole(nb::module_& m) {
   using namespace whole;

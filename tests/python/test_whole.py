@@ -505,3 +505,89 @@ def test_a_large_array_is_collected_a_part_at_a_time(shape, monkeypatch):
     x = np.array(a)
     for got, wanted in ((x, a), (x.T, a.T), (x[1:], a[1:]), (x[..., ::-2], a[..., ::-2])):
         assert (got.numpy() == wanted).all()
+
+
+def test_an_array_that_is_used_by_columns_becomes_whole():
+    """A column lies on all ranks, so nothing is exchanged for it, but each turn of the loop costs
+    more than on a whole array."""
+    values = numpy.cos(numpy.arange(400.0 * 300)).reshape(400, 300)
+    source, out = np.asarray(values), np.zeros((400, 300))
+    expected = numpy.zeros((400, 300))
+    xp.options(loop_bytes=4 * values.nbytes)
+    for module, a, b in ((np, source, out), (numpy, values, expected)):
+        for turn in range(12):
+            b[:, 0] = 0.5 * a[:, turn]
+            for j in range(1, a.shape[1]):
+                b[:, j] = 0.25 * a[:, j] + b[:, j - 1] * 0.5
+    numpy.testing.assert_array_equal(out.numpy(), expected)
+    assert source.layout.whole and out.layout.whole
+    xp.options(loop_bytes=0)
+
+
+def a_loop(x, steps):
+    """Elements that a program reads one after another, whatever a key is written as."""
+    n = x.shape[0]
+    total = [x[i, i] for i in range(0, n)]
+    total += [x[n - 1 - i, -1] for i in range(n)]
+    total += [x[i % n, 3] for i in range(0, 3 * n, 2)]
+    steps(x)
+    return total + [x[i, 2] for i in range(n)]
+
+
+def test_elements_that_a_loop_reads_come_before_they_are_asked_for():
+    values = numpy.arange(300.0 * 301).reshape(300, 301) % 1000
+    x = np.asarray(values)
+
+    def nothing(a):
+        assert a.shape == (300, 301)
+
+    before = xp.counters()["exchanges"]
+    assert a_loop(x, nothing) == a_loop(values, nothing)
+    assert xp.counters()["exchanges"] - before < 300
+    got = x[5, 5]
+    assert isinstance(got, numpy.float64)
+
+
+def test_an_element_that_was_read_ahead_is_not_an_old_one():
+    values = numpy.arange(5000.0)
+    x, view = np.asarray(values.copy()), None
+    other = np.asarray(values * 2)
+    view = x[10:]
+    writes = [
+        lambda a, v, o: a.__setitem__(slice(None), o),
+        lambda a, v, o: v.__setitem__(slice(3, None, 2), -1.0),
+        lambda a, v, o: a.__iadd__(o),
+        lambda a, v, o: numpy.add.at(a, [40, 41, 2000], 5.0),
+        lambda a, v, o: numpy.put(a, [50, 4000], 7.0),
+        lambda a, v, o: numpy.multiply(o, 3.0, out=a),
+        lambda a, v, o: a.sort(),
+        lambda a, v, o: a.__setitem__(o > 100.0, 0.5),
+        lambda a, v, o: v.__setitem__(20, 9.0),
+        lambda a, v, o: a.fill(4.0),
+    ]
+    expected = values.copy()
+    for write in writes:
+        for i in range(0, 60):
+            assert x[i] == expected[i]
+        write(x, view, other)
+        write(expected, expected[10:], values * 2)
+        for i in range(20, 120):
+            assert x[i] == expected[i], i
+    for turn in range(40):  # each reads what the one before wrote
+        x[turn + 1] = x[turn] + 1
+        expected[turn + 1] = expected[turn] + 1
+    numpy.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_own_parts_that_the_program_writes_are_seen_after_a_sync():
+    x = np.asarray(numpy.arange(4000.0))
+    for i in range(100):
+        assert x[i] == i
+    low, high = x.bounds[0]  # not collective
+    x.local[...] = numpy.arange(low, high) + 0.5
+    sk.sync()
+    for i in range(100):
+        assert x[i] == i + 0.5
+    x.local[...] = numpy.arange(low, high)
+    sk.sync()
+    assert x[50] == 50 and x[3999] == 3999

@@ -150,7 +150,7 @@ def run(options, name, size, layout):
                    "PYTHONPATH": str(ROOT / "build" / "python")}  # fmt: skip
     command = [ROOT / "build" / "bin" / "skerry", "run", "-n", ranks, "--nodes", nodes,
                sys.executable, __file__, options.folder, "--work", name,
-               "--sizes", size]  # fmt: skip
+               "--sizes", size, "--seconds", options.seconds]  # fmt: skip
     row = {"program": name, "size": size, "layout": layout}
     pipe = subprocess.PIPE
     process = subprocess.Popen(list(map(str, command)), env=environment, stdout=pipe, stderr=pipe,

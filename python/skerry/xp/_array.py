@@ -36,11 +36,24 @@ from ._lazy import Expression
 from ._type import Array
 from ._types import Axes, Block, Box, Fill, Shape
 
+class Loop:
+    """How a program reads elements of a divided array. All ranks see the same."""
+
+    __slots__ = ("last", "step", "run", "wait", "count")
+
+    def __init__(self) -> None:
+        self.last = -1  # place of the last element, in C order
+        self.step = 0  # to it from the one before
+        self.run = 0  # reads in a row with this step
+        self.wait = 16  # as many are needed before elements are read ahead
+        self.count = 256  # elements to read ahead next
+
+
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "placed", "views", "shown", "reads", "paid", "work",
-                 "__weakref__")  # fmt: skip
+    __slots__ = ("source", "open", "placed", "views", "shown", "reads", "paid", "work", "parts",
+                 "bytes", "loop", "ahead", "__weakref__")  # fmt: skip
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
@@ -52,6 +65,11 @@ class Memory:
         self.reads = 0  # small parts that all ranks asked for (_storage.py)
         self.paid = 0  # for these, in units of an element's cost
         self.work = 0  # bytes of operands that lay here
+        self.parts = 0  # small parts that were operands, or were written
+        self.bytes = 0  # of the array that is no view; 0: nobody has asked yet
+        self.loop: Loop | None = None  # of a program that reads elements; None: it has read none
+        # The array some of whose elements every rank has; None: there are none.
+        self.ahead: weakref.ref[Array] | None = None
 
 
 def _of_pickle(block: Block) -> Array:
@@ -249,6 +267,8 @@ def shows(out: Array, x: Array) -> Array:
 
 def may_write(x: Array) -> None:
     """ValueError if x is a copy of what NumPy shows as a view, and what it came from lives."""
+    if not x.layout.whole:
+        forget_ahead(x._memory)
     if not x._frozen:
         return
     origin = x._memory.shown
@@ -258,6 +278,18 @@ def may_write(x: Array) -> None:
             "view; take x.copy() to write it, or write the array that it came from"
         )
     x._frozen = False
+
+
+def forget_ahead(memory: Memory) -> None:
+    """Elements that were read ahead are about to be others. A program that writes between reads
+    has nothing of them, so that the next ones come later. Collective."""
+    reference, memory.ahead = memory.ahead, None
+    x = None if reference is None else reference()
+    if x is None:
+        return
+    x._ahead = None
+    if memory.loop is not None:
+        memory.loop.wait, memory.loop.count = 8 * memory.loop.wait, 256
 
 
 # ---- layouts of arrays ---------------------------------------------------------------------------
@@ -338,11 +370,42 @@ def of_numpy(values: Any, layout: Layout | None = None) -> Array:
     return Array(np.ascontiguousarray(values[tuple(slice(*bounds) for bounds in box)]), layout)
 
 
-def works(x: Array) -> None:
-    """Notes that x is an operand; being divided pays for that."""
-    if not x.layout.whole:
-        x._memory.work += x.nbytes
+_LEAST_PARTS = 64
+_LEAST_TIMES = 16  # a small part is so many times smaller than the array
 
+
+def works(x: Array) -> None:
+    """Notes that x is an operand; being divided pays for that, but not of small parts of an array,
+    one in each turn of a loop. x may be whole when this returns. Collective."""
+    if x.layout.whole:
+        return
+    nbytes, memory = x.nbytes, x._memory
+    memory.work += nbytes
+    if x._is_view:
+        used(x, memory, nbytes)
+
+
+def used(x: Array, memory: Memory, nbytes: int) -> None:
+    """Counts a part of x, of so many bytes, if it is small. Collective."""
+    if not memory.bytes:
+        memory.bytes = origin(x).nbytes
+    if nbytes * _LEAST_TIMES > memory.bytes:
+        return
+    memory.parts += 1
+    if memory.parts >= _LEAST_PARTS and not memory.parts & (memory.parts - 1):
+        for told in small_parts:
+            told(x)
+
+
+def origin(x: Array) -> Array:
+    """The array that x is a view of, as far as it is known."""
+    while x._is_view and x._recipe is not None:
+        x = x._recipe[1]
+    return x
+
+
+# Called as (array) when a program has used many small parts of its memory.
+small_parts: list[Callable[[Array], None]] = []
 
 # Called as (array, bytes) before a part of a divided array is brought to all ranks.
 small_reads: list[Callable[[Array, int], None]] = []

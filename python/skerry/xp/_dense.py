@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import skerry as sk
+from skerry import _core
 from . import _exchange, _layout
 from ._array import Array, empty_block, new_layout
 from ._elementwise import astype, functions, inexact
@@ -236,7 +237,7 @@ def _memory(nbytes: int) -> sk.Segment:
     here = _exchange.job()
     if here.panels is not None:
         if here.panels.nbytes() >= nbytes:
-            sk.sync()  # others may still read the panels of the matrix before
+            _core._sync()  # others may still read the panels of the matrix before
             return here.panels
         if nbytes <= _MOST_KEPT:
             here.panels.free()
@@ -570,7 +571,7 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
                 if wanted.cuts[j][1] > k0:
                     reflect(block, panel, k0, adjoint=False)
         rows = m if complete else min(m, n)
-        sk.sync()  # nobody reads the reflections any more
+        _core._sync()  # nobody reads the reflections any more
         for j, block in panels.own.items():
             low, high = columns.cuts[j]
             if j < steps:

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 import skerry as sk
 from skerry import _core
 from . import _exchange, _layout, _lazy
-from ._array import Array, as_array, empty_block, new_layout, some, works
+from ._array import Array, as_array, empty_block, forget_ahead, new_layout, some, works
 from ._info import check_device, check_dtype
 from ._layout import Layout
 from ._lazy import Expression
@@ -487,6 +487,7 @@ def _into_divided(function: Function, a: Array, b: Any) -> bool:
     if any(x.layout.whole for x in arrays):  # one of them has become so
         return False
     block = a._block
+    forget_ahead(a._memory)
     _lazy.settle(block)
     function(block, b._block if isinstance(b, Array) else b, out=block, casting="same_kind")
     return True

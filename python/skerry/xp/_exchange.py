@@ -67,7 +67,7 @@ class _Staging:
     def next(self, nbytes: int) -> sk.Segment:
         """The segment to write now. All ranks pass the same nbytes. Collective if it grows."""
         if nbytes > self.bytes:
-            sk.sync()  # others may still read the old ones
+            _core._sync()  # others may still read the old ones
             for segment in self.segments:
                 segment.free()
             self.segments = []
@@ -208,7 +208,7 @@ def bring(
     for offset, box in plan.sends:
         part = block[box]
         _view(staging.local, offset, part.shape, block.dtype)[...] = part
-    sk.sync()
+    _core._sync()
     _counts["exchanges"] += 1
     shapes = [tuple(piece.stop - piece.start for piece in box) for _, _, box in plan.receives]
     wanted = [
@@ -273,7 +273,7 @@ def rows_of_others(
         if n := int(counts[here.rank, to]):
             offset = int(offsets[here.rank, to]) * width
             fill(to, _view(staging.local, offset, (n, *row), dtype))
-    sk.sync()
+    _core._sync()
     _counts["exchanges"] += 1
     wanted = [
         (at, int(offsets[at, here.rank]) * width, (int(counts[at, here.rank]), *row))

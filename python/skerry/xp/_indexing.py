@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -12,6 +14,7 @@ import skerry as sk
 from . import _array, _exchange, _layout, _lazy
 from ._array import (
     Array,
+    Loop,
     as_array,
     axis_of,
     gathered,
@@ -23,6 +26,7 @@ from ._array import (
     small_reads,
     some,
     undivided,
+    used,
 )
 from ._elementwise import astype, raises, real_for
 from ._layout import Layout
@@ -156,7 +160,12 @@ def _as_ranges(key: Key) -> Key:
 
 def _element(x: Array, key: Sequence[int]) -> Any:
     """One element of a divided array, NumPy's number on every rank."""
+    known = (x._ahead or {}).get(key[0] if len(key) == 1 else tuple(key))
+    if known is not None:  # the index was spelled in another way
+        return known
     block = x._evaluate()
+    if not x._is_view and _in_step(x, key) and _read_ahead(x):
+        return _element(x, key)
     for told in small_reads:
         told(x, x.itemsize)
     if x.layout.whole:
@@ -169,6 +178,68 @@ def _element(x: Array, key: Sequence[int]) -> Any:
     if owner == rank:
         mine = block[tuple(i - low for i, (low, _) in zip(key, box, strict=True))]
     return _exchange.from_rank(owner, mine, (), x.dtype)[()]
+
+
+_MOST_AHEAD = 4096  # elements
+
+
+def _in_step(x: Array, key: Sequence[int]) -> bool:
+    """Whether the program reads elements one after another, with the same step for some time."""
+    memory = x._memory
+    if memory.loop is None:
+        memory.loop = Loop()
+    loop, place = memory.loop, 0
+    for i, n in zip(key, x.shape, strict=True):
+        place = place * n + i
+    step = place - loop.last
+    loop.run = loop.run + 1 if step == loop.step else 0
+    loop.last, loop.step = place, step
+    return step != 0 and loop.run >= loop.wait
+
+
+def _read_ahead(x: Array) -> bool:
+    """Brings the element that was asked for last, and those that a loop will ask for next, to all
+    ranks, which keep them until somebody writes the array, or the program syncs. False: they may
+    not be kept. Collective."""
+    memory, ranks = x._memory, _exchange.ranks()
+    loop = memory.loop
+    assert loop is not None
+    left = (x.size - 1 - loop.last) // loop.step if loop.step > 0 else loop.last // -loop.step
+    most = _exchange.MOST_STACKED // (ranks * x.itemsize)
+    count = min(loop.count, left + 1, most)
+    if count < loop.wait:
+        return False
+    keeps = not memory.open and memory.source is None
+    if not _exchange.agree([keeps])[:, 0].all():
+        loop.wait = x.size + 1
+        return False
+    places = np.unravel_index(loop.last + loop.step * np.arange(count), x.shape)
+    owners = _owners(x.layout, places)
+    mine = owners == _exchange.job().rank
+    box, values = x.layout.boxes[_exchange.job().rank], np.zeros(count, x.dtype)
+    if mine.any():
+        values[mine] = x._evaluate()[
+            tuple(place[mine] - low for place, (low, _) in zip(places, box, strict=True))
+        ]
+    told = _exchange.of_all(values)[owners, np.arange(count)]
+    keys = [place.tolist() for place in places]
+    x._ahead = dict(zip(keys[0] if x.ndim == 1 else zip(*keys, strict=True), told, strict=True))
+    memory.ahead = weakref.ref(x)
+    loop.last += loop.step * (count - 1)
+    loop.count = min(2 * loop.count, _MOST_AHEAD)
+    return True
+
+
+def _owners(layout: Layout, places: Sequence[Block]) -> Block:
+    """The rank that has each of several elements."""
+    owner = np.zeros(places[0].shape, np.int64)
+    for rank, box in enumerate(layout.boxes):
+        if _layout.volume(box):
+            inside = np.ones(owner.shape, bool)
+            for place, (low, high) in zip(places, box, strict=True):
+                inside &= (place >= low) & (place < high)
+            owner[inside] = rank
+    return owner
 
 
 def getitem(x: Array, key: Any) -> Any:
@@ -315,13 +386,7 @@ def fetch(x: Array, places: Sequence[Block]) -> Block:
     if x.layout.whole:
         return x._evaluate()[tuple(places)]
     flat = [np.ascontiguousarray(place.reshape(-1), np.int64) for place in places]
-    owner = np.zeros(flat[0].shape, np.int64)
-    for rank, box in enumerate(x.layout.boxes):
-        if _layout.volume(box):
-            inside = np.ones(owner.shape, bool)
-            for place, (low, high) in zip(flat, box, strict=True):
-                inside &= (place >= low) & (place < high)
-            owner[inside] = rank
+    owner = _owners(x.layout, flat)
     order = np.argsort(owner, kind="stable")
     rows = np.stack([place[order] for place in flat], axis=1)
     counts = np.bincount(owner, minlength=here.ranks)
@@ -394,6 +459,11 @@ def _assign_planned(x: Array, key: Any, value: Any, unnamed: bool) -> bool:
     elif type(value) in (bool, int, float, complex):
         np.empty(1, x.dtype)[...] = value  # out of range, or complex into real: an error on all
     else:
+        return False
+    used(x, x._memory, prod(plan.layout.shape) * x.itemsize)
+    if x.layout.whole:  # it has become so
+        return False
+    if isinstance(value, Array) and value.layout != plan.layout:  # as it was a view of x
         return False
     block = x._evaluate()
     if plan.cut is None:

@@ -11,7 +11,18 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _exchange, _layout, _lazy, _options
-from ._array import Array, empty_block, in_layout, layout_of, small_reads
+from ._array import (
+    _LEAST_TIMES,
+    Array,
+    Memory,
+    empty_block,
+    forget_ahead,
+    in_layout,
+    layout_of,
+    origin,
+    small_parts,
+    small_reads,
+)
 from ._indexing import view
 from ._manipulation import permute_dims
 from ._layout import Layout
@@ -49,6 +60,7 @@ def _move_to(self: Array, storage: sk.Array, followers: list[Any]) -> None:
 
 def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) -> None:
     """x, which is no view, lies in `block` from now on, and so do its views."""
+    forget_ahead(x._memory)
     _lazy.settle(x._block)
     views = list(x._memory.views)
     x.layout, x._block = layout, block
@@ -66,7 +78,7 @@ def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) ->
 
 _LEAST_READS = 32
 _ROW = 4  # a row takes so many times as long as an element: views, layouts, a product
-_LEAST_TIMES = 16  # a small part is so many times smaller than the array
+_PART_S = 30e-6  # seconds of an operation on a small part of a divided array, beside a whole one's
 _taken = 0  # bytes of arrays that became whole and live
 
 
@@ -82,18 +94,28 @@ def _read(x: Array, nbytes: int) -> None:
 
     All ranks count these reads alike: each is a collective call. What else decides may differ, so
     all are asked, at counts of reads that are powers of 2."""
-    root: Any = x
-    while root._is_view and root._recipe is not None:
-        root = root._recipe[1]
+    root: Any = origin(x)
     memory = x._memory
     if root._is_view or nbytes * _LEAST_TIMES > root.nbytes:
         return
     memory.reads += 1
     memory.paid += 1 if nbytes == root.itemsize else _ROW
-    if memory.reads < _LEAST_READS or memory.reads & (memory.reads - 1):
-        return
+    if memory.reads >= _LEAST_READS and not memory.reads & (memory.reads - 1):
+        _vote(root, memory)
+
+
+def _use(x: Array) -> None:
+    """The program has used many small parts of an array, which may be on few ranks, or of a few
+    elements on each: dividing them does not pay. All ranks count them alike, too."""
+    root: Any = origin(x)
+    if not root._is_view:
+        _vote(root, x._memory)
+
+
+def _vote(root: Array, memory: Memory) -> None:
+    """The array becomes whole if all ranks find that this would have cost less. Collective."""
     ranks, (read_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
-    paid_s = memory.paid * read_s
+    paid_s = memory.paid * read_s + memory.parts * _PART_S
     saved_s = memory.work * (1 - 1 / ranks) / _exchange.costs[1]
     whole_s = root.nbytes / fresh_speed + saved_s
     wants = (
@@ -117,6 +139,7 @@ def _become_whole(x: Array) -> None:
 
 
 small_reads.append(_read)
+small_parts.append(_use)
 
 
 def _new_storage(shape: Shape, dtype: DTypeLike, layout: Layout) -> sk.Array:
