@@ -130,51 +130,63 @@ _READ_S = 15e-6
 # Seconds of such a read, and bytes a second that are written into new memory, whose pages the
 # kernel clears. Alike on all ranks.
 read_costs = (_READ_S + 20e-6, 1e9)
+_SAMPLES = 16
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
 
 
 def _measure_bound(ranks: int) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
-    The same on all ranks: rank 0 decides."""
+    The same on all ranks."""
     global costs, read_costs
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
+    sync_s, speed, fresh_speed = _agreed_speeds()
+    even = (sync_s + _STATEMENT_S) * speed / (1 - 1 / ranks)
+    bound = _LEAST_BOUND
+    while bound * 2 < even and bound < _MOST_BOUND:
+        bound *= 4
+    _options.values["whole_bytes"] = bound
+    costs = (_STATEMENT_S + sync_s, speed)
+    read_costs = (_READ_S + sync_s, fresh_speed)
+    if "loop_bytes" not in _options.chosen:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        here = sum(sk.same_node(rank) for rank in range(ranks))
+        _options.values["loop_bytes"] = int(sk.allreduce(free // (4 * here), "min"))
+    _options.why["whole_bytes"] = (
+        f"measured on {ranks} ranks: a synchronization takes {sync_s * 1e6:.0f} us, results are "
+        f"computed at {speed / 1e9:.1f} GB/s"
+    )
+
+
+def _agreed_speeds() -> tuple[float, float, float]:
+    """Seconds of a synchronization, and bytes a second that are computed and that are written into
+    new memory. The same on all ranks. Whatever else runs on the machine makes a sample slower and
+    none faster, so the best of several counts: of all ranks' for the synchronization, which one
+    rank that is held up makes longer for all; of each rank's own for the others, and then the
+    median of the ranks."""
     a = np.ones(1 << 17)
     out = np.empty_like(a)
-    add_s, sync_s = 1.0, 1.0
-    for _ in range(5):
+    add_s = sync_s = fresh_s = 1.0
+    fresh = []  # all are kept, so that each is new memory
+    for _ in range(_SAMPLES):
         begin = time.perf_counter()
         np.add(a, a, out=out)
         between = time.perf_counter()
         sk.sync()
         add_s = min(add_s, between - begin)
         sync_s = min(sync_s, time.perf_counter() - between)
-    speed = out.nbytes / add_s
-    even = (sync_s + _STATEMENT_S) * speed / (1 - 1 / ranks)
-    bound = _LEAST_BOUND
-    while bound * 2 < even and bound < _MOST_BOUND:
-        bound *= 4
-    fresh, fresh_s = [], 1.0  # all are kept, so that each is new memory
     for _ in range(3):
         begin = time.thread_time()
         fresh.append(np.ones(1 << 19))
         fresh_s = min(fresh_s, max(time.thread_time() - begin, 1e-6))
-    fresh_speed = fresh[0].nbytes / fresh_s
-    told = sk.broadcast(
-        np.array([bound, int(sync_s * 1e9), int(speed), int(fresh_speed)], np.int64)
-    )
-    _options.values["whole_bytes"] = int(told[0])
-    costs = (_STATEMENT_S + told[1] / 1e9, float(told[2]))
-    read_costs = (_READ_S + told[1] / 1e9, float(told[3]))
-    if "loop_bytes" not in _options.chosen:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        here = sum(sk.same_node(rank) for rank in range(ranks))
-        _options.values["loop_bytes"] = int(sk.allreduce(free // (4 * here), "min"))
-    _options.why["whole_bytes"] = (
-        f"measured on {ranks} ranks: a synchronization takes {told[1] / 1e3:.0f} us, results are "
-        f"computed at {told[2] / 1e9:.1f} GB/s"
+    mine = np.array([sync_s * 1e9, out.nbytes / add_s, fresh[0].nbytes / fresh_s], np.int64)
+    told = sk.allgather(mine)
+    return (
+        float(told[:, 0].min()) / 1e9,
+        float(np.median(told[:, 1])),
+        float(np.median(told[:, 2])),
     )
 
 
