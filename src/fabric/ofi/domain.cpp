@@ -254,6 +254,13 @@ Status Domain::open_datagrams() {
   if (const int result = fi_endpoint(domain.get(), info.get(), &endpoint, nullptr); result != 0)
     return failed("fi_endpoint", result);
   receives.reset(endpoint);
+  if (const int result = fi_ep_bind(endpoint, &av->fid, 0); result != 0)
+    return failed("fi_ep_bind", result);
+  if (const int result = fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV);
+      result != 0)
+    return failed("fi_ep_bind", result);
+  if (const int result = fi_enable(endpoint); result != 0) return failed("fi_enable", result);
+  // Not before: libfabric 2.5's shm crashes when an endpoint that is not enabled is asked.
   rma_bytes = std::min(most_bytes(option_max_rma), imitated.rma_bytes);
   parcel_bytes = std::min({longest_datagram_bytes, most_bytes(option_max_message),
                            imitated.message_bytes});
@@ -261,12 +268,6 @@ Status Domain::open_datagrams() {
     return error(Code::unsupported, name, " takes messages of ", parcel_bytes,
                  " bytes at most, and Skerry needs ", 2 * before_payload_bytes,
                  "; set SKERRY_FABRIC=tcp");
-  if (const int result = fi_ep_bind(endpoint, &av->fid, 0); result != 0)
-    return failed("fi_ep_bind", result);
-  if (const int result = fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV);
-      result != 0)
-    return failed("fi_ep_bind", result);
-  if (const int result = fi_enable(endpoint); result != 0) return failed("fi_enable", result);
   shared_capacity = static_cast<uint32_t>(
       std::min<uint64_t>(max_shared_buffers, info->rx_attr->size));
   return {};
