@@ -59,7 +59,7 @@ bool Accesses::join_batch(const Target& target, uint64_t offset, uint64_t bytes,
   const bool is_put = block.kind == wire::Kind::put;
   if ((!is_put && block.kind != wire::Kind::accumulate) ||
       bytes > origin::Batch::longest_bytes || target.hold == Hold::wanted ||
-      goes_by_adapter(target) ||
+      (is_put ? goes_by_adapter(target) : updates_by_adapter(target)) ||
       context_.check != nullptr ||
       context_.job.spans().is_due(is_put ? SpanKind::put : SpanKind::accumulate))
     return false;
@@ -116,8 +116,10 @@ Status Accesses::issue(Target& target, uint64_t offset, uint64_t bytes, const Bl
     target.deferred = std::make_unique<Deferred>(access);
     return {};
   }
-  if (access.updates() && updates_by_adapter(target) && bytes <= longest_update_by_adapter)
+  if (access.updates() && updates_by_adapter(target) && bytes <= longest_update_by_adapter) {
+    ++target.updates_by_adapter;
     return update_by_adapter(access);
+  }
   return send_in_parts(access, handle);
 }
 
@@ -259,8 +261,10 @@ Status Accesses::compare_swap(const Place& at, uint64_t expected, uint64_t desir
         context_.check->begin_access(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
     context_.check->issued(at.rank, nullptr);
   }
-  if (updates_by_adapter(*target))
+  if (updates_by_adapter(*target)) {
+    ++target->updates_by_adapter;
     return compare_swap_by_adapter(*target, offset, at.bytes, expected, desired, old);
+  }
   if (target->region == nullptr) {
     const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64
                          : at.bytes == 4 ? wire::Rmw::compare_swap_32

@@ -77,9 +77,12 @@ class Accesses {
     return target.goes_by_adapter() && memory_.flavor() == Flavor::allocated;
   }
   // Under the lock nobody else changes the elements between a get and a put, unless several threads
-  // of this rank share it. Then the target's data server updates them.
+  // of this rank share it. Then the target's data server updates them. So it does after the first
+  // few of an epoch: each of those waits for two round trips, and messages travel together.
+  static constexpr uint32_t most_updates_by_adapter = 4;
   bool updates_by_adapter(const Target& target) const {
-    return goes_by_adapter(target) && !context_.multiple;
+    return goes_by_adapter(target) && !context_.multiple &&
+           target.updates_by_adapter < most_updates_by_adapter;
   }
   Status update_by_adapter(const Access& access);
   Status compare_swap_by_adapter(const Target& target, uint64_t offset, uint64_t bytes,

@@ -80,6 +80,7 @@ struct Target {
     return hold == Hold::held && !shared && region == nullptr && machine != nullptr &&
            machine->is_of_adapter();
   }
+  uint32_t updates_by_adapter = 0;  // since the lock was taken
   // Null: none. Only while `hold` is wanted, in an epoch of lock, at a member elsewhere.
   std::unique_ptr<Deferred> deferred;
 };

@@ -56,6 +56,7 @@ bool WindowLocks::give_back_quickly(Target& target) {
 Status WindowLocks::take(Target& target) {
   SKERRY_TRY(job_.take_asked_lock());
   if (target.mutex != nullptr && take_quickly(target)) return {};
+  target.updates_by_adapter = 0;
   SKERRY_TRY(target.machine != nullptr
                  ? target.machine->lock(target.shared)
                  : queue_->lock_as(target.rank, index_, asking_holder(target)));

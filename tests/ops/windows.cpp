@@ -564,6 +564,37 @@ void check_requests_of_an_epoch(Context& c) {
   }
 }
 
+// The first updates of an epoch may go another way than those that follow. All are in order.
+void check_many_updates(Context& c, Memory memory) {
+  OwnWindow w(c, 64, 8, memory);
+  const int host = (c.rank + 1) % c.size;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    for (int64_t i = 0; i < 12; ++i) {
+      const int64_t one = 1, ten = 10 * i;
+      int64_t before = -1, seen = -1, back = -1;
+      OK(skerry_window_put(w, host, 0, &ten, 8));
+      OK(skerry_window_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &one, 1));
+      OK(skerry_window_fetch_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &one, &before, 1));
+      OK(skerry_window_flush(w, host));
+      EXPECT_IS(before, ten + 1);
+      const int64_t expected = ten + 2, wanted = ten + 3;
+      OK(skerry_window_compare_swap(w, host, 0, SKERRY_INT64, &expected, &wanted, &seen));
+      EXPECT_IS(seen, expected);
+      OK(skerry_window_update(w, host, 1, SKERRY_INT64, SKERRY_SUM, &one, 1));
+      OK(skerry_window_get(w, host, 0, &back, 8));
+      OK(skerry_window_flush(w, host));
+      EXPECT_IS(back, wanted);
+    }
+    OK(skerry_window_unlock(w, host));
+  }
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, c.rank, 0));
+  EXPECT_IS(w.words()[1], int64_t{36});
+  OK(skerry_window_unlock(w, c.rank));
+  OK(skerry_barrier(c.world()));
+}
+
 void check_mistakes(Context& c) {
   int64_t word = 42;
   skerry_window* none = nullptr;
@@ -1044,6 +1075,7 @@ void run_windows(Context& c) {
   check_requests_of_an_epoch(c);
   for (Memory memory : {Memory::allocated, Memory::given}) {
     check_completion(c, memory);
+    check_many_updates(c, memory);
     check_fences(c, memory);
     check_post_start(c, memory);
     check_order_in_start(c, memory);
