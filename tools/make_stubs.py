@@ -37,7 +37,7 @@ SHORT = {
 }
 FUNCTIONS_OF_WHOLE = {
     "setup": "(view: Block, generic: type, functions: dict[str, Any], /) -> None",
-    "limits": "(ranks: int, lazy_elements: int, whole_bytes: int, /) -> None",
+    "limits": "(ranks: int, lazy_elements: int, whole_bytes: int, crowd_bytes: int, /) -> None",
     "function": "(whole: Any, spread: Any, kind: str, /) -> Any",
     "whole": "(block: Any, /) -> Any",
     "room": "(shape: tuple[int, ...], dtype: Any, operands: list[Any], /) -> Any",

@@ -96,7 +96,7 @@ static_assert(sizeof kOpNames / sizeof *kOpNames == kOps);
 // What Python told in xp_setup. Strong references for ever.
 struct {
   PyObject *pending, *settle, *evaluate, *whole_layout, *grown, *getitem, *setitem, *iterate,
-      *ufunc, *function, *missing, *memory, *number, *writable;
+      *ufunc, *function, *missing, *memory, *number, *writable, *crowded;
   PyObject* operators[kOps];
   PyObject* comparisons[6];
   PyObject* floating[2];          // dtypes float64 and float32
@@ -111,6 +111,10 @@ Py_ssize_t grown_bytes = PY_SSIZE_T_MAX;
 bool alone = true;  // a job of one rank
 Py_ssize_t whole_bytes_now = 0;
 Py_ssize_t whole_bytes_made = 0;
+// Bytes of whole arrays that were made of no other array, by calls that all ranks make alike, and
+// when the ranks ask one another next whether all of what lives is too much.
+Py_ssize_t created_bytes = 0;
+Py_ssize_t next_count = PY_SSIZE_T_MAX;
 
 // Syncs of the program, after which elements may be others. The ranks count them alike.
 Py_ssize_t syncs_now = 0;
@@ -366,8 +370,10 @@ PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
   PyObject* model = ufunc ? model_of(a, b) : nullptr;
   PyObject* out = model ? spare_like(model) : nullptr;
   if (!out) return nullptr;
+  // By name: maximum and minimum warn of a third operand.
+  static PyObject* const names = Py_BuildValue("(s)", "out");
   PyObject* arguments[] = {a, b ? b : out, out};
-  PyObject* result = PyObject_Vectorcall(ufunc, arguments, b ? 3 : 2, nullptr);
+  PyObject* result = PyObject_Vectorcall(ufunc, arguments, b ? 2 : 1, names);
   Py_DECREF(out);
   return result;
 }
@@ -1265,6 +1271,7 @@ PyObject* setup(PyObject*, PyObject* const* given, Py_ssize_t count) {
       {"ufunc", &python.ufunc},         {"function", &python.function},
       {"missing", &python.missing},     {"memory", &python.memory},
       {"number", &python.number},       {"writable", &python.writable},
+      {"crowded", &python.crowded},
       {"lt", &python.comparisons[Py_LT]}, {"le", &python.comparisons[Py_LE]},
       {"eq", &python.comparisons[Py_EQ]}, {"ne", &python.comparisons[Py_NE]},
       {"gt", &python.comparisons[Py_GT]}, {"ge", &python.comparisons[Py_GE]},
@@ -1278,24 +1285,39 @@ PyObject* setup(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return owned(Py_None);
 }
 
-// xp_limits(ranks, lazy elements, bytes of results that are divided)
+// xp_limits(ranks, lazy elements, bytes of results that are divided, bytes of new whole arrays
+// after which the ranks look at what lives; 0: never)
 PyObject* limits(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "xp_limits takes 3 arguments");
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError, "xp_limits takes 4 arguments");
     return nullptr;
   }
   const Py_ssize_t ranks = PyLong_AsSsize_t(given[0]), lazy = PyLong_AsSsize_t(given[1]),
-                   bytes = PyLong_AsSsize_t(given[2]);
+                   bytes = PyLong_AsSsize_t(given[2]), crowd = PyLong_AsSsize_t(given[3]);
   if (PyErr_Occurred()) return nullptr;
   alone = ranks == 1;
   lazy_elements = lazy;
   grown_bytes = alone ? PY_SSIZE_T_MAX : bytes;
+  next_count = crowd > 0 ? created_bytes + crowd : PY_SSIZE_T_MAX;
   return owned(Py_None);
 }
 
-// xp_whole(ndarray): a whole array that holds it; other objects as they are.
+// Counts an array that a function made of no other. False with an error.
+bool count_created(PyObject* made) {
+  if (!made || !is_array(made) || as_array(made)->counted == 0) return made != nullptr;
+  created_bytes += as_array(made)->counted;
+  if (created_bytes < next_count) return true;
+  PyObject* done = PyObject_CallFunctionObjArgs(python.crowded, nullptr);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+// xp_whole(ndarray): a new whole array that holds it; other objects as they are. All ranks call it.
 PyObject* wrapped(PyObject*, PyObject* block) {
-  return is_ndarray(block) ? make_whole(owned(block)) : owned(block);
+  if (!is_ndarray(block)) return owned(block);
+  PyObject* out = make_whole(owned(block));
+  if (!alone && !count_created(out)) Py_CLEAR(out);
+  return out;
 }
 
 // xp_room(shape, dtype, operands): memory for a result: that of an operand of an expression which

@@ -61,8 +61,8 @@ def test_modules_of_whole_arrays(ranks, nodes):
     run_modules(
         ranks,
         nodes,
-        "xp_arrays xp_results whole random_programs numpy numpy_alike numpy_files advice cyclic "
-        "pictures tutorial tasks files patches ga names random",
+        "xp_arrays xp_results whole random_programs programs numpy numpy_alike numpy_files advice "
+        "cyclic pictures tutorial tasks files patches ga names random",
     )
 
 

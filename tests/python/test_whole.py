@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 
 import numpy
@@ -14,7 +15,8 @@ import pytest
 import skerry as sk
 import skerry.numpy as np
 import skerry.xp as xp
-from skerry.xp import _array
+from skerry import _core
+from skerry.xp import _array, _exchange
 
 
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
@@ -302,6 +304,52 @@ if sk.size() > 1:  # needs two members
             pytest.skip("whole arrays say nothing to the other ranks")
         with pytest.raises(sk.InvalidError, match="differently"):
             x.max() if sk.rank() else x.sum()
+
+
+def test_ten_thousand_whole_arrays_stay_below_a_bound():
+    bound = xp.options()["whole_bytes"]
+    before = _core.xp_bytes()[0]
+    limit = before + (32 << 20)
+    xp.options(sum_bytes=limit)
+    kept = [np.full(128 + 7 * (turn % 1100), float(turn)) for turn in range(10_000)]
+    held, total = _core.xp_bytes()[0], sum(x.nbytes for x in kept)
+    assert total > 4 * (limit - before)
+    if sk.size() > 1:
+        assert held <= limit
+        assert xp.options()["whole_bytes"] <= min(bound, 4096)
+    for turn in range(0, 10_000, 997):
+        assert kept[turn].layout.whole or kept[turn].nbytes > xp.options()["whole_bytes"]
+        assert float(kept[turn].sum()) == turn * kept[turn].size
+    both = kept[1099] + kept[2199]  # one is older than the bound
+    assert (both.numpy() == 1099 + 2199).all()
+    xp.options(sum_bytes=0, whole_bytes=bound)
+
+
+def test_the_measured_bound_is_the_same_on_all_ranks(monkeypatch):
+    if sk.size() == 1:
+        return
+    before, sync = xp.options(), sk.sync
+
+    def held_up():
+        if sk.rank() == 0:
+            time.sleep(1e-3)
+        sync()
+
+    monkeypatch.setattr(sk, "sync", held_up)
+    _exchange._measure_bound(sk.size())
+    monkeypatch.undo()
+    told = sk.allgather(numpy.array([xp.options()["whole_bytes"], *map(int, _exchange.costs)]))
+    assert (told == told[0]).all()
+    xp.options(**{name: before[name] for name in ("whole_bytes", "loop_bytes", "sum_bytes")})
+
+
+def test_the_larger_of_two_arrays_warns_of_nothing(recwarn):
+    x = np.cos(np.arange(50_000.0))
+    kept = np.maximum(x, 0.0)  # its memory is there for the next
+    del kept
+    large = np.cos(np.arange(600_000.0))
+    assert float(np.maximum(x, 0.0).min()) == 0.0 == float(np.minimum(large, 0.0).max())
+    assert not [each for each in recwarn if "positional" in str(each.message)]
 
 
 def test_why_arrays_are_whole_is_told():

@@ -177,6 +177,17 @@ def element_rows(found, options):
     return rows
 
 
+def program_rows(options):
+    """Whole programs beside NumPy in the same job."""
+    rows = []
+    for ranks in 1, 2:
+        start = [ROOT / "build" / "bin" / "skerry", "run", "-n", ranks, sys.executable]
+        for line in run([*start, HERE / "programs.py", "--scale", options.scale]):
+            name = f"program {line['name']}: {ranks} ranks / NumPy"
+            rows.append(row(name, line["ratio"], 1.5))
+    return rows
+
+
 def sharing_rows():
     """Skewed tasks on 4 ranks of one node; mirrors on 4 virtual nodes."""
     start = [ROOT / "build" / "bin" / "skerry", "run", "-n", 4]
@@ -234,7 +245,7 @@ def main():
     found = contestants(options)
     rows = kernel_rows(kernels(found, options))
     if whole:
-        rows += element_rows(found, options) + sharing_rows()
+        rows += element_rows(found, options) + program_rows(options) + sharing_rows()
     report.publish(options.out, rows, notes, short=options.short)
     figure(rows, options.out.with_suffix(".png"))
     if options.short:

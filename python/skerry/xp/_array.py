@@ -74,7 +74,9 @@ class Memory:
 
 def _of_pickle(block: Block) -> Array:
     # A function of this file, so that a program that reads a pickle has skerry.xp at hand.
-    return _core.xp_whole(block)
+    if not sk.initialized():
+        return _core.xp_whole(block)
+    return Array(block, _layout.whole(block.shape, _exchange.ranks()))  # perhaps on one rank alone
 
 
 if TYPE_CHECKING:
@@ -356,6 +358,8 @@ def made(layout: Layout, dtype: DTypeLike, fill: Fill) -> Array:
     """A new array; fill(block, box) writes the own block."""
     block = empty_block(layout, dtype)
     fill(block, layout.boxes[_exchange.job().rank])
+    if layout.whole and block.nbytes <= _options.values["whole_bytes"]:
+        return _core.xp_whole(block)
     return Array(block, layout)
 
 
@@ -364,6 +368,8 @@ def of_numpy(values: Any, layout: Layout | None = None) -> Array:
     values = np.asarray(values)
     if layout is None:
         layout = new_layout(values.shape, values.dtype)
+        if layout.whole:
+            return _core.xp_whole(np.asarray(values))
     if layout.whole:
         return Array(values, layout)
     box = layout.boxes[_exchange.job().rank]

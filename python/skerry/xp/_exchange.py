@@ -150,10 +150,11 @@ def _measure_bound(ranks: int) -> None:
     _options.values["whole_bytes"] = bound
     costs = (_STATEMENT_S + sync_s, speed)
     read_costs = (_READ_S + sync_s, fresh_speed)
-    if "loop_bytes" not in _options.chosen:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        here = sum(sk.same_node(rank) for rank in range(ranks))
-        _options.values["loop_bytes"] = int(sk.allreduce(free // (4 * here), "min"))
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    here = sum(sk.same_node(rank) for rank in range(ranks))
+    quarter = int(sk.allreduce(free // (4 * here), "min"))
+    for name in {"loop_bytes", "sum_bytes"} - _options.chosen:
+        _options.values[name] = quarter
     _options.why["whole_bytes"] = (
         f"measured on {ranks} ranks: a synchronization takes {sync_s * 1e6:.0f} us, results are "
         f"computed at {speed / 1e9:.1f} GB/s"
@@ -193,10 +194,33 @@ def _agreed_speeds() -> tuple[float, float, float]:
 def tell_limits() -> None:
     """Tells the slots in C++ what they need to know of the job and the options."""
     if _staging is not None:
-        _core.xp_limits(_staging.ranks, _lazy.LEAST_WHOLE, _options.values["whole_bytes"])
+        limits = _options.values["whole_bytes"], _options.values["sum_bytes"] // 8
+        _core.xp_limits(_staging.ranks, _lazy.LEAST_WHOLE, *limits)
 
 
 _options.listeners.append(tell_limits)
+
+_LEAST_CROWDED = 1024  # bytes: objects of Python take as much
+
+
+def crowded() -> None:
+    """Functions have made an eighth of `sum_bytes` of whole arrays since the last time. Where much
+    of it lives, on the rank that has most, new arrays are divided from a smaller size on. When an
+    array is freed may differ, so all ranks are asked. Collective."""
+    bound, limit = _options.values["whole_bytes"], _options.values["sum_bytes"]
+    most = int(agree([_core.xp_bytes()[0]]).max())
+    lower = bound
+    if most > limit * 3 // 4:
+        lower = _LEAST_CROWDED
+    elif most > limit // 2:
+        lower = max(_LEAST_CROWDED, min(bound, _MOST_BOUND) // 64)
+    if lower < bound:
+        _options.values["whole_bytes"] = lower
+        _options.why["whole_bytes"] = (
+            f"whole arrays took {most} bytes of a rank, of {limit} (sum_bytes), with a bound of "
+            f"{bound}"
+        )
+    tell_limits()
 
 
 def ranks() -> int:

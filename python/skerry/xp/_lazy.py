@@ -421,10 +421,11 @@ class _Program:
                 values[slot] = leaf[block]
             for function, inputs, slot, target in steps:
                 out = values[slot] = views[slot] if target is None else target[block]
+                # By name: maximum and minimum warn of a third operand.
                 if len(inputs) == 2:
-                    function(values[inputs[0]], values[inputs[1]], out)
+                    function(values[inputs[0]], values[inputs[1]], out=out)
                 else:
-                    function(*[values[i] for i in inputs], out)
+                    function(*[values[i] for i in inputs], out=out)
             if reduction is not None:
                 reduction.take(out, box, block)
 

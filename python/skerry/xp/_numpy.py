@@ -304,5 +304,6 @@ _core.xp_setup(
         "memory": Memory,
         "number": Array._number,
         "writable": may_write,
+        "crowded": _exchange.crowded,
     },
 )

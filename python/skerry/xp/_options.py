@@ -9,6 +9,7 @@ import skerry as sk
 values = {
     "whole_bytes": 1 << 20,
     "loop_bytes": 0,
+    "sum_bytes": 0,
     "gather_bytes": 1 << 30,
     "check_calls": 0,
     "strict": 0,
@@ -28,6 +29,9 @@ def options(**changes: int) -> dict[str, int]:
     loop_bytes: the most that a rank may take for divided arrays that the program reads by rows or
     elements: they become whole when that would have cost less. By default a quarter of the free
     memory, shared by the ranks of a node; 0 if whole_bytes was set before the job began.
+    sum_bytes: what the whole arrays of a rank may take together. When half of it lives, new arrays
+    are divided from a 64th of the size on, with three quarters from 1 KiB on. 0: no bound. By
+    default as loop_bytes.
     gather_bytes: the largest array that a function may collect on every rank when it has no
     distributed method. check_calls: 1 compares what the members are about to exchange, to find
     calls that differ. strict: 1 refuses numpy.asarray(x), DLPack and pickle of every array with
