@@ -191,6 +191,8 @@ bool Datagrams::try_to_send(Operation* operation) {
 
 void Datagrams::sent(const Completion& completion) {
   --under_way_;
+  // Only questions and hellos name an endpoint.
+  if (Endpoint* const asked = endpoints_.find(completion.operation->endpoint)) asked->asked_ns = 0;
   if (completion.error_number != 0) failed(completion.operation, completion.error_number);
   else pool_.give_back(completion.operation);
 }
@@ -222,17 +224,23 @@ void Datagrams::read_events(Sink&) {
 }
 
 // No event tells that a peer has died: only what is sent to it finds out. A connection that waits
-// for something of a silent peer asks. If the question cannot be sent the connection ends.
+// for something of a silent peer asks. If the question cannot be sent the connection ends. Some
+// providers (udp;ofi_rxd) try for ever; then it ends when the question has not arrived for long.
 void Datagrams::look_after(Endpoint& endpoint, int64_t now_ns) {
   if (endpoint.heard != endpoint.received || endpoint.heard_ns == 0) {
     endpoint.heard = endpoint.received;
     endpoint.heard_ns = now_ns;
     return;
   }
+  if (endpoint.asked_ns != 0) {
+    if (now_ns - endpoint.asked_ns >= options_.silence_timeout_ns * 2 / 3)
+      endpoints_.end_soon(endpoint, CloseReason::reset, "the peer takes nothing that is sent");
+    return;
+  }
   const bool waits = endpoint.is_ours || endpoint.due || !endpoint.rma_waiting.empty() ||
                      endpoint.owed >= window / 2;
   if (!waits || now_ns - endpoint.heard_ns < options_.silence_timeout_ns / 3) return;
-  endpoint.heard_ns = now_ns;
+  endpoint.heard_ns = endpoint.asked_ns = now_ns;
   std::string own;
   (void)peers_.own_address(&own);  // known since the hello
   say(ControlKind::ask, endpoint.peer, endpoint.own_id(),

@@ -105,6 +105,7 @@ struct Connection {
   bool is_ours = false;
   uint32_t heard = 0;
   int64_t heard_ns = 0;
+  int64_t asked_ns = 0;  // datagram: a question is under way since; 0: none
   Operation* filling = nullptr;               // a parcel being filled; owned; null: none
   bool due = false;                           // filling should go out as soon as it can
   bool parked = false;

@@ -64,6 +64,7 @@ Status Peers::get(const std::string& address, std::shared_ptr<Peer>* peer) {
   (*peer)->address = address;
   (*peer)->at = at;
   known = *peer;
+  if (domain_.keeps_peers()) kept_.push_back(*peer);
   return {};
 }
 

@@ -43,6 +43,9 @@ class Peers {
   Domain& domain_;
   mutable std::string own_;  // empty: not asked yet
   std::unordered_map<std::string, std::weak_ptr<Peer>> by_address_;
+  // sockets: all. It closes its connection to a peer that is removed, and drops what the peer is
+  // sending on it.
+  std::vector<std::shared_ptr<Peer>> kept_;
 };
 
 }  // namespace skerry::fabric::ofi

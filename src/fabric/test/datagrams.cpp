@@ -335,6 +335,32 @@ TEST(DatagramClient, DISABLED_SendsForEver) {
 
 // All are answered. In each round one is killed while all send; it is noticed, its address is
 // removed, and the others go on.
+// In turns, while the farewell of the last turn is under way.
+TEST_F(Datagrams, APeerThatIsLeftConnectsAtOnce) {
+  Options options = loopback();
+  options.connect_timeout_ns = 2'000'000'000;
+  std::unique_ptr<Side> sides[2];
+  std::vector<std::byte> addresses[2];
+  for (int i = 0; i < 2; ++i) {
+    std::unique_ptr<Fabric> fabric;
+    ASSERT_TRUE(make_ofi_fabric(options, provider_of_peers(), &fabric).ok());
+    sides[i] = std::make_unique<Side>(std::move(fabric));
+    ASSERT_TRUE(sides[i]->fabric->listen(&addresses[i]).ok());
+  }
+  for (size_t turn = 0; turn < 60; ++turn) {
+    Side &from = *sides[turn % 2], &to = *sides[1 - turn % 2];
+    const size_t before = from.connected.size();
+    EndpointId opened = no_endpoint;
+    ASSERT_TRUE(from.fabric->connect(addresses[1 - turn % 2], as_bytes("h"), &opened).ok());
+    ASSERT_TRUE(run_until({&from, &to}, [&] {
+      return from.connected.size() > before ||
+             std::ranges::count(from.closed, opened) > 0;
+    })) << turn;
+    ASSERT_GT(from.connected.size(), before) << "turn " << turn << " found nobody";
+    from.fabric->close(opened);
+  }
+}
+
 TEST_F(Datagrams, KilledPeersAreNoticedWhileOthersGoOn) {
   Options options = loopback();
   options.silence_timeout_ns = 1'500'000'000;
