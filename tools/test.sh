@@ -104,6 +104,7 @@ rest_release() {
   if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then
     step "jobs over libfabric's tcp provider" \
       $PYTHON tests/run_jobs.py --fabric ofi --quick --jobs 3
+    step "libfabric's datagrams, a sample" $PYTHON tests/adapters.py --sample
   fi
   # Where both MPIs and Global Arrays (libglobalarrays-dev) are installed.
   if [ -x build/bin/tests/armci/ga_check-openmpi ] && [ -x build/bin/tests/armci/ga_check-mpich ]

@@ -6,7 +6,8 @@
 //   connected accept <--  accept            from here on both may send
 //   closed    refuse <--  reject
 //   close     farewell -> closed, when all parcels are there that went before it
-//   silence   ask  -->                      a farewell answers it if the connection is not known
+//   silence   ask  -->                      tell answers it: what was sent. Or a farewell, if the
+//                                           connection is not known
 //
 // A control parcel names the connection by the number that its receiver gave it, as all parcels do.
 // So what comes late finds nothing. A hello carries the sender's address instead. An origin that
@@ -25,14 +26,15 @@ namespace skerry::fabric::ofi {
 // ParcelHead::frames of a control parcel: more than a parcel can hold.
 constexpr uint16_t control_frames = 0xffff;
 
-enum class ControlKind : uint8_t { hello = 1, accept, refuse, held, farewell, ask };
+enum class ControlKind : uint8_t { hello = 1, accept, refuse, held, farewell, ask, tell };
 
 // Text (of hello and accept; of refuse one byte, the CloseReason) and address (of hello, ask and a
 // farewell without a number) follow.
 struct Control {
   ParcelHead head;   // sequence: control_magic; number: the receiver's, 0 with an address
   uint64_t from;     // the number of the sender's end; 0: none
-  uint32_t parcels;  // farewell: so many went before it; refuse: whether the peer was held
+  uint32_t parcels;  // farewell, ask, tell: so many went before it; refuse: whether the peer was
+                     // held
   uint8_t kind;
   uint8_t version;
   uint8_t text_bytes;
@@ -82,6 +84,7 @@ class Datagrams final : public Connector {
   void handle_answer(const Control& control, Bytes reason, Sink& sink);
   void handle_farewell(const Control& control, const std::string& address);
   void handle_ask(const Control& control, const std::string& address);
+  void count_parcels(Endpoint& endpoint, uint32_t sent);
   void look_after(Endpoint& endpoint, int64_t now_ns);
 
   Peers& peers_;

@@ -106,6 +106,10 @@ struct Connection {
   uint32_t heard = 0;
   int64_t heard_ns = 0;
   int64_t asked_ns = 0;  // datagram: a question is under way since; 0: none
+  // Datagram: since when the peer says that it sent more than `missed_after` parcels, which is what
+  // has come. 0: it has not said so.
+  int64_t missed_ns = 0;
+  uint32_t missed_after = 0;
   Operation* filling = nullptr;               // a parcel being filled; owned; null: none
   bool due = false;                           // filling should go out as soon as it can
   bool parked = false;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "core/futex.hpp"
 #include "fabric/ofi/datagrams.hpp"
 #include "fabric/ofi/ofi_fabric.hpp"
 #include "fabric/tcp/frame.hpp"
@@ -127,7 +128,9 @@ class Datagrams : public testing::Test, protected TwoSides {
 
   static std::unique_ptr<Side> side() {
     std::unique_ptr<Fabric> fabric;
-    const Status status = make_ofi_fabric(loopback(), provider, &fabric);
+    Options options = loopback();
+    options.silence_timeout_ns = 1'200'000'000;
+    const Status status = make_ofi_fabric(options, provider, &fabric);
     return status.ok() ? std::make_unique<Side>(std::move(fabric)) : nullptr;
   }
   void SetUp() override {
@@ -241,6 +244,45 @@ TEST_F(Datagrams, AnAcceptThatCrossesAWithdrawalIsAnsweredByAFarewell) {
   EXPECT_EQ(target->closed[0], far);
   EXPECT_TRUE(client->connected.empty());
   EXPECT_TRUE(client->closed.empty());
+}
+
+TEST_F(Datagrams, WhoAsksHearsHowManyParcelsWereSent) {
+  const uint64_t number = join();
+  const EndpointId there = target->accepted.back();
+  ASSERT_EQ(send(*target, there, "one"), SendResult::accepted);
+  hear_from_another();
+  peer_->say(ControlKind::ask, number, own_number, 0, {}, peer_->own());
+  ASSERT_TRUE(peer_->wait_heard(*target, ControlKind::tell));
+  EXPECT_EQ(peer_->heard.back().head.number, own_number);
+  EXPECT_EQ(peer_->heard.back().parcels, 1u);
+  EXPECT_TRUE(target->closed.empty());
+}
+
+// Guards against: rxm lost a parcel when its connection beneath was reset, and nobody ever knew.
+TEST_F(Datagrams, AConnectionEndsWhoseParcelsAreLost) {
+  const uint64_t number = join();
+  for (const uint32_t sequence : {0u, 2u})
+    peer_->send({0, 1, sequence, number}, std::to_string(sequence));
+  const auto ask = [&] {
+    peer_->say(ControlKind::ask, number, own_number, 3, {}, peer_->own());
+    hear_from_another();
+  };
+  ask();
+  peer_->send({0, 1, 1, number}, "late, and not lost");
+  ask();
+  ask();
+  EXPECT_TRUE(target->closed.empty());
+  peer_->send({0, 1, 4, number}, "4");
+  int64_t asked_ns = 0;
+  ASSERT_TRUE(target_until([&] {
+    if (monotonic_ns() - asked_ns > 100'000'000) {
+      asked_ns = monotonic_ns();
+      peer_->say(ControlKind::ask, number, own_number, 5, {}, peer_->own());
+    }
+    return !target->closed.empty();
+  }));
+  EXPECT_EQ(target->reasons[0], CloseReason::reset);
+  ASSERT_TRUE(peer_->wait_heard(*target, ControlKind::farewell));
 }
 
 TEST_F(Datagrams, WhoAsksForAnUnknownConnectionHearsThatItEnded) {
