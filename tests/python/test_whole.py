@@ -2,6 +2,7 @@
 every test runs with arrays that are whole, and with arrays that are divided."""
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -341,6 +342,24 @@ def test_the_measured_bound_is_the_same_on_all_ranks(monkeypatch):
     told = sk.allgather(numpy.array([xp.options()["whole_bytes"], *map(int, _exchange.costs)]))
     assert (told == told[0]).all()
     xp.options(**{name: before[name] for name in ("whole_bytes", "loop_bytes", "sum_bytes")})
+
+
+def test_an_average_and_the_sum_of_its_weights_have_numpys_dtypes():
+    # Weights along an axis kept their own dtype; float16 was refused.
+    for of, by in itertools.product(
+        "int8 int64 float16 float32 float64 complex64 bool".split(),
+        ["int32", "float16", "float32", "float64", None],
+    ):
+        values = (numpy.arange(24).reshape(4, 6) % 7 + 1).astype(of)
+        for axis, shape in ((None, (4, 6)), (0, (4, 6)), ((0, 1), (4, 6)), (0, 4), (1, 6)):
+            weights = None if by is None else (numpy.ones(shape).cumsum(-1) % 5 + 1).astype(by)
+            theirs = numpy.average(values, axis, weights, returned=True)
+            taken = None if weights is None else np.asarray(weights)
+            ours = np.average(np.asarray(values), axis, taken, returned=True)
+            for got, expected in zip(ours, theirs, strict=True):
+                got = got.numpy() if isinstance(got, xp.Array) else got
+                assert got.dtype == expected.dtype and got.shape == expected.shape, (of, by, axis)
+                assert numpy.allclose(got, expected, rtol=1e-2)
 
 
 def test_the_larger_of_two_arrays_warns_of_nothing(recwarn):

@@ -373,7 +373,9 @@ def average(
         ones[axis] = -1
         weights = broadcast_to(reshape(weights, ones), a.shape)
     dtype = np.result_type(a.dtype, weights.dtype, *["float64"] * (a.dtype.kind in "iub"))
-    scale = _reductions.sum(astype(weights, dtype), axis=axis, keepdims=keepdims)
+    if weights.dtype != dtype:
+        weights = astype(weights, dtype)
+    scale = _reductions.sum(weights, axis=axis, keepdims=keepdims)
     if bool(_reductions.any(scale == 0)):
         raise ZeroDivisionError("average: weights sum to zero")
-    return _reductions.sum(astype(a, dtype) * weights, axis=axis, keepdims=keepdims) / scale
+    return _reductions.sum((a if a.dtype == dtype else astype(a, dtype)) * weights, axis=axis, keepdims=keepdims) / scale

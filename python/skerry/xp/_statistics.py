@@ -156,9 +156,15 @@ def average(
         return value, broadcast_to(as_array(np.asarray(count)), value.shape).copy()
     weights = as_array(weights)
     if weights.shape != a.shape:
-        return value, broadcast_to(_reductions.sum(weights), value.shape)
-    scale = _reductions.sum(weights, axis=axis, keepdims=keep)
-    return value, astype(scale, value.dtype, copy=False)
+        total = _reductions.sum(_with_dtype(weights, value.dtype))
+        return value, broadcast_to(total, value.shape).copy()
+    scale = _reductions.sum(_with_dtype(weights, value.dtype), axis=axis, keepdims=keep)
+    return value, scale
+
+
+def _with_dtype(x: Array, dtype: np.dtype) -> Array:
+    """x with a dtype, perhaps one that arrays here get from NumPy alone, such as float16."""
+    return x if x.dtype == dtype else astype(x, dtype)
 
 
 # ---- without NaN ---------------------------------------------------------------------------------
