@@ -62,7 +62,7 @@ def test_modules_of_whole_arrays(ranks, nodes):
         ranks,
         nodes,
         "xp_arrays xp_results whole random_programs programs numpy numpy_alike numpy_files advice "
-        "cyclic pictures tutorial tasks files patches ga names random",
+        "cyclic porting pictures tutorial tasks files patches ga names random",
     )
 
 
