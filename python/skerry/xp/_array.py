@@ -22,6 +22,7 @@ import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -306,7 +307,7 @@ def _stays(dtype: DTypeLike) -> bool:
 def new_layout(shape: Shape, dtype: DTypeLike, fixed: Iterable[int] = ()) -> Layout:
     """Where the elements of a new array go; axes in `fixed` stay undivided."""
     ranks = _exchange.ranks()
-    nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
     if ranks == 1 or nbytes <= _options.values["whole_bytes"] or _stays(dtype):
         return _layout.whole(shape, ranks)
     axis = _layout.free_axis(shape, ranks, frozenset(fixed))
@@ -318,7 +319,7 @@ def new_layout(shape: Shape, dtype: DTypeLike, fixed: Iterable[int] = ()) -> Lay
 def flat_layout(shape: Shape, dtype: DTypeLike) -> Layout:
     """Runs of whole first-axis entries in C order, however few."""
     ranks = _exchange.ranks()
-    nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
     if ranks == 1 or not shape or nbytes <= _options.values["whole_bytes"] or _stays(dtype):
         return _layout.whole(shape, ranks)
     return _layout.slabs(shape, 0, ranks)
