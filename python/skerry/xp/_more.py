@@ -378,4 +378,5 @@ def average(
     scale = _reductions.sum(weights, axis=axis, keepdims=keepdims)
     if bool(_reductions.any(scale == 0)):
         raise ZeroDivisionError("average: weights sum to zero")
-    return _reductions.sum((a if a.dtype == dtype else astype(a, dtype)) * weights, axis=axis, keepdims=keepdims) / scale
+    products = (a if a.dtype == dtype else astype(a, dtype)) * weights
+    return _reductions.sum(products, axis=axis, keepdims=keepdims) / scale
