@@ -2,12 +2,24 @@
 
 namespace skerry {
 
+namespace {
+
+// From a dead owner, whose word has `value`. The waiters bit stays: somebody may sleep.
+bool take_over(OwnerWord& word, uint32_t value, uint32_t owner) {
+  return word.value.compare_exchange_strong(value, (owner + 1) | OwnerWord::waiters_bit,
+                                            std::memory_order_acquire, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 LockResult try_lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch) {
   if (word.try_lock(owner)) return LockResult::locked;
-  const uint32_t value = word.value.load(std::memory_order_relaxed);
+  uint32_t value = word.value.load(std::memory_order_relaxed);
   const bool dead = value != 0 && watch.is_dead != nullptr &&
                     watch.is_dead(watch.context, OwnerWord::owner_of(value));
-  return dead ? LockResult::owner_dead : LockResult::busy;
+  if (!dead) return LockResult::busy;
+  if (!watch.takes_over) return LockResult::owner_dead;
+  return take_over(word, value, owner) ? LockResult::locked : LockResult::busy;
 }
 
 LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch) {
@@ -36,8 +48,11 @@ LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch
     }
     if (watch.abort != nullptr && watch.abort->load(std::memory_order_acquire) != 0)
       return LockResult::aborted;
-    if (watch.is_dead != nullptr && watch.is_dead(watch.context, OwnerWord::owner_of(value)))
-      return LockResult::owner_dead;
+    if (watch.is_dead != nullptr && watch.is_dead(watch.context, OwnerWord::owner_of(value))) {
+      if (!watch.takes_over) return LockResult::owner_dead;
+      if (take_over(word, value, owner)) return LockResult::locked;
+      continue;
+    }
     futex_wait(&word.value, value, wait_slice_ns);
   }
 }

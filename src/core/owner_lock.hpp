@@ -16,6 +16,7 @@ struct OwnerWatch {
   const std::atomic<uint32_t>* abort = nullptr;                    // not 0: the job is ending
   bool (*is_dead)(const void* context, uint32_t owner) = nullptr;  // has this owner died?
   const void* context = nullptr;
+  bool takes_over = false;  // the lock of a dead owner becomes the caller's: never owner_dead
 };
 
 LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch);

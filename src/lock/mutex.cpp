@@ -235,13 +235,16 @@ void hand_over(Mutex& mutex, const Batch& batch, const WaiterPool& pool) {
   // store.
   (void)mutex.word.load(std::memory_order_acquire);
   const Holder first = pool.at(mutex.first).waiter.holder;
-  if (SKERRY_RULE(hand_over)) set_first(mutex, batch.rest);
+  const bool waits_more = (SKERRY_RULE(hand_over) ? batch.rest : mutex.first) != 0;
   // Release: what the old holder did is visible to the new ones, however they learn of the grant.
   // A store is enough: with the bit set nobody but the holders and we may change the word, and the
   // last holder is the caller.
   mutex.word.store(
-      (shares(first) ? shared_bit | batch.count : first) | (mutex.first != 0 ? queued_bit : 0),
+      (shares(first) ? shared_bit | batch.count : first) | (waits_more ? queued_bit : 0),
       std::memory_order_release);
+  // After the word: should this process die in between, the new holder is found in both (bury), and
+  // is never in neither.
+  if (SKERRY_RULE(hand_over)) set_first(mutex, batch.rest);
 }
 
 // An invited waiter tries. granted: it has the mutex now, or was handed it meanwhile.
@@ -298,6 +301,85 @@ LockAnswer take_turn(Mutex& mutex, Caller& caller, Take&& take) {
 }
 
 }  // namespace
+
+// ---- after a death ----------------------------------------------------------------------------
+
+namespace {
+
+// The waiters of a queue that may have been left half changed, without the dead and without one
+// that has the mutex already. Records of those are given back.
+void clean_queue(Mutex& mutex, WaiterPool& pool, IsDead is_dead, const void* context) {
+  const uint32_t first_before = mutex.first;
+  const Holder owner = mutex.word.load(std::memory_order_acquire) & ~open_word;
+  uint32_t last = 0, steps = 0, behind = 0;
+  for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
+       record = behind, ++steps) {
+    behind = pool.next_of(record);
+    const Holder waits = pool.at(record).waiter.holder;
+    if (is_dead(context, rank_of(waits)) || waits == owner) {
+      if (last == 0) mutex.first = behind;
+      else set_next(pool.at(last), behind);
+      pool.give_back(record);
+      continue;
+    }
+    last = record;
+  }
+  // A link behind the last that is no record: cut off.
+  if (last == 0) mutex.first = 0;
+  else set_next(pool.at(last), 0);
+  mutex.last = last;
+  if (mutex.first != first_before) set_first(mutex, mutex.first);
+}
+
+}  // namespace
+
+// The steps at which a process may have died under the guard, and what is found then:
+//   queueing      the bit without a waiter, or the own record linked: the record goes
+//   handing over  the word names the new holder, who may be queued still: its record goes
+//   inviting      the mutex is open, and the invited sleeps: it is handed over instead
+//   taking        the own holder in the word, and the own record
+// A holder that was written into the word and not told looks for itself (host/wait.hpp).
+bool bury(Mutex& mutex, Caller& caller, IsDead is_dead, const void* context) {
+  WaiterPool& pool = caller.pool;
+  Waiter next;
+  {
+    const Guarded guarded(mutex, caller);
+    if (!guarded.ok) return false;
+    uint64_t value = mutex.word.load(std::memory_order_acquire);
+    if ((value & shared_bit) != 0) return true;
+    const uint32_t first_before = mutex.first;
+    clean_queue(mutex, pool, is_dead, context);
+    const bool same_first = mutex.first == first_before && mutex.first != 0;
+    // Holders and newcomers change an open word meanwhile.
+    for (;;) {
+      const Holder owner = value & ~open_word;
+      const bool has_died = owner != 0 && is_dead(context, rank_of(owner));
+      if (has_died)
+        mutex.died.store(static_cast<uint32_t>(rank_of(owner)) + 1, std::memory_order_relaxed);
+      uint64_t wanted = 0;
+      const bool hands_over = mutex.first != 0 && (owner == 0 || has_died);
+      if (hands_over) {
+        const uint32_t rest = pool.next_of(mutex.first);
+        wanted = pool.at(mutex.first).waiter.holder | (rest != 0 ? queued_bit : 0);
+      } else if (owner != 0 && !has_died) {
+        wanted = owner | (mutex.first != 0 ? queued_bit : 0) |
+                 (same_first ? value & invited_bit : 0);
+      }
+      if (!mutex.word.compare_exchange_strong(value, wanted, std::memory_order_acq_rel,
+                                              std::memory_order_acquire))
+        continue;
+      if (!hands_over) return true;
+      const uint32_t record = mutex.first;
+      next = pool.at(record).waiter;
+      set_first(mutex, pool.next_of(record));
+      pool.give_back(record);
+      break;
+    }
+  }
+  caller.tell(next);
+  caller.record_freed();
+  return true;
+}
 
 // ---- with a guard that the caller takes --------------------------------------------------------
 

@@ -27,7 +27,9 @@
 //   dead holder       nobody hands over any more, and the job ends (job/deaths.cpp), or its
 //                     survivors are told; every wait here ends with it. A death under the guard is
 //                     found by the next that wants the guard (no_guard): it names its owner
-//                     (core/owner_lock.hpp)
+//                     (core/owner_lock.hpp). In a job that goes on without its dead the node's data
+//                     server takes them out of every mutex (bury), and the next holder learns of
+//                     it (take_death)
 //
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
 // contention the word carries `queued_bit`, and then only the holder of the guard changes it. A
@@ -128,6 +130,7 @@ struct alignas(64) Mutex {
   std::atomic<uint32_t> met_sharers;  // sharers: how many met others; revokers of the bias: 0
   std::atomic<uint64_t> name;         // the first that biases it: its name among the node's locks,
                                       // never changed again; 0: none
+  std::atomic<uint32_t> died;  // bury: 1 + the rank that died as its holder; the next holder: 0
 };
 static_assert(sizeof(Mutex) == 64);
 
@@ -253,6 +256,17 @@ LockAnswer rest(Mutex& mutex, const Waiter& waiter, bool impatient, Caller& call
 // Has a request that was queued been granted meanwhile? Asked of one that was not released since:
 // granted, queued, no_guard.
 LockAnswer holds(Mutex& mutex, Holder holder, Caller& caller);
+
+// Takes ranks that died out of the mutex: out of its queue, and as its holder. Then the next waiter
+// gets it and is told, or it is free. The caller's acquire takes over a guard whose owner died, at
+// whatever step of a change that was; for these steps see bury in mutex.cpp. The dead hold nothing
+// in common with others: a mutex with sharers is left as it is. False: no guard.
+using IsDead = bool (*)(const void* context, Rank rank);
+bool bury(Mutex& mutex, Caller& caller, IsDead is_dead, const void* context);
+// Of a holder, once: the rank that died while it held the mutex before; no_rank: none did.
+inline Rank take_death(Mutex& mutex) {
+  return static_cast<Rank>(mutex.died.exchange(0, std::memory_order_relaxed)) - 1;
+}
 
 // ---- without the guard: any thread, at most one compare-and-swap that succeeds ----
 

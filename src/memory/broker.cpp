@@ -312,6 +312,11 @@ void Broker::release(Segment* segment) {
   unmap(segment->base, segment->total_bytes);
 }
 
+void Broker::for_each_owner(const std::function<void(const LocalSegment&)>& what) const {
+  for (const auto& [packed, segment] : segments_)
+    what(LocalSegment(segment.base, SegmentId::unpacked(packed)));
+}
+
 LocalSegment Broker::find(SegmentId id) const {
   const Lock guard(segments_mutex_);
   const auto found = segments_.find(id.first_life().packed());

@@ -49,6 +49,8 @@ class Broker {
   // thread runs.
   void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
   uint64_t segments_owner() const { return segments_.size(); }
+  // Each of them, whatever life it is in.
+  void for_each_owner(const std::function<void(const LocalSegment&)>& what) const;
 
   // ---- any thread ----
   // The node's part of a segment, mapped in this process; none if its memory was never allocated

@@ -29,10 +29,11 @@ ControlLayout control_layout(const ControlSizes& sizes) {
   return layout;
 }
 
-void Control::initialise() const {
+void Control::initialise(bool goes_on) const {
   ControlHeader& mine = header();
   mine.version = control_version;
   mine.layout = layout_;
+  mine.goes_on = goes_on ? 1 : 0;
   mine.abort_rank = no_rank;
   mine.ready.store(control_magic, std::memory_order_release);
 }
@@ -67,6 +68,12 @@ OwnerWatch Control::watch() const {
   };
   watch.context = this;
   return watch;
+}
+
+OwnerWatch Control::stripe_watch() const {
+  OwnerWatch stripes = watch();
+  stripes.takes_over = goes_on();
+  return stripes;
 }
 
 }  // namespace skerry::memory

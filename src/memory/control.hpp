@@ -28,7 +28,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
 }
 
 constexpr uint64_t control_magic = 0x6c72'7463'7279'6b73;  // "skryctrl"
-constexpr uint32_t control_version = 4;
+constexpr uint32_t control_version = 5;
 constexpr uint32_t stripe_count = 1024;  // a power of two
 
 // Records of waiters on a node with `members` of a job's `ranks`: for all ranks and some of their
@@ -69,7 +69,7 @@ struct alignas(64) ControlHeader {
   std::atomic<uint64_t> ready;  // control_magic once the creator has written the rest; 0 before. A
                                 // late joiner checks it.
   uint32_t version;             // creator
-  uint32_t reserved;            // 0
+  uint32_t goes_on;             // creator: 1: the job goes on without its dead (job/views.hpp)
   ControlLayout layout;         // creator; joiners compare with their own
   // The end of the job. 0: running. 1: ending, and the text below is complete. The process that
   // finds the reason first sets it. Every wait watches it. (It is also a futex word, but no thread
@@ -78,6 +78,8 @@ struct alignas(64) ControlHeader {
   std::atomic<uint32_t> abort_claim;  // 0; 1: a process is writing the text
   int32_t abort_rank;     // claimant: the rank that died or failed; no_rank: none in particular
   int32_t abort_status;   // claimant: a skerry_status
+  // The leader: how often it has taken dead ranks out of the node's locks. 0: nobody died.
+  std::atomic<uint32_t> deaths;
   char abort_text[1024];  // claimant: zero-terminated
 };
 
@@ -177,7 +179,7 @@ class Control {
   }
 
   // The creator, once, on zeroed memory: fills the header; `ready` last.
-  void initialise() const;
+  void initialise(bool goes_on = false) const;
   // A joiner: is this a control segment with the layout I expect?
   bool matches() const;
 
@@ -193,6 +195,10 @@ class Control {
   // For locks whose owners are member indices. Points into this object's copy of the view: it must
   // outlive the watch.
   OwnerWatch watch() const;
+  // The same for stripes: in a job that goes on, one whose owner died is taken over. What that
+  // owner was updating may be half done, and is nobody else's.
+  OwnerWatch stripe_watch() const;
+  bool goes_on() const { return header().goes_on != 0; }
 
  private:
   template <class T>

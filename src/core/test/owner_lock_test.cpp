@@ -51,6 +51,32 @@ TEST(OwnerLock, FindsADeadOwner) {
   undertaker.join();
 }
 
+// What a dead owner guarded is taken over by those who say that they can put it right.
+TEST(OwnerLock, ADeadOwnersLockIsTakenOverOnce) {
+  OwnerWord word;
+  OwnerWatch watch;
+  watch.is_dead = [](const void*, uint32_t owner) { return owner == 3; };
+  watch.takes_over = true;
+  ASSERT_TRUE(word.try_lock(3));
+  EXPECT_EQ(try_lock_word(word, 1, watch), LockResult::locked);
+  EXPECT_EQ(OwnerWord::owner_of(word.value.load()), 1u);
+  EXPECT_EQ(try_lock_word(word, 2, watch), LockResult::busy);
+  unlock_word(word);
+  ASSERT_TRUE(word.try_lock(3));
+  uint64_t inside = 0, counter = 0;  // plain: ThreadSanitizer sees a lock that does not lock
+  std::vector<std::thread> threads;
+  for (uint32_t owner = 4; owner < 8; ++owner)
+    threads.emplace_back([&, owner] {
+      ASSERT_EQ(lock_word(word, owner, watch), LockResult::locked);
+      EXPECT_EQ(++inside, 1u);
+      ++counter;
+      --inside;
+      unlock_word(word);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter, 4u);
+}
+
 TEST(OwnerLock, GivesUpWhenTheJobEnds) {
   OwnerWord word;
   std::atomic<uint32_t> abort{0};

@@ -51,9 +51,18 @@ Status refusal(UnlockAnswer answer, Holder by, Rank rank, uint64_t index) {
 // ---- the caller -------------------------------------------------------------------------------
 
 bool LockCaller::acquire(OwnerWord& guard) {
-  const OwnerWatch watch = control_.watch();
-  return (sleeps_ ? lock_word(guard, member_index_, watch)
-                  : try_lock_word(guard, member_index_, watch)) == LockResult::locked;
+  OwnerWatch watch = control_.watch();
+  watch.takes_over = takes_over_;
+  for (;;) {
+    const LockResult result = sleeps_ ? lock_word(guard, member_index_, watch)
+                                      : try_lock_word(guard, member_index_, watch);
+    if (result != LockResult::owner_dead || !sleeps_ || !control_.goes_on())
+      return result == LockResult::locked;
+    // The node's data server is about to take over the guard, and puts the queue right.
+    constexpr int64_t moment_ns = 100'000;
+    const uint32_t value = guard.value.load(std::memory_order_relaxed);
+    if (value != 0) (void)futex_wait(&guard.value, value, moment_ns);
+  }
 }
 
 void LockCaller::release(OwnerWord& guard) { unlock_word(guard); }
@@ -155,6 +164,28 @@ Status LockRequests::request(const Asked& request, bool* granted) {
   bool again = false;
   SKERRY_TRY(attempt(request, kept_, granted, &again));
   if (again) kept_.push_back(request);
+  return {};
+}
+
+void LockRequests::forget(Rank dead) {
+  const auto is_its = [&](const Asked& r) { return rank_of(r.waiter.holder) == dead; };
+  std::erase_if(kept_, is_its);
+  std::erase_if(owed_, is_its);
+}
+
+void LockRequests::bury(Mutex& mutex, IsDead is_dead, const void* context) {
+  LockCaller us = caller();
+  us.be_patient();
+  us.take_over();
+  (void)lock::bury(mutex, us, is_dead, context);
+}
+
+Status LockRequests::take_death(const Asked& held, Rank* died) {
+  Mutex* mutex = nullptr;
+  SKERRY_TRY(memory_.find_lock(held.segment, held.rank, held.index, &mutex));
+  if ((mutex->word.load(std::memory_order_acquire) & ~open_word) != held.waiter.holder)
+    return refusal(UnlockAnswer::not_holder, held.waiter.holder, held.rank, held.index);
+  *died = lock::take_death(*mutex);
   return {};
 }
 

@@ -68,6 +68,8 @@ class LockCaller final : public Caller {
 
   // From now on this waiter sleeps for the guard.
   void be_patient() { sleeps_ = true; }
+  // And takes over a guard whose owner died: for bury alone.
+  void take_over() { takes_over_ = true; }
   const memory::Control& control() const { return control_; }
 
  private:
@@ -81,6 +83,7 @@ class LockCaller final : public Caller {
   NodeId node_;
   Outlet* outlet_;
   bool sleeps_;
+  bool takes_over_ = false;
 };
 
 // Where the locks of this node lie. Implemented by the job room, which maps memory.
@@ -114,6 +117,12 @@ class LockRequests {
   // Has a lock request been granted meanwhile? (Its origin lost its connection, and with it perhaps
   // the grant.)
   Status holds(const Asked& request, bool* granted);
+  // Of a rank that died nothing is kept.
+  void forget(Rank dead);
+  // Takes those that died out of a mutex of this node.
+  void bury(Mutex& mutex, IsDead is_dead, const void* context);
+  // Of the lock's holder, once: see take_death.
+  Status take_death(const Asked& held, Rank* died);
   // Tries those that are kept again, in their order.
   void retry();
   bool keeps_any() const { return !kept_.empty() || !owed_.empty(); }

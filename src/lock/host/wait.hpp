@@ -69,7 +69,13 @@ LockAnswer wait_for_lock(Mutex& mutex, Holder holder, uint32_t slot_index,
   };
   const auto asleep = [&](const Waiter& now) {
     const uint32_t done = memory::CompletionSlot::make_word(tag_of(now), memory::SlotState::done);
-    const auto is_done = [&](uint32_t word) { return word == done; };
+    const std::atomic<uint32_t>& deaths = caller.control().header().deaths;
+    // The process that handed it over may have died before it told.
+    const auto is_untold = [&] {
+      return deaths.load(std::memory_order_acquire) != 0 &&
+             (mutex.word.load(std::memory_order_acquire) & ~open_word) == holder;
+    };
+    const auto is_done = [&](uint32_t word) { return word == done || is_untold(); };
     return sleep_on(&slot.word, no_deadline, is_done) != WaitResult::aborted;
   };
   const Waiter waiter = make_waiter(holder, rank_of(holder), slot_index + 1,
