@@ -30,6 +30,7 @@ void Admission::on_connect_request(fabric::RequestId request, fabric::Bytes byte
       [&](Role of, uint32_t name) -> connection::Visitor* {
         if (of == Role::relay) return server = relay_.neighbour(static_cast<NodeId>(name));
         if (name >= static_cast<uint32_t>(config_.ranks)) return nullptr;
+        if (is_dead(static_cast<Rank>(name))) return nullptr;
         return &clients_.recall(static_cast<Rank>(name));
       },
       [this](fabric::EndpointId old) {
@@ -125,6 +126,16 @@ void Admission::manage_slots() {
   }
 }
 
+void Admission::bury(Rank rank) {
+  dead_.insert(rank);
+  if (const auto held = held_.find(rank); held != held_.end()) {
+    fabric_.reject(held->second.request, fabric::CloseReason::unproven);
+    quota_.request_ended(clients_.recall(rank).quota, monotonic_ns());
+    held_.erase(held);
+  }
+  if (Client* const client = clients_.of(rank)) end(*client);
+}
+
 void Admission::heard(const Client& client) {
   if (client.quota != 0) quota_.heard(client.quota, monotonic_ns());
 }
@@ -156,6 +167,9 @@ Quota::Busy Admission::busy_with(const Client& client) const {
   return {Quota::Busy::With::answers, unread_bytes};
 }
 
-uint64_t Admission::memory_bytes() const { return table_bytes(held_) + quota_.memory_bytes(); }
+uint64_t Admission::memory_bytes() const {
+  return table_bytes(held_) + dead_.size() * sizeof(Rank) +
+         quota_.memory_bytes();
+}
 
 }  // namespace skerry::server

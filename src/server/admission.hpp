@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "connection/doorkeeper.hpp"
 #include "connection/quota.hpp"
@@ -31,6 +32,9 @@ class Admission {
   void end(Client& client);
   // It has ended, or is about to.
   void drop(Client& client);
+  // The rank died, and is refused from now on: its name is nobody's.
+  void bury(Rank rank);
+  bool is_dead(Rank rank) const { return !dead_.empty() && dead_.contains(rank); }
   uint64_t memory_bytes() const;
 
  private:
@@ -52,6 +56,7 @@ class Admission {
   const connection::Doorkeeper door_;
   connection::RefusalLog refusals_;
   connection::Quota quota_;
+  std::unordered_set<Rank> dead_;  // of a job that goes on without them
   std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
 };
 

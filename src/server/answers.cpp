@@ -93,6 +93,14 @@ void Answers::reply_late(Client& client, const lock::Waiter& waiter, uint64_t nu
   send(client, header, std::as_bytes(std::span(text)));
 }
 
+void Answers::grant(Client& client, const lock::Waiter& waiter, bool has_dead) {
+  wire::ReplyHeader header = header_of(client, wire::AnswerKind::reply, 0, 0);
+  header.slot = lock::slot_of(waiter);
+  header.tag = lock::tag_of(waiter);
+  header.result = has_dead ? 1 : 0;
+  send(client, header, {});
+}
+
 void Answers::tell_failure(Client& client, uint64_t number, int code, std::string_view text) {
   send(client, header_of(client, wire::AnswerKind::failure, number, code),
        std::as_bytes(std::span(text)));

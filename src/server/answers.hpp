@@ -32,6 +32,8 @@ class Answers {
   // The answer to a lock request that waited: granted (the default), or refused after all.
   void reply_late(Client& client, const lock::Waiter& waiter, uint64_t number = 0, int code = 0,
                   std::string_view text = {});
+  // A lock was granted. `has_dead`: its holder may ask whether the one before it died.
+  void grant(Client& client, const lock::Waiter& waiter, bool has_dead);
   // A request without a reply was refused.
   void tell_failure(Client& client, uint64_t number, int code, std::string_view text);
   // The same of all that its origin may not have heard of; messages.cpp has it.

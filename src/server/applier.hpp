@@ -98,6 +98,7 @@ class Applier {
   Status apply_change(const Incoming& in, const Change& change, Outcome* outcome) const;
   Status lock_or_unlock(const Incoming& in, Outcome* outcome);
   Status locked(Incoming& in, Outcome* outcome);
+  Status take_death(const Incoming& in, Outcome* outcome);
   Status note(Incoming& in, Outcome* outcome);
 
   const NodeView& view_;

@@ -154,13 +154,16 @@ Applier::Applier(const NodeView& view, fabric::Fabric& fabric, Directory& direct
       scratch_(fabric::inline_payload_bytes) {}
 
 void Applier::open() {
-  stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch());
+  stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.stripe_watch());
 }
 
 Status Applier::apply(Incoming& in, Outcome* outcome) {
   const wire::Kind kind = in.request.kind();
   if (kind == wire::Kind::lock || kind == wire::Kind::unlock) return lock_or_unlock(in, outcome);
   if (kind == wire::Kind::lock_note) return note(in, outcome);
+  if (kind == wire::Kind::read_modify_write &&
+      in.request.header.type == static_cast<uint8_t>(wire::Rmw::take_death))
+    return take_death(in, outcome);
   return in.has(wire::flag_locked) ? locked(in, outcome) : access(in, outcome);
 }
 

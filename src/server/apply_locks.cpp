@@ -27,7 +27,7 @@ Status Applier::lock_or_unlock(const Incoming& in, Outcome* outcome) {
   SKERRY_TRY(locks_.request(asked, &granted));
   *outcome = Outcome::answered;
   if (granted) {
-    *outcome = answer(in, {});
+    *outcome = answer(in, {}, view_.has_dead ? 1 : 0);
   } else {
     in.session().applied_next();
     answers_.acknowledge_soon(in.client);
@@ -70,6 +70,21 @@ Status Applier::locked(Incoming& in, Outcome* outcome) {
   if (!status.ok() || *outcome != Outcome::done) return status;
   session.keep_result(number, 0);
   *outcome = answer(in, {});
+  return {};
+}
+
+// A mutex's holder asks whether the one before it died. The answer is given once, so it is kept
+// until the origin has it.
+Status Applier::take_death(const Incoming& in, Outcome* outcome) {
+  const wire::RequestHeader& h = in.request.header;
+  const lock::Holder holder = in.request.operands.first;
+  SKERRY_TRY(in.check_holder(holder));
+  Rank died = no_rank;
+  SKERRY_TRY(locks_.take_death(
+      {in.request.segment(), in.request.target(), h.offset, {holder, {}}, h.number}, &died));
+  const auto result = static_cast<uint64_t>(died + 1);
+  in.session().keep_result(h.number, result);
+  *outcome = answer(in, {}, result);
   return {};
 }
 
@@ -139,19 +154,41 @@ void Server::grant(const lock::Waiter& waiter) {
   assert_server_thread();
   const Rank origin = lock::rank_of(waiter.holder);
   if (view_.map->node_of(origin) == no_node) return;  // a lock's memory was written over
+  if (admission_.is_dead(origin)) return;             // the lock goes on to the next (bury)
   if (view_.servers.size() > 1) {
     const uint16_t index = placement::server_on(*view_.map, config_.self.node, origin).index;
     Server* const other = view_.servers[index];
     if (other != this) return other->post([other, waiter] { other->grant(waiter); });
   }
   Client* const client = clients_.of(origin);
-  if (client != nullptr && !client->said_bye()) return answers_.reply_late(*client, waiter);
+  if (client != nullptr && !client->said_bye()) 
+    return answers_.grant(*client, waiter, view_.has_dead);
   if (!SKERRY_RULE(relay_grants)) return;
   // One server of a node talks to those of other nodes: generations of its connections grow.
   const uint32_t slot = lock::slot_of(waiter), tag = lock::tag_of(waiter);
   if (config_.self.index == 0) return relay_.send(origin, slot, tag);
   Server* const first = view_.servers.front();
   first->post([=] { first->relay_.send(origin, slot, tag); });
+}
+
+// ---- after a death -----------------------------------------------------------------------------
+
+void Server::bury(std::span<const Rank> dead) {
+  assert_server_thread();
+  view_.has_dead = true;
+  for (const Rank rank : dead) {
+    admission_.bury(rank);
+    locks_.forget(rank);
+    relay_.forget(rank);
+  }
+}
+
+void Server::pass_on(lock::Mutex& mutex) {
+  assert_server_thread();
+  const auto is_dead = [](const void* context, Rank rank) {
+    return static_cast<const Admission*>(context)->is_dead(rank);
+  };
+  locks_.bury(mutex, is_dead, &admission_);
 }
 
 // A lock request that was kept for a while cannot be served. A rank that asks for it again is told

@@ -125,7 +125,7 @@ void Applier::answer_again(Incoming& in) {
       const lock::Asked asked{
           in.request.segment(), in.request.target(), h.offset, {in.request.operands.first, {}}, 0};
       status = locks_.holds(asked, &granted);
-      if (granted) answer(in, {});
+      if (granted) answer(in, {}, view_.has_dead ? 1 : 0);
       break;
     }
     case wire::Kind::put:

@@ -40,6 +40,7 @@ struct NodeView {
   const placement::NodeMap* map = nullptr;  // outlives the server
   // All of this node, by index; they outlive each other's threads. Empty: it is the only one.
   std::vector<Server*> servers;
+  bool has_dead = false;  // ranks died and the job goes on: a lock's holder may have been one
 };
 
 // Written by the server's thread, read by any.

@@ -33,6 +33,25 @@ void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
   }
 }
 
+void Relay::forget(Rank dead) {
+  const auto found = peers_.find(view_.map->node_of(dead));
+  if (found == peers_.end()) return;
+  Peer& peer = found->second;
+  for (size_t i = 0; i < peer.grants.size();)
+    if (peer.grants[i].rank == dead) {
+      if (i < peer.sent) --peer.sent;
+      peer.grants.erase(peer.grants.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  if (!peer.grants.empty()) return;
+  if (peer.state == State::pausing) {
+    --pausing_;
+    peer.state = State::idle;
+  }
+  if (peer.endpoint != fabric::no_endpoint) close(peer);
+}
+
 int64_t Relay::advance(int64_t now_ns) {
   if (pausing_ == 0) return -1;
   int64_t soonest_ns = -1;

@@ -30,6 +30,8 @@ class Relay {
         counters_(counters) {}
 
   void send(Rank rank, uint32_t slot, uint32_t tag);
+  // The rank died: nothing goes to it any more.
+  void forget(Rank dead);
   // Opens what is due again. Returns how long until the next is due; negative: none.
   int64_t advance(int64_t now_ns);
   // The server of another node, which may connect to bring grants. Null: there is no such node.

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -62,6 +63,12 @@ class Server final : private fabric::Sink, private lock::Outlet {
   void give_back();
   // Ends the thread. Connections are closed; nobody may need them any more.
   void stop();
+
+  // Server's thread. Of these ranks nothing is taken any more: what they have sent and this has not
+  // read is discarded, and they are refused.
+  void bury(std::span<const Rank> dead);
+  // Server's thread, after bury of all servers of the node: of a mutex of the node.
+  void pass_on(lock::Mutex& mutex);
 
   // Server's thread, before the segment is unmapped: nothing is read or written there any more.
   void forget(SegmentId segment);

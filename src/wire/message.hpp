@@ -79,7 +79,9 @@ enum class Rmw : uint8_t {
   compare_swap_64 = 4,
   compare_swap_32 = 5,
   compare_swap_16 = 6,
-  compare_swap_8 = 7
+  compare_swap_8 = 7,
+  take_death = 8  // of a mutex that the caller holds, whose index is the offset: 1 + the rank that
+                  // died as its holder before, once; 0: none did
 };
 constexpr bool is_rmw(uint8_t type) { return type <= static_cast<uint8_t>(Rmw::compare_swap_8); }
 // 0: fetch-and-add, 1: swap, 2: compare-and-swap.
