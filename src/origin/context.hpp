@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "connection/hello.hpp"
 #include "core/pure/assert.hpp"
@@ -75,12 +76,25 @@ struct EngineCounters {
   uint64_t fences = 0;
 };
 
+// A node that died with its leader, in a job that goes on.
+struct Loss {
+  NodeId node;
+  Status why;
+};
+
 struct EngineContext {
   EngineConfig config;
   std::unique_ptr<fabric::Fabric> fabric;
   Mutex mutex;
   EngineCounters counters;
+  std::vector<Loss> lost{};  // its servers are connected to no more
 
+  // Null: as far as is known here it lives.
+  const Status* loss_of(NodeId node) const {
+    for (const Loss& loss : lost)
+      if (loss.node == node) return &loss.why;
+    return nullptr;
+  }
   void assert_held() const { mutex.assert_held(); }
   const fabric::Capabilities& can() const { return fabric->capabilities(); }
   // Where this rank says what it waits for; null: nowhere.

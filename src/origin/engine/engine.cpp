@@ -22,7 +22,8 @@ Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
       resume_(context_, links_, slots_, rma_log_),
       sender_(context_, progress_, slots_, links_, batches_),
       transfers_(context_, progress_, operations_, slots_, links_, batches_, sender_),
-      rma_(context_, progress_, links_, rma_log_, sender_) {}
+      rma_(context_, progress_, links_, rma_log_, sender_),
+      losses(context_, progress_, links_) {}
 
 Engine::~Engine() { stop_helper(); }
 
@@ -134,11 +135,11 @@ Status Engine::atomic(const Target& target, uint64_t offset, RmaLog::Atomic* ato
   return transfers_.finish(lock, op, Mode::blocking, 8, nullptr);
 }
 
-Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
+Status Engine::lock(const Target& target, uint64_t index, uint64_t holder, uint64_t* asks) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   return transfers_.ask(lock, link,
-                               {target, wire::Kind::lock, 0, index, {holder, 0}, nullptr}, work_);
+                               {target, wire::Kind::lock, 0, index, {holder, 0}, asks}, work_);
 }
 
 Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
@@ -234,8 +235,9 @@ Status Engine::wait_implicit() {
     SKERRY_TRY(progress_.wait_until(lock, [&] {
       return requests.applied() >= requests.implicit_number() || link.connection.has_failed();
     }));
-    if (requests.applied() < requests.implicit_number()) return link.connection.failure();
-    link.requests.set_implicit_number(0);
+    const bool failed = requests.applied() < requests.implicit_number();
+    if (!failed || link.connection.is_lost()) link.requests.set_implicit_number(0);
+    if (failed) return link.connection.failure();
   }
 }
 
@@ -245,6 +247,9 @@ Status Engine::fence(placement::ServerRef server) {
   Link* const found = links_.find(server);
   if (found == nullptr) return {};
   Link& link = *found;
+  if (link.connection.is_lost()) [[unlikely]]
+    return Losses::tell(link);
+  const Losses::Fence tells(link);
   const session::OriginSession& session = link.requests.session();
   const auto failed = [&] { return link.connection.has_failed(); };
   if (link.held.any())

@@ -13,6 +13,7 @@
 
 #include "origin/context.hpp"
 #include "origin/description.hpp"
+#include "origin/engine/losses.hpp"
 #include "origin/link/links.hpp"
 #include "origin/link/operations.hpp"
 #include "origin/link/resume.hpp"
@@ -55,8 +56,9 @@ class Engine final : fabric::Sink, Work, Links::User {
   // By the adapter, past the target's data server. `offset` is a multiple of 8. Blocks until the
   // effect is visible there, or its connection broke: Atomic::is_unknown. Only with has_atomics.
   Status atomic(const Target& target, uint64_t offset, RmaLog::Atomic* atomic);
-  // Blocks until granted. `holder` distinguishes threads of this rank.
-  Status lock(const Target& target, uint64_t index, uint64_t holder);
+  // Blocks until granted. `holder` distinguishes threads of this rank. *asks stays as it is, or
+  // becomes 0: no holder before this one has died.
+  Status lock(const Target& target, uint64_t index, uint64_t holder, uint64_t* asks = nullptr);
   Status unlock(const Target& target, uint64_t index, uint64_t holder);
   // A message to the manager of the target's lock, in the segment of locks that the target names.
   // Blocks until the data server has done what follows from it.
@@ -172,6 +174,9 @@ class Engine final : fabric::Sink, Work, Links::User {
   Sender sender_;
   Transfers transfers_;
   Rma rma_;
+
+ public:
+  Losses losses;  // of nodes that died
 };
 
 }  // namespace skerry::origin

@@ -131,7 +131,8 @@ bool Engine::advance(bool ending) {
     links_.abandon_transfers();
     return true;
   }
-  if (!links_.anyone_waits()) return false;
+  const bool loses = losses.advance();
+  if (!links_.anyone_waits()) return loses;
   links_.advance();
   return true;
 }
@@ -143,6 +144,7 @@ void Engine::opened(Link& link, bool must_resume) {
 
 void Engine::broken(Link& link) {
   slots_.abandon(link, link.connection.failure());
+  if (link.held.any() && context_.loss_of(link.server.node) != nullptr) batches_.clear(link);
   rma_log_.abandon(link, link.connection.failure());
 }
 

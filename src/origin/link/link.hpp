@@ -53,6 +53,8 @@ class Connection {
   // Not ok: the server cannot be reached any more.
   const Status& failure() const { return failure_; }
   bool has_failed() const { return !failure_.ok(); }
+  // Its node died, and the job goes on. Fences say so once, if they waited for anything there.
+  bool is_lost() const { return loss_ != Loss::none; }
 
   // ---- what others tell Links ------------------------------------------------------------------
   // The fabric refused a message: on_writable or on_closed follows.
@@ -70,6 +72,7 @@ class Connection {
 
  private:
   friend class Links;
+  friend class Losses;
   explicit Connection(uint32_t index) : claim_(index) {}
 
   connection::Cap::Claim claim_;  // its partner: the index among all links
@@ -77,6 +80,8 @@ class Connection {
   connection::Machine machine_;
   Trust trust_ = Trust::plain_hello;
   Room room_ = Room::free;
+  enum class Loss : uint8_t { none, to_tell, told };
+  Loss loss_ = Loss::none;
   bool told_of_stop_ = false;  // the user knows that its server does not answer though it lives
   bool leaves_later_ = false;  // the server asked for the connection in the middle of a transfer
   bool is_invited_ = false;    // it opens since a connection that it shares does

@@ -20,8 +20,10 @@ const std::vector<Link*>& Links::listed() {
   context_.assert_held();
   std::erase_if(listed_, [&](Link* link) {
     const Requests& requests = link->requests;
-    if (unacknowledged(*link) || link->answers.locks() > 0 || requests.implicit_number() != 0 ||
-        requests.has_failure())
+    const Connection& c = link->connection;
+    if (c.is_lost() ? c.loss_ == Connection::Loss::to_tell || requests.implicit_number() != 0
+                    : unacknowledged(*link) || link->answers.locks() > 0 ||
+                          requests.implicit_number() != 0 || requests.has_failure())
       return false;
     link->connection.is_listed_ = false;
     return true;
@@ -146,6 +148,11 @@ void Links::serve(Link& link) {
       cap_.withdraw(c.claim_);
       return drive(link, Event::want);
     case State::idle: break;
+  }
+  if (const Status* const lost = context_.loss_of(link.server.node); lost != nullptr) {
+    fail(link, *lost);
+    c.loss_ = Connection::Loss::told;
+    return;
   }
   if (!c.dialer_.is_due(monotonic_ns())) {
     if (next_due_ns_ == 0 || c.dialer_.due_ns() < next_due_ns_)
