@@ -86,7 +86,7 @@ class Agent {
     FrameType type;
     void (Agent::*handle)(const Frame& frame);
   };
-  static const FrameRow frame_table[14];
+  static const FrameRow frame_table[16];
   void on_launcher(const Frame& frame);
   void on_plan(const Frame& frame);
   void on_signal_rank(const Frame& frame);
@@ -149,6 +149,8 @@ const Agent::FrameRow Agent::frame_table[] = {
     {FrameType::rank_died, &Agent::relay_to_ranks},
     {FrameType::values, &Agent::relay_to_ranks},
     {FrameType::lowest_is, &Agent::relay_to_ranks},
+    {FrameType::met, &Agent::relay_to_ranks},
+    {FrameType::decided, &Agent::relay_to_ranks},
 };
 
 void Agent::on_launcher(const Frame& frame) {
@@ -286,7 +288,7 @@ Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::opti
 
 void Agent::on_control(Rank& rank, const Frame& frame) {
   const auto number = static_cast<uint16_t>(frame.type);
-  if (number > static_cast<uint16_t>(FrameType::lowest)) {
+  if (number > static_cast<uint16_t>(FrameType::decide)) {
     launcher_.send(FrameWriter(FrameType::lost, rank.rank)
                        .string(concat("sent a ", to_string(frame.type), " frame"))
                        .finish());

@@ -11,6 +11,7 @@
 #include "launcher/event_loop.hpp"
 #include "launcher/exchange.hpp"
 #include "launcher/link.hpp"
+#include "launcher/meetings.hpp"
 #include "launcher/options.hpp"
 #include "launcher/output.hpp"
 #include "launcher/reception.hpp"
@@ -43,6 +44,7 @@ class Job {
     uint32_t pid = 0;  // 0: not started yet
     bool ended = false;
     bool reports_failures = false;  // asked to be told of dead ranks
+    bool goes_on = false;           // and to go on without them
   };
   // Something went wrong with a rank. Failures come in clusters (the others notice and fail as
   // well): the most telling one of the first moments is shown.
@@ -72,7 +74,7 @@ class Job {
     bool is_about_rank;  // the frame's rank must be one of the agent's
     FrameHandler handle;
   };
-  static const FrameRow frame_table[18];
+  static const FrameRow frame_table[20];
   void on_started(uint32_t number, const job::Frame& frame);
   void on_not_started(uint32_t number, const job::Frame& frame);
   void on_exited(uint32_t number, const job::Frame& frame);
@@ -80,6 +82,11 @@ class Job {
   void on_input_ack(uint32_t number, const job::Frame& frame);
   void on_stopped(uint32_t number, const job::Frame& frame);
   void on_rank_request(uint32_t number, const job::Frame& frame);
+  void on_meet(uint32_t number, const job::Frame& frame);
+  void on_decide(uint32_t number, const job::Frame& frame);
+  void tell_met(const std::vector<Meetings::Outcome>& outcomes);
+  void go_on_without(uint32_t rank, const std::string& cause);
+  void die(uint32_t rank, const std::string& cause);
   void on_output(uint32_t number, const job::Frame& frame);
   void on_look_wanted(uint32_t number, const job::Frame& frame);
   void on_report(uint32_t number, const job::Frame& frame);
@@ -109,6 +116,7 @@ class Job {
   void tell(uint32_t rank, const std::vector<std::byte>& frame);
   void tell_all(const std::vector<std::byte>& frame);
   bool all_report_failures() const;
+  bool all_go_on() const { return going_on_ == ranks_.size(); }
   std::string name_of(uint32_t rank) const;
 
   const RunOptions options_;
@@ -118,11 +126,14 @@ class Job {
   Output output_;
   Reception reception_;
   Exchange exchange_;
+  Meetings meetings_;  // of ranks that go on without the dead
   UniqueFd signals_;
   std::vector<Agent> agents_;
   std::vector<Rank> ranks_;
   uint32_t living_ranks_;
   uint32_t reporting_ranks_ = 0;  // ranks that asked to be told of dead ones
+  uint32_t going_on_ = 0;         // of these, ranks that go on without them
+  uint32_t view_ = 0;             // how many ranks the job has lost and goes on without
 
   Input input_ = Input::none;   // of rank 0
   size_t input_window_ = 0;     // bytes of input that rank 0's agent will still take

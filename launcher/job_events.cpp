@@ -63,6 +63,8 @@ const Job::FrameRow Job::frame_table[] = {
     {FrameType::report_failures, true, &Job::on_rank_request},
     {FrameType::get_all, true, &Job::on_rank_request},
     {FrameType::lowest, true, &Job::on_rank_request},
+    {FrameType::meet, true, &Job::on_meet},
+    {FrameType::decide, true, &Job::on_decide},
 };
 
 void Job::on_frame(uint32_t number, const Frame& frame) {
@@ -98,6 +100,10 @@ void Job::on_exited(uint32_t, const Frame& frame) {
 
 void Job::on_lost(uint32_t, const Frame& frame) {
   FrameReader reader(frame);
+  if (!ending_ && all_go_on()) {  // what is left of it ends, and then it is dead
+    tell(frame.rank, FrameWriter(FrameType::signal_rank, frame.rank).u32(SIGKILL).finish());
+    return;
+  }
   suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
 }
 
@@ -185,8 +191,12 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
   } else if (frame.type == FrameType::finish) {
     status = exchange_.finish(rank);
   } else if (frame.type == FrameType::report_failures) {
-    if (!ranks_[rank].reports_failures) ++reporting_ranks_;
-    ranks_[rank].reports_failures = true;
+    auto& asks = ranks_[rank];
+    const bool goes_on = reader.u8() != 0;
+    reporting_ranks_ += asks.reports_failures ? 0 : 1;
+    going_on_ += (goes_on ? 1U : 0U) - (asks.goes_on ? 1U : 0U);
+    asks.reports_failures = true;
+    asks.goes_on = goes_on;
   } else if (frame.type == FrameType::abort) {
     const auto exit_status = static_cast<int>(reader.u32() & 0xff);
     return suspect({rank, Weight::aborted, concat("ended the job: ", reader.string()),
@@ -198,6 +208,108 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
   advance();
 }
 
+// ---- going on without the dead ----------------------------------------------------------------
+
+void Job::on_meet(uint32_t, const Frame& frame) {
+  FrameReader reader(frame);
+  const std::string key(reader.string());
+  const uint32_t limit_ms = reader.u32(), count = reader.u32();
+  std::vector<Meetings::Run> members;
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+    const uint32_t first = reader.u32();
+    members.push_back({first, reader.u32()});
+  }
+  const auto bytes = reader.rest();
+  if (!reader.ok() || !job::check_key(key).ok())
+    return suspect({frame.rank, Weight::failed, "sent a meet frame that makes no sense", 1});
+  bool is_first = false;
+  tell_met(meetings_.come(frame.rank, key, members, bytes, &is_first));
+  if (is_first && limit_ms != job::all_ranks)
+    (void)loop_.after(std::chrono::milliseconds(limit_ms),
+                      [this, key] { tell_met(meetings_.expire(key)); });
+}
+
+void Job::on_decide(uint32_t, const Frame& frame) {
+  FrameReader reader(frame);
+  const auto key = reader.string();
+  const uint8_t proposal = reader.u8();
+  if (!reader.done() || !job::check_key(key).ok())
+    return suspect({frame.rank, Weight::failed, "sent a decide frame that makes no sense", 1});
+  tell(frame.rank, FrameWriter(FrameType::decided, frame.rank)
+                       .string(key)
+                       .u8(meetings_.decide(key, proposal))
+                       .finish());
+}
+
+void Job::tell_met(const std::vector<Meetings::Outcome>& outcomes) {
+  for (const auto& outcome : outcomes) {
+    const bool failed = !outcome.missing.empty();
+    const size_t entries = failed ? outcome.missing.size() : outcome.came.size();
+    for (size_t next = 0; next == 0 || next < entries;) {
+      FrameWriter list(FrameType::met);
+      size_t bytes = 0;
+      for (; next < entries && bytes < job::values_frame_bytes; ++next) {
+        if (failed) {
+          list.u32(outcome.missing[next]);
+          bytes += sizeof(uint32_t);
+          continue;
+        }
+        const auto& [rank, gave] = outcome.came[next];
+        list.u32(rank).u32(static_cast<uint32_t>(gave.size())).bytes(gave);
+        bytes += 2 * sizeof(uint32_t) + gave.size();
+      }
+      const auto frame = list.finish();
+      const auto payload = std::span(frame).subspan(sizeof(job::FrameHeader));
+      for (const uint32_t rank : outcome.tell)
+        tell(rank, FrameWriter(FrameType::met, rank)
+                       .string(outcome.key)
+                       .u8(next >= entries)
+                       .u8(failed)
+                       .bytes(payload)
+                       .finish());
+      if (entries == 0) break;
+    }
+  }
+}
+
+// From here on the rank is dead, whatever its process does: a new view begins.
+void Job::die(uint32_t rank, const std::string& cause) {
+  ++view_;
+  if (view_ == ranks_.size()) result_ = 1;  // nobody is left that could go on
+  exchange_.gone(rank, true);
+  tell_all(FrameWriter(FrameType::rank_died, job::all_ranks)
+               .u32(rank)
+               .string(cause)
+               .u32(view_)
+               .finish());
+  tell_met(meetings_.died(rank));
+}
+
+// The lowest rank of a node hosts its memory and its data servers: the node dies with it.
+void Job::go_on_without(uint32_t rank, const std::string& cause) {
+  const uint32_t node = ranks_[rank].node;
+  std::vector<uint32_t> others;
+  bool leads = true;
+  for (uint32_t other = 0; other < ranks_.size(); ++other) {
+    if (other == rank || ranks_[other].node != node) continue;
+    leads = leads && other > rank;
+    others.push_back(other);
+  }
+  if (!leads) others.clear();
+  std::erase_if(others, [&](uint32_t other) {
+    return meetings_.is_dead(other) || ranks_[other].ended || !exchange_.joined(other);
+  });
+  output_.say(concat(name_of(rank), " ", cause,
+                     leads ? concat("; node ", node, " is lost with it") : "",
+                     "; the job goes on"));
+  die(rank, cause);
+  for (const uint32_t other : others) {
+    tell(other, FrameWriter(FrameType::signal_rank, other).u32(SIGKILL).finish());
+    die(other, concat("ended with rank ", rank, ", which led its node"));
+  }
+  advance();
+}
+
 void Job::advance() {
   switch (exchange_.advance()) {
     case Exchange::Event::none: break;
@@ -205,6 +317,7 @@ void Job::advance() {
       tell_all(FrameWriter(FrameType::fence_done, job::all_ranks).finish());
       break;
     case Exchange::Event::finish_done:
+      meetings_.forget();
       tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish());
       break;
   }
@@ -250,11 +363,21 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
       // It ends because we asked it to.
     } else if (interrupted_by_ != 0) {
       begin_ending(failure);  // the user knows why
+    } else if (meetings_.is_dead(rank)) {
+      // It was declared dead with its node.
+    } else if (joined && all_go_on()) {
+      // A program that ends by itself has something to say with its status.
+      if (!WIFSIGNALED(wait_status) && result_ == 0) result_ = failure;
+      go_on_without(rank, cause);
     } else if (all_report_failures()) {
       output_.say(concat(name_of(rank), " ", cause, "; the job goes on"));
       if (result_ == 0) result_ = failure;
       exchange_.gone(rank, true);
-      tell_all(FrameWriter(FrameType::rank_died, job::all_ranks).u32(rank).string(cause).finish());
+      tell_all(FrameWriter(FrameType::rank_died, job::all_ranks)
+                   .u32(rank)
+                   .string(cause)
+                   .u32(0)
+                   .finish());
       advance();
     } else {
       suspect({rank, WIFSIGNALED(wait_status) ? Weight::killed : Weight::failed, cause, failure});

@@ -65,6 +65,7 @@ Job::Job(RunOptions options, Placement placement)
           loop_, key_,
           [this](uint32_t agent, UniqueFd socket) { agent_connected(agent, std::move(socket)); }),
       exchange_(static_cast<uint32_t>(options_.ranks)),
+      meetings_(static_cast<uint32_t>(options_.ranks)),
       ranks_(static_cast<size_t>(options_.ranks)),
       living_ranks_(static_cast<uint32_t>(options_.ranks)) {
   for (const auto& host : placement_.hosts) {

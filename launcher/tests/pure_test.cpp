@@ -7,6 +7,7 @@
 #include "launcher/describe.hpp"
 #include "launcher/exchange.hpp"
 #include "launcher/limits.hpp"
+#include "launcher/meetings.hpp"
 #include "launcher/options.hpp"
 #include "launcher/output.hpp"
 #include "launcher/plan.hpp"
@@ -341,6 +342,81 @@ TEST(Exchange, ToleratedDeathsAreNotWaitedFor) {
   exchange.gone(2, true);
   EXPECT_EQ(exchange.advance(), Exchange::Event::fence_done);
   EXPECT_FALSE(exchange.stuck().has_value());
+}
+
+// ---- meetings ---------------------------------------------------------------------------------
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Meetings, AllThatLiveLearnWhoCameAndWithWhat) {
+  Meetings meetings(5);
+  const Meetings::Run members[] = {{0, 2}, {3, 1}};
+  bool is_first = false;
+  EXPECT_TRUE(meetings.come(3, "a", members, bytes_of("three"), &is_first).empty());
+  EXPECT_TRUE(is_first);
+  EXPECT_TRUE(meetings.come(0, "a", members, bytes_of("zero"), &is_first).empty());
+  EXPECT_FALSE(is_first);
+  const auto done = meetings.come(1, "a", members, {}, &is_first);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].key, "a");
+  EXPECT_EQ(done[0].tell, (std::vector<uint32_t>{0, 1, 3}));
+  ASSERT_EQ(done[0].came.size(), 3u);
+  EXPECT_EQ(done[0].came[2], (std::pair{3u, bytes_of("three")}));
+  EXPECT_TRUE(done[0].missing.empty());
+  EXPECT_EQ(meetings.open(), 0u);
+  EXPECT_TRUE(meetings.expire("a").empty());  // late: it is over
+}
+
+TEST(Meetings, ADeathEndsTheWaitingAndDropsWhatTheDeadBrought) {
+  Meetings meetings(4);
+  const Meetings::Run all[] = {{0, 4}};
+  bool is_first = false;
+  (void)meetings.come(0, "a", all, bytes_of("dies"), &is_first);
+  (void)meetings.come(1, "a", all, {}, &is_first);
+  EXPECT_TRUE(meetings.died(0).empty());  // 2 and 3 live
+  (void)meetings.come(2, "a", all, {}, &is_first);
+  const auto done = meetings.died(3);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].tell, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(done[0].came.size(), 2u);
+  // Expect: the dead come no more.
+  EXPECT_TRUE(meetings.come(3, "b", all, {}, &is_first).empty());
+  EXPECT_EQ(meetings.open(), 0u);
+  // Expect: the limit counts anew if all that had come have died.
+  (void)meetings.come(1, "c", all, {}, &is_first);
+  EXPECT_TRUE(meetings.died(1).empty());
+  (void)meetings.come(2, "c", all, {}, &is_first);
+  EXPECT_EQ(meetings.open(), 0u);  // it was the last one
+}
+
+TEST(Meetings, OneWhoComesTooLateGetsTheAnswerOfTheOthers) {
+  Meetings meetings(4);
+  const Meetings::Run all[] = {{0, 4}};
+  bool is_first = false;
+  (void)meetings.come(0, "a", all, {}, &is_first);
+  (void)meetings.died(3);
+  (void)meetings.come(2, "a", all, {}, &is_first);
+  const auto failed = meetings.expire("a");
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].tell, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(failed[0].missing, std::vector<uint32_t>{1});
+  EXPECT_TRUE(failed[0].came.empty());
+  const auto late = meetings.come(1, "a", all, {}, &is_first);
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(late[0].tell, std::vector<uint32_t>{1});
+  EXPECT_EQ(late[0].missing, std::vector<uint32_t>{1});
+}
+
+TEST(Meetings, TheFirstProposalIsEverybodys) {
+  Meetings meetings(2);
+  EXPECT_EQ(meetings.decide("call.0.1.7", 1), 1);
+  EXPECT_EQ(meetings.decide("call.0.1.7", 0), 1);
+  EXPECT_EQ(meetings.decide("call.0.1.8", 0), 0);
+  meetings.forget();
+  EXPECT_EQ(meetings.decide("call.0.1.7", 0), 0);
 }
 
 TEST(LineCutter, LinesComeWholeAndPartialsWait) {

@@ -37,13 +37,25 @@ Status Bootstrap::lowest_with(std::string_view key, std::span<const std::byte> v
   return {};
 }
 
-Status Bootstrap::report_failures() {
+Status Bootstrap::report_failures(bool) {
   return error(Code::unsupported, "the launcher (", name(),
                ") ends the job when a rank dies; start it with `skerry run` to be told instead");
 }
 
 Status Bootstrap::take_events(std::vector<DeadRank>* dead) {
   dead->clear();
+  return {};
+}
+
+Status Bootstrap::meet_living(std::string_view, int64_t, std::span<const Run>,
+                              std::span<const std::byte>) {
+  return report_failures(true);  // the same error
+}
+
+Status Bootstrap::decide(std::string_view, uint8_t) { return report_failures(true); }
+
+Status Bootstrap::take_news(News* news) {
+  *news = {};
   return {};
 }
 

@@ -23,6 +23,24 @@ using JobKey = std::array<std::byte, 32>;
 struct DeadRank {
   int rank;
   std::string cause;  // e.g. "was killed by signal 9 (SIGKILL)"
+  uint32_t view = 0;  // the job's that begins with this death, from 1; 0: the job has no views
+};
+
+// What the launcher says unasked, or in answer to meet and decide.
+struct News {
+  struct Met {
+    std::string key;
+    // Who came, ascending, and with what; empty if some are missing.
+    std::vector<std::pair<int, std::vector<std::byte>>> came;
+    std::vector<int> missing;  // who lives and has not come in time
+  };
+  struct Decided {
+    std::string key;
+    uint8_t value;
+  };
+  std::vector<DeadRank> dead;
+  std::vector<Met> met;
+  std::vector<Decided> decided;
 };
 
 // Calls come from one thread at a time.
@@ -75,14 +93,32 @@ class Bootstrap {
   // not return.
   [[noreturn]] virtual void abort(int exit_status, std::string_view message) = 0;
 
-  // Asks to be told of dead ranks. A death ends the job as long as one rank has not asked. Errors:
-  // unsupported (foreign launchers end the job whatever we want).
-  virtual Status report_failures();
+  // Asks to be told of dead ranks. A death ends the job as long as one rank has not asked.
+  // `goes_on`: also that the launcher keeps views, meetings and decisions for those that live.
+  // Errors: unsupported (foreign launchers end the job whatever we want).
+  virtual Status report_failures(bool goes_on = false);
   // Becomes readable when the launcher has news: a dead rank, or its own end. -1: this launcher
   // brings none.
   virtual int events_fd() const { return -1; }
   // The news so far, without blocking. Errors: network (the launcher has gone).
   virtual Status take_events(std::vector<DeadRank>* dead);
+
+  // ---- of a job that goes on without its dead; see launcher/meetings.hpp ----
+  // Ranks first to first + count - 1.
+  struct Run {
+    int first, count;
+  };
+  static constexpr size_t most_runs = 400, most_meeting_bytes = 640;
+  // Comes to the meeting `key` of `members`, which all that come name alike. A rank that has not
+  // come `limit_ms` (negative: no limit) after the first is missing. The answer is among the news.
+  // Any thread, one at a time. Errors: network, invalid, unsupported.
+  virtual Status meet_living(std::string_view key, int64_t limit_ms, std::span<const Run> members,
+                             std::span<const std::byte> bytes);
+  // Likewise; the first proposal under a key becomes everybody's.
+  virtual Status decide(std::string_view key, uint8_t proposal);
+  // All that take_events takes, and the answers to meet and decide, without blocking. One thread.
+  // Errors: network (the launcher has gone), unsupported.
+  virtual Status take_news(News* news);
 
  protected:
   int rank_;

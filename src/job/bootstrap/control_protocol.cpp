@@ -13,6 +13,8 @@ const char* to_string(FrameType type) {
     case FrameType::report_failures: return "report_failures";
     case FrameType::get_all: return "get_all";
     case FrameType::lowest: return "lowest";
+    case FrameType::meet: return "meet";
+    case FrameType::decide: return "decide";
     case FrameType::welcome: return "welcome";
     case FrameType::value: return "value";
     case FrameType::fence_done: return "fence_done";
@@ -20,6 +22,8 @@ const char* to_string(FrameType type) {
     case FrameType::rank_died: return "rank_died";
     case FrameType::values: return "values";
     case FrameType::lowest_is: return "lowest_is";
+    case FrameType::met: return "met";
+    case FrameType::decided: return "decided";
     case FrameType::plan: return "plan";
     case FrameType::signal_rank: return "signal_rank";
     case FrameType::input: return "input";

@@ -18,7 +18,7 @@
 
 namespace skerry::job {
 
-inline constexpr uint16_t control_version = 4;
+inline constexpr uint16_t control_version = 5;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
@@ -38,21 +38,29 @@ enum class FrameType : uint16_t {
   fence = 4,            // -
   finish = 5,           // -; answered when every living rank has sent it
   abort = 6,            // i32 exit status, string message
-  report_failures = 7,  // -; dead ranks are reported to this rank; the job goes on only if every
-                        // rank asks for it
+  report_failures = 7,  // u8 1: goes on without the dead; dead ranks are reported to this rank. The
+                        // job does not end with them only if every rank asks for it
   get_all = 8,          // string key; answered by `values`
   lowest = 9,           // string key, rest value; answered by `lowest_is`
+  meet = 10,    // string key, u32 time limit in ms (all_ranks: none), u32 runs of ranks. Each: u32
+                // the first, u32 how many. Then bytes for them. Answered by `met`
+  decide = 11,  // string key, u8 proposal; answered by `decided`
 
   // launcher -> rank
   welcome = 16,      // u32 rank, u32 size, u32 node, u32 nodes, 32 bytes job key
   value = 17,        // u8 found, rest value
   fence_done = 18,   // -
   finish_done = 19,  // -
-  rank_died = 20,    // u32 rank, string cause; may come at any time after report_failures
+  rank_died = 20,    // u32 rank, string cause, u32 the job's view that begins with it, from 1; may
+                     // come at any time after report_failures
   values = 21,  // u8 last, then for ranks in a row that put the same under the key, ascending: u32
                 // the first rank, u32 how many, u32 bytes, the value. Several frames, of which
                 // one is the last
   lowest_is = 22,  // u32: the lowest rank that put this value under this key, or all_ranks: none
+  met = 23,      // string key, u8 last, u8 1: somebody is missing. Then for each that came,
+                 // ascending: u32 rank, u32 bytes, what it gave. Or u32 each rank that is missing.
+                 // Several frames, of which one is the last
+  decided = 24,  // string key, u8 value: the first proposal
 
   // launcher -> agent
   plan = 32,         // see launcher/plan.hpp

@@ -48,8 +48,8 @@ class ExchangeBootstrap final : public ForeignBootstrap {
     values_.clear();
     ForeignBootstrap::start_is_over();
   }
-  Status report_failures() override {  // of one rank no other could die
-    return size() == 1 ? Status() : ForeignBootstrap::report_failures();
+  Status report_failures(bool goes_on) override {  // of one rank no other could die
+    return size() == 1 ? Status() : ForeignBootstrap::report_failures(goes_on);
   }
 
  private:

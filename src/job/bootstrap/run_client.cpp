@@ -4,9 +4,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "core/namespaces.hpp"
 
@@ -55,9 +57,12 @@ Status RunBootstrap::note_death(const Frame& frame) {
   FrameReader reader(frame);
   const uint32_t rank = reader.u32();
   const auto cause = reader.string();
+  const uint32_t view = reader.u32();
   if (!reader.ok())
     return error(Code::network, "the launcher's report of a dead rank is too short");
-  dead_.push_back({static_cast<int>(rank), std::string(cause)});
+  if (rank >= static_cast<uint32_t>(size()))
+    return error(Code::network, "the launcher reports the death of rank ", rank, " of ", size());
+  dead_.push_back({static_cast<int>(rank), std::string(cause), view});
   return {};
 }
 
@@ -172,8 +177,78 @@ void RunBootstrap::abort(int exit_status, std::string_view message) {
   _exit(exit_status);
 }
 
-Status RunBootstrap::report_failures() {
-  return socket_.send(FrameWriter(FrameType::report_failures).finish());
+Status RunBootstrap::report_failures(bool goes_on) {
+  return socket_.send(FrameWriter(FrameType::report_failures).u8(goes_on ? 1 : 0).finish());
+}
+
+// ---- going on without the dead ----------------------------------------------------------------
+
+Status RunBootstrap::meet_living(std::string_view key, int64_t limit_ms,
+                                 std::span<const Run> members, std::span<const std::byte> bytes) {
+  static_assert(most_runs * 2 * sizeof(uint32_t) + most_meeting_bytes + max_key_bytes + 64 <
+                max_control_payload);
+  SKERRY_TRY(check_key(key));
+  if (members.size() > most_runs)
+    return error(Code::unsupported, "the members of the group are in ", members.size(),
+                 " runs of ranks: at most ", most_runs, " can be told the launcher");
+  if (bytes.size() > most_meeting_bytes)
+    return error(Code::invalid, bytes.size(), " bytes for a meeting: at most ",
+                 most_meeting_bytes);
+  FrameWriter frame(FrameType::meet);
+  frame.string(key)
+      .u32(limit_ms < 0 ? all_ranks
+                        : static_cast<uint32_t>(std::min<int64_t>(limit_ms, INT32_MAX)))
+      .u32(static_cast<uint32_t>(members.size()));
+  for (const Run& run : members)
+    frame.u32(static_cast<uint32_t>(run.first)).u32(static_cast<uint32_t>(run.count));
+  return socket_.send(frame.bytes(bytes).finish());
+}
+
+Status RunBootstrap::decide(std::string_view key, uint8_t proposal) {
+  SKERRY_TRY(check_key(key));
+  return socket_.send(FrameWriter(FrameType::decide).string(key).u8(proposal).finish());
+}
+
+Status RunBootstrap::note_met(const Frame& frame, News* news) {
+  FrameReader reader(frame);
+  met_.key = reader.string();
+  const bool last = reader.u8() != 0, failed = reader.u8() != 0;
+  while (reader.ok() && !reader.done()) {
+    const auto rank = static_cast<int>(reader.u32());
+    if (failed) {
+      met_.missing.push_back(rank);
+      continue;
+    }
+    const auto gave = reader.bytes(reader.u32());
+    met_.came.emplace_back(rank, std::vector<std::byte>(gave.begin(), gave.end()));
+  }
+  if (!reader.ok()) return error(Code::network, "the launcher's word of a meeting is cut short");
+  if (last) news->met.push_back(std::exchange(met_, {}));
+  return {};
+}
+
+Status RunBootstrap::take_news(News* news) {
+  *news = {};
+  Status received;
+  for (std::optional<Frame> next; true;) {
+    received = socket_.next(false, &next);
+    if (!received.ok() || !next) break;
+    switch (next->type) {
+      case FrameType::rank_died: SKERRY_TRY(note_death(*next)); break;
+      case FrameType::met: SKERRY_TRY(note_met(*next, news)); break;
+      case FrameType::decided: {
+        FrameReader reader(*next);
+        const std::string key(reader.string());
+        news->decided.push_back({key, reader.u8()});
+        break;
+      }
+      default: return error(Code::network, "the launcher sent ", to_string(next->type), " unasked");
+    }
+  }
+  news->dead.swap(dead_);
+  dead_.clear();
+  // News that came before the launcher's end is still news.
+  return news->dead.empty() && news->met.empty() && news->decided.empty() ? received : Status();
 }
 
 Status RunBootstrap::take_events(std::vector<DeadRank>* dead) {

@@ -24,9 +24,13 @@ class RunBootstrap final : public Bootstrap {
   Status fence() override;
   Status finish() override;
   [[noreturn]] void abort(int exit_status, std::string_view message) override;
-  Status report_failures() override;
+  Status report_failures(bool goes_on) override;
   int events_fd() const override { return socket_.fd(); }
   Status take_events(std::vector<DeadRank>* dead) override;
+  Status meet_living(std::string_view key, int64_t limit_ms, std::span<const Run> members,
+                     std::span<const std::byte> bytes) override;
+  Status decide(std::string_view key, uint8_t proposal) override;
+  Status take_news(News* news) override;
 
  private:
   // Of one rank until hello() knows better.
@@ -38,11 +42,13 @@ class RunBootstrap final : public Bootstrap {
   Status expect(FrameType wanted, Frame* frame);
   Status ask(const std::vector<std::byte>& question, FrameType wanted, Frame* answer);
   Status note_death(const Frame& frame);
+  Status note_met(const Frame& frame, News* news);
 
   FrameSocket socket_;
   int node_ = 0;
   JobKey key_{};
   std::vector<DeadRank> dead_;  // reported, not yet taken
+  News::Met met_;               // of several frames, of which the last has not come; no key: none
 };
 
 }  // namespace skerry::job

@@ -112,7 +112,7 @@ TEST(RunBootstrap, KeepsADeathThatIsReportedWhileItWaitsForAnAnswer) {
   ASSERT_TRUE(RunBootstrap::connect(launcher.fds[1], &mine).ok());
   EXPECT_EQ(mine->rank(), 1);
   EXPECT_EQ(mine->size(), 3);
-  launcher.send(FrameWriter(FrameType::rank_died).u32(2).string("was killed").finish());
+  launcher.send(FrameWriter(FrameType::rank_died).u32(2).string("was killed").u32(7).finish());
   launcher.send(FrameWriter(FrameType::fence_done).finish());
   ASSERT_TRUE(mine->fence().ok());
   std::vector<DeadRank> dead;
@@ -120,8 +120,45 @@ TEST(RunBootstrap, KeepsADeathThatIsReportedWhileItWaitsForAnAnswer) {
   ASSERT_EQ(dead.size(), 1u);
   EXPECT_EQ(dead[0].rank, 2);
   EXPECT_EQ(dead[0].cause, "was killed");
+  EXPECT_EQ(dead[0].view, 7u);
   ASSERT_TRUE(mine->take_events(&dead).ok());
   EXPECT_TRUE(dead.empty());
+}
+
+// In a job that goes on: a death, the outcome of a meeting in two frames, a decision.
+TEST(RunBootstrap, TakesWhatTheLauncherSaysOfViewsMeetingsAndDecisions) {
+  FakeLauncher launcher;
+  launcher.welcome(1, 3);
+  std::unique_ptr<Bootstrap> mine;
+  ASSERT_TRUE(RunBootstrap::connect(launcher.fds[1], &mine).ok());
+  const auto met = [](bool last, bool failed) {
+    FrameWriter writer(FrameType::met);
+    writer.string("shrink.0.1.1").u8(last).u8(failed);
+    return writer;
+  };
+  launcher.send(FrameWriter(FrameType::rank_died).u32(2).string("was killed").u32(1).finish());
+  launcher.send(met(false, false).u32(0).u32(2).bytes(bytes_of("ab")).finish());
+  News news;
+  ASSERT_TRUE(mine->take_news(&news).ok());
+  ASSERT_EQ(news.dead.size(), 1u);
+  EXPECT_TRUE(news.met.empty());  // its last frame has not come
+  launcher.send(met(true, false).u32(1).u32(0).finish());
+  launcher.send(FrameWriter(FrameType::decided).string("call.0.1.5").u8(1).finish());
+  launcher.send(met(true, true).u32(0).finish());
+  ASSERT_TRUE(mine->take_news(&news).ok());
+  EXPECT_TRUE(news.dead.empty());
+  ASSERT_EQ(news.met.size(), 2u);
+  EXPECT_EQ(news.met[0].key, "shrink.0.1.1");
+  ASSERT_EQ(news.met[0].came.size(), 2u);
+  EXPECT_EQ(news.met[0].came[0].first, 0);
+  EXPECT_TRUE(std::ranges::equal(news.met[0].came[0].second, bytes_of("ab")));
+  EXPECT_EQ(news.met[1].missing, std::vector<int>{0});
+  EXPECT_TRUE(news.met[1].came.empty());
+  ASSERT_EQ(news.decided.size(), 1u);
+  EXPECT_EQ(news.decided[0].value, 1);
+  // Expect: a rank that does not exist is no news but an error.
+  launcher.send(FrameWriter(FrameType::rank_died).u32(3).string("was killed").u32(2).finish());
+  EXPECT_EQ(mine->take_news(&news).code(), Code::network);
 }
 
 // A rank that asked for the values of all ranks one by one made start-up quadratic: at 192 nodes
