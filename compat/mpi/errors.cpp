@@ -61,6 +61,7 @@ int failed(int status, int if_invalid) {
     case SKERRY_OK: return MPI_SUCCESS;
     case SKERRY_ERR_INVALID: return fail(if_invalid, what);
     case SKERRY_ERR_CONFLICT: return fail(MPI_ERR_RMA_CONFLICT, what);
+    case SKERRY_ERR_OWNER_DIED: break;  // no MPI job goes on without its dead
     case SKERRY_ERR_RANGE: return fail(MPI_ERR_RMA_RANGE, what);
     case SKERRY_ERR_NO_MEMORY: return fail(MPI_ERR_NO_MEM, what);
     case SKERRY_ERR_FREED: return fail(MPI_ERR_WIN, what);

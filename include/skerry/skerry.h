@@ -69,7 +69,8 @@ typedef enum skerry_status {
   SKERRY_ERR_FORKED = -10,     /* called in a forked child: start a new program (fork and exec) */
   SKERRY_ERR_THREAD = -11,   /* called from a thread that the granted thread level does not allow */
   SKERRY_ERR_INTERNAL = -12, /* a broken invariant of Skerry itself: please report it */
-  SKERRY_ERR_CONFLICT = -13  /* debug mode of windows: accesses to the same bytes in one epoch */
+  SKERRY_ERR_CONFLICT = -13, /* debug mode of windows: accesses to the same bytes in one epoch */
+  SKERRY_ERR_OWNER_DIED = -14 /* the mutex is locked, but the rank that held it before has died */
 } skerry_status;
 
 /* The name of a status, such as "SKERRY_ERR_RANGE". Never null. Never blocks. */
@@ -95,7 +96,11 @@ typedef enum skerry_thread_level {
 
 typedef enum skerry_on_failure {
   SKERRY_FAILURE_ENDS_JOB = 0, /* a dead rank ends the job, with one message (default) */
-  SKERRY_FAILURE_RETURNS = 1   /* calls that need it return SKERRY_ERR_PEER_DEAD */
+  SKERRY_FAILURE_RETURNS = 1,  /* from then on calls that wait return SKERRY_ERR_PEER_DEAD: the
+                                  others can save and leave */
+  SKERRY_FAILURE_CONTINUES = 2 /* only calls that need it return SKERRY_ERR_PEER_DEAD, and the
+                                  others go on: docs/going-on.md. Under `skerry run` on one machine,
+                                  with this on all ranks */
 } skerry_on_failure;
 
 /* How processes that already belong together (the ranks of an MPI communicator, say) exchange
@@ -141,6 +146,12 @@ SKERRY_API int skerry_while_waiting(skerry_job* job, void (*work)(void* context)
 /* Ends the whole job at once, with `exit_status` and a message that names this rank and `reason`
  * (may be null). Does not return. */
 SKERRY_API void skerry_abort(skerry_job* job, int exit_status, const char* reason);
+
+/* Which ranks have died, as far as this one has heard, in a job that goes on without them
+ * (SKERRY_FAILURE_CONTINUES). A rank that leads its node, the lowest there, takes its node along.
+ * Writes the first `most` of them, ascending, to `ranks`, and how many there are to *count. Never
+ * blocks. */
+SKERRY_API int skerry_failed(skerry_job* job, int* ranks, int most, int* count);
 
 /* Who and where. `job` must be a live job. None of these blocks. */
 SKERRY_API int skerry_rank(const skerry_job* job);       /* own rank, 0..size-1 */
@@ -209,6 +220,13 @@ SKERRY_API int skerry_group_split(skerry_group* parent, int color, int key, sker
  * position that is not the caller's), NETWORK, NO_MEMORY. */
 SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks,
                                    const skerry_exchange* exchange, skerry_group** group);
+/* Makes a group of those members of `group` that live, in the same order: everything works in it.
+ * Members that die meanwhile are left out. `group` is of no use afterwards, but segments and
+ * mutexes of it can be used one-sidedly. A member that has not come `timeout_ns` (negative: no
+ * limit) after the first ends the call on all others with TIMEOUT, which names it. Collective over
+ * the members that live. Errors: TIMEOUT, UNSUPPORTED (without SKERRY_FAILURE_CONTINUES), INVALID
+ * (it was shrunk before), NO_MEMORY. */
+SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** shrunk);
 /* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
  * (the world). */
 SKERRY_API int skerry_group_free(skerry_group* group);
@@ -501,7 +519,9 @@ SKERRY_API int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offs
 SKERRY_API int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes);
 /* Frees them; none may be held. Collective over the group. */
 SKERRY_API int skerry_mutexes_free(skerry_mutexes* mutexes);
-/* Locks mutex `index` of `rank`, 0 <= index < count of that rank. Errors: RANGE; INVALID if the
+/* OWNER_DIED (with SKERRY_FAILURE_CONTINUES): the mutex is the caller's, but the rank that held it
+ * before died with it, and what it guards may be half changed. Unlock it as usual.
+ * Locks mutex `index` of `rank`, 0 <= index < count of that rank. Errors: RANGE; INVALID if the
  * caller holds it already. At thread level multiple the holder is a thread, otherwise the rank. */
 SKERRY_API int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index);
 /* Unlocks it. What the holder issued to `rank`'s node before is remote done before the next holder

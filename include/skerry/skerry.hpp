@@ -193,7 +193,11 @@ enum class ThreadLevel : int {
   serialized = SKERRY_THREAD_SERIALIZED,
   multiple = SKERRY_THREAD_MULTIPLE
 };
-enum class OnFailure : int { ends_job = SKERRY_FAILURE_ENDS_JOB, returns = SKERRY_FAILURE_RETURNS };
+enum class OnFailure : int {
+  ends_job = SKERRY_FAILURE_ENDS_JOB,
+  returns = SKERRY_FAILURE_RETURNS,
+  continues = SKERRY_FAILURE_CONTINUES
+};
 
 namespace detail {
 // Shared by a Job and all that was made from it, so that an owner can tell that its job has ended.
@@ -252,6 +256,13 @@ class Group {
   int rank(int index) const {
     return check(skerry_group_rank(get(), index));
   }  // job rank at a position
+
+  // Those members that live, in the same order (OnFailure::continues). Negative: no time limit.
+  Group shrink(std::int64_t timeout_ns = -1) const {
+    skerry_group* made = nullptr;
+    check(skerry_group_shrink(get(), timeout_ns, &made));
+    return Group(job_, made);
+  }
 
   void sync() const { check(skerry_sync(get())); }
   void barrier() const { check(skerry_barrier(get())); }
@@ -471,6 +482,14 @@ class Job {
   }
   const char* fabric() const { return skerry_fabric_name(get()); }
   Group world() const { return Group(state_, skerry_world(get())); }
+  // Ranks that have died, ascending, in a job that goes on without them (OnFailure::continues).
+  std::vector<int> failed() const {
+    std::vector<int> ranks(static_cast<std::size_t>(size()));
+    int count = 0;
+    check(skerry_failed(get(), ranks.data(), size(), &count));
+    ranks.resize(static_cast<std::size_t>(count));
+    return ranks;
+  }
 
   void fence(int rank) const {
     check(skerry_fence(get(), rank));
@@ -752,8 +771,12 @@ class Mutexes {
     check(skerry_mutexes_create(group.get(), count, &made));
     owner_ = {group.job_ref(), made};
   }
-  void lock(int rank, std::uint32_t index = 0) const {
-    check(skerry_mutex_lock(owner_.get(), rank, index));
+  // Returns true, unless the rank that held it before died meanwhile, in a job that goes on
+  // (OnFailure::continues). Then what it guards may be half changed. Locked in either case.
+  bool lock(int rank, std::uint32_t index = 0) const {
+    const int status = skerry_mutex_lock(owner_.get(), rank, index);
+    if (status != SKERRY_ERR_OWNER_DIED) check(status);
+    return status == SKERRY_OK;
   }
   // What the holder issued to `rank`'s node is visible to the next holder.
   void unlock(int rank, std::uint32_t index = 0) const {

@@ -80,6 +80,17 @@ int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange
 }
 CAUGHT
 
+int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** shrunk) try {
+  CHECK(check_live(group));
+  if (shrunk == nullptr) return null_argument("shrunk");
+  job::Group* made = nullptr;
+  const Status status = of(group)->survivors_.shrink(timeout_ns, &made);
+  if (!status.ok()) return fail(status);
+  *shrunk = to(made);
+  return SKERRY_OK;
+}
+CAUGHT
+
 int skerry_group_free(skerry_group* group) try {
   CHECK(check_live(group));
   job::Group* const freed = of(group);

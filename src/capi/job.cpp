@@ -23,7 +23,8 @@ static_assert(static_cast<int>(Code::invalid) == SKERRY_ERR_INVALID &&
               static_cast<int>(Code::forked) == SKERRY_ERR_FORKED &&
               static_cast<int>(Code::thread) == SKERRY_ERR_THREAD &&
               static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL &&
-              static_cast<int>(Code::conflict) == SKERRY_ERR_CONFLICT);
+              static_cast<int>(Code::conflict) == SKERRY_ERR_CONFLICT &&
+              static_cast<int>(Code::owner_died) == SKERRY_ERR_OWNER_DIED);
 static_assert(static_cast<int>(ElementType::complex_double) == SKERRY_COMPLEX_DOUBLE &&
               static_cast<int>(ElementType::float64) == SKERRY_DOUBLE &&
               static_cast<int>(ElementType::int8) == SKERRY_INT8 &&
@@ -173,15 +174,16 @@ int skerry_init(const skerry_options* options, skerry_job** job) try {
         options->thread_level > SKERRY_THREAD_MULTIPLE)
       return fail(error(Code::invalid, "options.thread_level is ", options->thread_level,
                         ": give a skerry_thread_level, 0 to 2"));
-    if (options->on_failure != SKERRY_FAILURE_ENDS_JOB &&
-        options->on_failure != SKERRY_FAILURE_RETURNS)
+    if (options->on_failure < SKERRY_FAILURE_ENDS_JOB ||
+        options->on_failure > SKERRY_FAILURE_CONTINUES)
       return fail(error(Code::invalid, "options.on_failure is ", options->on_failure,
-                        ": give a skerry_on_failure, 0 or 1"));
+                        ": give a skerry_on_failure, 0 to 2"));
     if (Status status = check_unknown(options, sizeof *options, options->size, "options");
         !status.ok())
       return fail(status);
     chosen.thread_level = static_cast<job::ThreadLevel>(options->thread_level);
     chosen.failures_return = options->on_failure == SKERRY_FAILURE_RETURNS;
+    chosen.goes_on = options->on_failure == SKERRY_FAILURE_CONTINUES;
   }
   if (Status status = read_config(environ, &chosen.config); !status.ok()) return fail(status);
   std::unique_ptr<job::Bootstrap> bootstrap;
@@ -232,6 +234,17 @@ void skerry_abort(skerry_job* job, int exit_status, const char* reason) {
     _exit(exit_status);
   }
 }
+
+int skerry_failed(skerry_job* job, int* ranks, int most, int* count) try {
+  CHECK(check_live(job));
+  if (count == nullptr || (ranks == nullptr && most > 0)) return null_argument("ranks or count");
+  const std::vector<Rank> dead = of(job)->views_.dead();
+  const size_t listed = std::min(dead.size(), static_cast<size_t>(std::max(most, 0)));
+  std::copy_n(dead.begin(), listed, ranks);
+  *count = static_cast<int>(dead.size());
+  return SKERRY_OK;
+}
+CAUGHT
 
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
 int skerry_size(const skerry_job* job) { return of(job)->size(); }

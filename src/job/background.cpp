@@ -18,6 +18,10 @@ Status not_under_way(origin::Handle handle) {
 }  // namespace
 
 Status Background::begin(Group& group, What what, origin::Handle* handle) {
+  if (job_.options().goes_on)
+    return error(Code::unsupported,
+                 "collectives in the background (the _nb forms) are not there yet in a job that "
+                 "goes on without its dead: use the blocking ones");
   Lock lock(mutex_);
   std::unique_ptr<Line>& line = lines_[&group];
   if (line == nullptr) {

@@ -132,6 +132,15 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
 }
 
 Status Group::sweep(const Sweep& what) {
+  if (survivors_.goes_on() && !what.leaves && !what.is_half) [[unlikely]] {
+    const bool brings_data = what.contribute || what.deliver;
+    return survivors_.settle(brings_data ? Survivors::Call::brings_data : Survivors::Call::barrier,
+                             [&] {
+                               Sweep half = what;
+                               half.is_half = true;
+                               return sweep(half);
+                             });
+  }
   if (leaver_ != no_rank) return check_together(area_->own());
   const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, what.bytes);
   const Job::Borrowed server(*job_);
@@ -303,7 +312,7 @@ Status Group::leave() {
 // same. Only where nothing can come of a barrier any more is there none.
 Status Group::sync() {
   const Status fenced = job_->engine().fence_all();
-  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
+  if (survivors_.ends_before(fenced)) return fenced;
   SKERRY_TRY(barrier());
   return fenced;
 }
@@ -311,13 +320,16 @@ Status Group::sync() {
 Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
   if (is_on_one_node())
     return in_node(bytes, [&] {
-      return node_.broadcast(static_cast<std::byte*>(buffer), bytes,
-                             static_cast<uint32_t>(index_of(root)));
+      return survivors_.rooted(node_.broadcast(static_cast<std::byte*>(buffer), bytes,
+                                               static_cast<uint32_t>(index_of(root))));
     });
   if (is_long(bytes)) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
-    if (ready) return broadcast_by_ring(static_cast<std::byte*>(buffer), bytes, root);
+    if (ready)
+      return survivors_.settle(Survivors::Call::brings_data, [&] {
+        return broadcast_by_ring(static_cast<std::byte*>(buffer), bytes, root);
+      });
   }
   Sweep sweep_of;
   sweep_of.bytes = bytes;
@@ -336,12 +348,15 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
   if (is_on_one_node())
     return in_node(bytes, [&] {
       const auto at = static_cast<uint32_t>(index_of(root));
-      return node_.reduce(how, buffer, bytes, root == no_rank ? nullptr : &at);
+      if (root == no_rank) return node_.reduce(how, buffer, bytes, nullptr);
+      return survivors_.rooted(node_.reduce(how, buffer, bytes, &at));
     });
   if (root == no_rank && is_long(bytes)) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
-    if (ready) return reduce_by_ring(how, buffer, bytes);
+    if (ready)
+      return survivors_.settle(Survivors::Call::brings_data,
+                               [&] { return reduce_by_ring(how, buffer, bytes); });
   }
   Sweep sweep_of;
   sweep_of.bytes = bytes;
@@ -395,8 +410,10 @@ Status Group::allgather(const void* in, uint64_t bytes, void* out) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
     if (ready)
-      return gather_by_ring(static_cast<const std::byte*>(in), bytes,
-                            static_cast<std::byte*>(out));
+      return survivors_.settle(Survivors::Call::brings_data, [&] {
+        return gather_by_ring(static_cast<const std::byte*>(in), bytes,
+                              static_cast<std::byte*>(out));
+      });
   }
   return gather(in, bytes, 0, size(), 1, copy_to(out));
 }

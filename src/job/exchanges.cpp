@@ -56,7 +56,7 @@ Status Group::exchange(const Parts& in, const std::byte* from, const Parts& out,
           origin::Access::get(boards->target(rank_of(i)), there, here, origin::Mode::implicit)));
     }
     first.also(job_->engine().wait_implicit());
-    if (first.code() == Code::peer_dead || first.code() == Code::network) return first;
+    if (survivors_.ends_before(first)) return first;  // otherwise the barrier says so to all
     SKERRY_TRY(barrier());  // all have read this member's board
   }
   return first;
@@ -72,7 +72,10 @@ Status Group::reduce_scatter(ElementType type, Operation reduction, const std::b
     if (is_long(all)) {
       bool ready = false;
       SKERRY_TRY(begin_long(&ready));
-      if (ready) return scatter_by_ring(how, sum.data(), out, bytes);
+      if (ready) 
+        return survivors_.settle(Survivors::Call::brings_data, [&] {
+          return scatter_by_ring(how, sum.data(), out, bytes);
+        });
     }
     SKERRY_TRY(reduce(how, sum.data(), all, no_rank));
     copy_bytes(out, sum.data() + low, bytes);

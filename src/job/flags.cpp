@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/pure/assert.hpp"
+#include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/waiting.hpp"
 #include "memory/doorbell.hpp"
@@ -22,10 +23,10 @@ void Flags::post() {
     wake();
 }
 
-void Flags::leave(Rank leaver, bool apart) {
+void Flags::leave(Rank leaver, Gone why) {
   Sleep& mine = sleep(own_);
   mine.leaver.store(leaver, std::memory_order_relaxed);
-  mine.apart.store(apart ? 1 : 0, std::memory_order_relaxed);
+  mine.gone.store(static_cast<uint32_t>(why), std::memory_order_relaxed);
   for (uint64_t s = 0; s < places; ++s)
     line(own_, s).left.store(step_, std::memory_order_seq_cst);
   post();
@@ -55,11 +56,15 @@ Status Flags::await_line(uint32_t member, uint64_t step) {
   // What the other waits for may depend on what this rank sent.
   SKERRY_TRY(job_->engine().push_out());
   sleep(own_).waits_for.store(member + 1, std::memory_order_relaxed);
-  const WaitResult result = wait_here(*job_, -1, &sleep(0).asleep, ready, [&] {
+  const Survivors& survivors = group_->survivors_;
+  const auto ends = [&] { return ready() || survivors.ends_wait_for(members_[member].rank); };
+  const WaitResult result = wait_here(*job_, -1, &sleep(0).asleep, ends, [&] {
     return concat("rank ", members_[member].rank, " to come to a collective call");
   });
   sleep(own_).waits_for.store(0, std::memory_order_relaxed);
-  return result == WaitResult::reached ? Status() : job_->check_abort();
+  if (result != WaitResult::reached) return job_->check_abort();
+  // What the dead posted last was posted before anybody heard of its death.
+  return ready() ? Status() : survivors.death();
 }
 
 Status Flags::await_readers(uint32_t* leaver) {

@@ -16,7 +16,11 @@
 //
 // A member that leaves the job writes so into all its lines, with the step in which it left. Steps
 // before that one are read as usual. A first member that speaks for the others does the same when
-// it finds that some leave and some do not: `apart` tells which it is.
+// it finds that some leave and some do not: `gone` tells which it is.
+//
+// In a job that goes on without its dead, one that died and has not posted a step never will. All
+// who wait for it find the same, for what it posted stays. A member that finds it posts that
+// itself, so that it is found by all who wait for that one.
 //
 // Who sleeps says for whom in `waits_for`, and is counted in `asleep`, at the node's first member.
 // Who posts looks at that count alone (job/waiting.hpp: why no wake-up is lost).
@@ -34,6 +38,7 @@
 
 namespace skerry::job {
 
+class Group;
 class Job;
 
 class Flags {
@@ -73,7 +78,7 @@ class Flags {
 
   void post();
   // Until the member has posted this step. *has_left: it left the job, in this step or before, and
-  // posts nothing more. Errors: of the end of the job.
+  // posts nothing more. Errors: of the end of the job; peer_dead (it died before).
   Status await(uint32_t member, bool* has_left) {
     const Line& there = line(member, step_);
     if (there.step.load(std::memory_order_acquire) >= step_ &&
@@ -84,14 +89,22 @@ class Flags {
   // All members are known to have posted this step.
   void note_met() { met_ = step_; }
 
-  // Posts that this member leaves the job in this step; or that `leaver` does while others stay.
-  void leave(Rank leaver, bool apart);
+  // The group whose members these are, where it stays.
+  void set_group(const Group& group) { group_ = &group; }
+  // Why a member posts nothing more.
+  enum class Gone : uint32_t {
+    together,  // all leave the job
+    apart,     // `leaver` leaves it while others stay
+    died,      // `leaver` died, or gave the group up since somebody did
+  };
+  // Posts that this member is gone from this step on.
+  void leave(Rank leaver, Gone why);
   // Of a member that has left: who it says leaves, and whether others stay.
   Rank leaver(uint32_t member) const {
     return sleep(member).leaver.load(std::memory_order_relaxed);
   }
-  bool says_apart(uint32_t member) const {
-    return sleep(member).apart.load(std::memory_order_relaxed) != 0;
+  Gone why_gone(uint32_t member) const {
+    return static_cast<Gone>(sleep(member).gone.load(std::memory_order_relaxed));
   }
 
  private:
@@ -105,7 +118,7 @@ class Flags {
     std::atomic<uint32_t> asleep;     // of the first member's part: how many members sleep
     std::atomic<uint32_t> waits_for;  // the owner, before it sleeps: position of the member + 1
     std::atomic<int32_t> leaver;      // the owner, before it writes Line::left: who leaves
-    std::atomic<uint32_t> apart;      // likewise: 1 if others stay
+    std::atomic<uint32_t> gone;       // likewise: a Gone
   };
   static constexpr uint64_t lines_at = sizeof(Sleep);
   static_assert(lines_at + places * sizeof(Line) <= places_at);
@@ -125,6 +138,7 @@ class Flags {
   Status await_line(uint32_t member, uint64_t step);  // asleep only after a while
 
   Job* job_ = nullptr;
+  const Group* group_ = nullptr;
   std::vector<Member> members_;
   uint32_t own_ = 0;
   uint64_t step_ = 0;  // the present one; equal on all members between collectives

@@ -14,6 +14,7 @@ namespace skerry::job {
 
 Group::Group(Job& job, placement::Members members)
     : reserve_(job),
+      survivors_(*this, job.options().goes_on),
       job_(&job),
       members_(std::move(members)),
       index_(members_.index_of(job.rank())),
@@ -172,6 +173,7 @@ Group* Group::keep(std::unique_ptr<Group> group) {
   Group* const kept = job.objects().keep(std::move(group));
   kept->area_->set_group(*kept);
   kept->node_.set_group(*kept);
+  kept->survivors_.set_group(*kept);
   kept->reserve_.set_group(*kept);
   return kept;
 }
@@ -421,7 +423,7 @@ Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
   Status synced = job_->background().free_twin(*this);
   synced.also(sync());
-  if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
+  if (survivors_.ends_after(synced)) return synced;
   SKERRY_INVARIANT(!freed_, "a group is freed once");
   // Whatever else was reported belongs to earlier requests: the others free it, so this member
   // does.

@@ -36,6 +36,7 @@
 #include "job/ring.hpp"
 #include "job/reserve.hpp"
 #include "job/segment.hpp"
+#include "job/survivors.hpp"
 #include "placement/members.hpp"
 
 namespace skerry::job {
@@ -93,7 +94,8 @@ class Group {
     virtual void group_freed() = 0;
   };
   std::unique_ptr<Kept> kept_;
-  Reserve reserve_;  // of its segments
+  Reserve reserve_;      // of its segments
+  Survivors survivors_;  // when members die, in a job that goes on
   // Its memory goes: of a freed group, also one that the job kept for one of the same members.
   Status close_area();
 
@@ -167,7 +169,8 @@ class Group {
   static constexpr uint64_t up_counter(uint64_t child) { return counters_at + 8 * child; }
   static constexpr uint64_t down_counter = counters_at + 8 * max_children;
   static constexpr uint64_t counters_bytes = counters_at + 256;
-  static_assert(down_counter + 8 <= counters_bytes);
+  static constexpr uint64_t said_at = counters_at + 128;  // Survivors::Said
+  static_assert(down_counter + 8 <= said_at && said_at + sizeof(Survivors::Said) <= counters_bytes);
   static constexpr uint64_t down_data(uint64_t chunk) {
     return counters_bytes + chunk % depth * slot_bytes;
   }
@@ -188,7 +191,8 @@ class Group {
     std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
     Deliver deliver;      // null: the result is not wanted here
     uint64_t unit = 1;    // chunks hold whole elements of this many bytes
-    bool leaves = false;  // the caller leaves the job
+    bool leaves = false;   // the caller leaves the job
+    bool is_half = false;  // of a call that Survivors settles
   };
   // Members [first, end) give `bytes` each; all get them, one behind the other, whole units at a
   // time.
@@ -265,6 +269,7 @@ class Group {
   // Up to depth messages being combined; as many as were ever needed.
   std::vector<std::byte> buffer_;
   friend class Segment;
+  friend class Survivors;
 };
 
 }  // namespace skerry::job

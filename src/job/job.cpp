@@ -53,7 +53,8 @@ struct HostCard {         // every rank -> all
   SettingsHash of_node;   // equal on all ranks of a node
   uint8_t has_settings;   // 1: it put them too, as it has others than the fallbacks
   uint8_t servers;        // data servers of the node
-  uint8_t reserved[6];    // 0
+  uint8_t goes_on;        // 1: without its dead; equal on all ranks
+  uint8_t reserved[5];    // 0
 };
 static_assert(std::has_unique_object_representations_v<HostCard>, "compared byte by byte");
 constexpr std::string_view settings_key = "settings";
@@ -99,13 +100,17 @@ Status read_settings(Bootstrap& bootstrap, Rank rank, const HostCard& card, std:
 
 // Do two ranks have the same settings where they must?
 bool agree(const HostCard& one, const HostCard& two) {
-  return one.of_job == two.of_job &&
+  return one.of_job == two.of_job && one.goes_on == two.goes_on &&
          (one.identity != two.identity || one.of_node == two.of_node);
 }
 
 // The error of two ranks that do not agree.
 Status disagreement(Bootstrap& bootstrap, const HostCard& one, Rank rank, const HostCard& two,
                     Rank other) {
+  if (one.goes_on != two.goes_on)
+    return error(Code::config, "rank ", one.goes_on != 0 ? rank : other,
+                 " asks for on_failure SKERRY_FAILURE_CONTINUES, and rank ",
+                 one.goes_on != 0 ? other : rank, " does not: give all ranks the same");
   const bool of_job = one.of_job != two.of_job;
   std::string first, second;
   SKERRY_TRY(read_settings(bootstrap, rank, one, &first));
@@ -218,6 +223,13 @@ Status Job::join(const FabricMaker& make_fabric) {
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
+  if (options_.goes_on) {
+    asked_lock_ = &long_way_;
+    return views_.start({bootstrap_.get(), control_, &map_, rank_, node_servers_.get(),
+                         [this](NodeId node, const Status& why) {
+                           engine_->losses.lose(node, why);
+                         }});
+  }
   return deaths_.watch({bootstrap_.get(), control_, &map_, node_,
                         node_servers_ ? &node_servers_->first() : nullptr,
                         options_.failures_return});
@@ -242,6 +254,7 @@ Status Job::find_leader(NodeLayout* layout) {
   card.of_node = hash_of(of_node);
   card.servers = static_cast<uint8_t>(servers_of(options_.config));
   static_assert(Config::most_servers <= UINT8_MAX);
+  card.goes_on = options_.goes_on ? 1 : 0;
   if (const std::string settings = concat(of_node, of_job).substr(0, most_settings_bytes);
       !settings.empty()) {
     card.has_settings = 1;
@@ -326,7 +339,8 @@ Status Job::enter_node() {
   const auto secret = derive<16>(key_, "addresses");  // libsodium makes no shorter ones
   std::memcpy(&address_secret_, secret.data(), sizeof address_secret_);
   node_memory_->watch_abort(control_.abort_flag());
-  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch());
+  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_,
+                                               control_.stripe_watch());
 
   void* page = mmap(nullptr, memory::page_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -379,6 +393,11 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
                                                          idle_bytes);
       is_news(remark.weight) && rank_ == 0)
     std::fprintf(stderr, "skerry: %s\n", remark.text.c_str());
+  if (options_.goes_on && !plan_.routes.is_direct())
+    return error(Code::unsupported,
+                 "on_failure is SKERRY_FAILURE_CONTINUES, but requests to some nodes of this job "
+                 "go through others, whose death would break them: set SKERRY_CLUSTER_SIZE=1 and "
+                 "SKERRY_SHARE=0");
   share::Guide way = guide(plan_.routes, map_, placement::lane_of(map_, rank_));
   config.quiet = way.routes.is_direct() && !config.servers_drop;
   if (!way.routes.is_direct()) {
@@ -456,7 +475,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const fabric::Options& 
       {members, options_.config.slots, memory::waiters_of(ranks, members), map_block.size()}};
   SKERRY_TRY(attach_control(invitation.sizes));
   std::memcpy(control_.node_table(), map_block.data(), map_block.size());
-  control_.initialise();
+  control_.initialise(options_.goes_on);
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block.size()}, &map_));
   node_servers_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
                       [this](Rank r) { return member_of(r); });
@@ -511,14 +530,19 @@ Status Job::stop() {
   // it would end the job as if it had died.
   Status first = engine_->wait_implicit();
   first.also(engine_->fence_all());
-  if (first.code() == Code::peer_dead || first.code() == Code::network)
+  if (!options_.goes_on && (first.code() == Code::peer_dead || first.code() == Code::network))
     return first;  // nothing can come of a barrier any more
   background_.finish();
   if (Group* const twin = background_.finish(*world_); twin != nullptr) SKERRY_TRY(twin->leave());
-  SKERRY_TRY(world_->leave());
-  first.also(engine_->close_all());
+  // With a dead rank nobody meets all: the launcher's fence is one of those that live.
+  const Status left = world_->leave();
+  if (!left.ok() && !world_->survivors_.is_broken() && views_.deaths() == 0) return left;
+  // Farewells to ranks that died meanwhile are nothing to the program.
+  const Status closed = engine_->close_all();
+  if (!options_.goes_on || closed.code() != Code::peer_dead) first.also(closed);
   SKERRY_TRY(check_abort());
   deaths_.stop_news();
+  views_.stop();
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need
   // connections.
   SKERRY_TRY(bootstrap_->fence());
@@ -543,6 +567,7 @@ Status Job::stop() {
 Job::~Job() {
   background_.finish();
   deaths_.stop();
+  views_.stop();
   engine_.reset();
   if (node_servers_) node_servers_->stop();
   node_memory_.reset();

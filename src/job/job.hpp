@@ -24,6 +24,7 @@
 #include "job/panel.hpp"
 #include "job/reserve.hpp"
 #include "job/servers.hpp"
+#include "job/views.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/stripes.hpp"
 #include "origin/engine/engine.hpp"
@@ -46,9 +47,21 @@ class AskedLock {
   ~AskedLock() = default;
 };
 
+// In a job that goes on without its dead there is always one that was asked for. So every lock goes
+// the long way, which tells whether its holder before died.
+struct LongWay final : AskedLock {
+  explicit LongWay(AskedLock** of) : place(of) {}
+  Status take_asked() override {
+    *place = this;
+    return {};
+  }
+  AskedLock** const place;
+};
+
 struct JobOptions {
   ThreadLevel thread_level = ThreadLevel::single;
   bool failures_return = false;
+  bool goes_on = false;  // without its dead
   Config config;
 };
 
@@ -195,6 +208,8 @@ class Job {
 
   Objects& objects() { return objects_; }  // that handles of the program name
 
+  Views views_;  // who lives, in a job that goes on without its dead
+
   std::atomic<uint32_t> window_locks_{0};  // that this rank holds now, in all windows
   // The lock that this rank has asked for and not taken yet; null: none. Locks are taken in the
   // program's order: it comes before any other that this rank waits for.
@@ -255,6 +270,7 @@ class Job {
   bool is_crowded_ = false;  // set by join
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   Deaths deaths_;
+  LongWay long_way_{&asked_lock_};
 };
 
 }  // namespace skerry::job

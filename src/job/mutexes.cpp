@@ -71,18 +71,42 @@ bool Mutexes::unlock_here(Rank rank, uint32_t index) {
 
 Status Mutexes::lock(Rank rank, uint32_t index) {
   SKERRY_TRY(job_->take_asked_lock());
-  return lock_as(rank, index, holder_of(*job_));
+  const lock::Holder holder = holder_of(*job_);
+  if (!job_->options().goes_on) return lock_as(rank, index, holder);
+  uint64_t asks = 1;
+  SKERRY_TRY(lock_as(rank, index, holder, &asks));
+  return asks != 0 ? tell_death(rank, index, holder) : Status();
+}
+
+// The caller holds the mutex. Did the one before it die with it?
+Status Mutexes::tell_death(Rank rank, uint32_t index, lock::Holder holder) {
+  Rank died = no_rank;
+  lock::Mutex* mutex = nullptr;
+  SKERRY_TRY(find(rank, index, &mutex));
+  if (mutex != nullptr) {
+    died = lock::take_death(*mutex);
+  } else {
+    uint64_t answer = 0;
+    SKERRY_TRY(job_->engine().read_modify_write({rank, segment_->id()}, index,
+                                                wire::Rmw::take_death, holder, 0, &answer));
+    died = static_cast<Rank>(answer) - 1;
+  }
+  if (died == no_rank) return {};
+  return error(Code::owner_died, "mutex ", index, " of rank ", rank,
+               " is the caller's now; rank ", died,
+               " died while it held it: what it guards may be half changed");
 }
 
 Status Mutexes::unlock(Rank rank, uint32_t index) {
   return unlock_as(rank, index, holder_of(*job_));
 }
 
-Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
+Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder, uint64_t* asks) {
   const memory::CallSpan call(&job_->spans(), memory::SpanKind::lock, rank, 0);
   lock::Mutex* mutex = local(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
-  if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
+  if (mutex == nullptr) 
+    return job_->engine().lock({rank, segment_->id()}, index, holder, asks);
   const lock::LockAnswer quick = lock::try_lock(*mutex, holder);
   if (quick == lock::LockAnswer::granted) return {};
   if (quick == lock::LockAnswer::recursive) return refusal(*job_, quick, holder, rank, index);

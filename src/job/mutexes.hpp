@@ -16,6 +16,7 @@ class Mutexes {
   // Collective over the group.
   static Status create(Group& group, uint32_t count, Mutexes** mutexes);
   Status free();  // collective
+  // owner_died: it is locked nevertheless.
   Status lock(Rank rank, uint32_t index);
   Status unlock(Rank rank, uint32_t index);
   // The shortest way, for a mutex of this node that is free, or that nobody waits for. False:
@@ -23,7 +24,8 @@ class Mutexes {
   bool lock_here(Rank rank, uint32_t index);
   bool unlock_here(Rank rank, uint32_t index);
   // The same in the name of any holder of this rank; `lock::shared_bit` in it asks to share.
-  Status lock_as(Rank rank, uint32_t index, lock::Holder holder);
+  // *asks as of Engine::lock.
+  Status lock_as(Rank rank, uint32_t index, lock::Holder holder, uint64_t* asks = nullptr);
   Status unlock_as(Rank rank, uint32_t index, lock::Holder holder);
   // A mutex of this node, without waiting. False: the long way, by lock_as and unlock_as.
   bool share_here(lock::Mutex& mutex, lock::Holder holder) const {
@@ -35,6 +37,7 @@ class Mutexes {
 
  private:
   Status find(Rank rank, uint32_t index, lock::Mutex** mutex) const;
+  Status tell_death(Rank rank, uint32_t index, lock::Holder holder);
   // The fast path: a mutex on this node; null: the long way.
   lock::Mutex* local(Rank rank, uint32_t index) const {
     const memory::Region* region = segment_->usable(rank);

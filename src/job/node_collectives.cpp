@@ -35,6 +35,7 @@ Slice slice_of(uint64_t bytes, uint64_t unit, uint32_t member, uint32_t members)
 
 void NodeCollectives::open(std::vector<Flags::Member> members, uint32_t own) {
   flags_.open(group_->job(), std::move(members), own);
+  flags_.set_group(*group_);
 }
 
 Status NodeCollectives::close() {
@@ -75,6 +76,7 @@ std::byte* NodeCollectives::board(uint32_t member) const {
 
 Status NodeCollectives::check_together() const {
   if (leaver_ == none) return {};
+  if (!died_.ok()) return died_;
   return error(Code::invalid, "rank ", flags_.leaver(leaver_),
                " leaves the job (finalize, or the end of its program) while others are in another "
                "collective call: all ranks make the same collective calls, finalize last");
@@ -82,13 +84,33 @@ Status NodeCollectives::check_together() const {
 
 Status NodeCollectives::await(uint32_t member) {
   bool has_left = false;
-  SKERRY_TRY(flags_.await(member, &has_left));
+  Status status = flags_.await(member, &has_left);
+  if (!status.ok()) [[unlikely]]
+    return fall(std::move(status));
   if (!has_left) [[likely]]
     return {};
+  if (flags_.why_gone(member) == Flags::Gone::died)
+    return fall(group_->survivors_.death_told(flags_.leaver(member)));
   leaver_ = member;
   // The first member tells those who wait for it alone. It may not have written this step's result.
-  if (own() == 0 && !is_direct()) flags_.leave(flags_.leaver(member), true);
+  if (own() == 0 && !is_direct()) flags_.leave(flags_.leaver(member), Flags::Gone::apart);
   return check_together();
+}
+
+// A wait for a member has failed. In a group of one node all members fail in the same call then:
+// none gets past this member. In one of several nodes the group settles it.
+Status NodeCollectives::fall(Status why) {
+  const Job& job = group_->job();
+  if (job.options().goes_on && group_->is_on_one_node() && job.check_abort().ok()) give_up(why);
+  return why;
+}
+
+void NodeCollectives::give_up(const Status& why) {
+  if (!died_.ok()) return;
+  died_ = why;
+  leaver_ = own();
+  const Rank dead = group_->survivors_.first_dead();
+  flags_.leave(dead == no_rank ? flags_.rank_of(own()) : dead, Flags::Gone::died);
 }
 
 Status NodeCollectives::await_all() {
@@ -126,18 +148,19 @@ Status NodeCollectives::leave() {
   const auto look_at = [&](uint32_t member) -> Status {
     bool has_left = false;
     SKERRY_TRY(flags_.await(member, &has_left));
-    apart = apart || !has_left || flags_.says_apart(member);
+    apart = apart || !has_left || flags_.why_gone(member) != Flags::Gone::together;
     return {};
   };
   const bool waits_first = own() == 0 && !is_direct();
-  if (!waits_first) flags_.leave(me, false);
+  const auto why = [&] { return apart ? Flags::Gone::apart : Flags::Gone::together; };
+  if (!waits_first) flags_.leave(me, why());
   if (own() == 0 || is_direct()) {
     for (uint32_t m = 0; m < flags_.count(); ++m)
       if (m != own()) SKERRY_TRY(look_at(m));
   } else {
     SKERRY_TRY(look_at(0));
   }
-  if (waits_first) flags_.leave(me, apart);
+  if (waits_first) flags_.leave(me, why());
   if (apart) leaver_ = own();
   return check_together();
 }

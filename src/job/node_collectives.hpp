@@ -33,7 +33,10 @@ class Segment;
 class NodeCollectives {
  public:
   explicit NodeCollectives(Group& group) : group_(&group) {}
-  void set_group(Group& group) { group_ = &group; }  // that has moved to where it stays
+  void set_group(Group& group) {  // that has moved to where it stays
+    group_ = &group;
+    flags_.set_group(group);
+  }
   // `parts`: as of Flags::open.
   void open(std::vector<Flags::Member> members, uint32_t own);
   Status close();
@@ -59,6 +62,15 @@ class NodeCollectives {
   Status gather(const std::byte* mine, uint64_t bytes, const Take& take);
   // All leave the job. Errors: invalid, on all, if some do not.
   Status leave();
+  // A member died, and this one has been told: every call fails.
+  bool has_died() const { return !died_.ok(); }
+  // No member gets further than this step of this one. Does nothing if that is so already.
+  void give_up(const Status& why);
+  // From now on all calls of this member answer this.
+  void end(const Status& why) {
+    died_ = why;
+    leaver_ = own();
+  }
 
   static constexpr uint64_t short_bytes = Flags::place_bytes;
 
@@ -72,8 +84,11 @@ class NodeCollectives {
   bool is_direct() const { return flags_.count() <= most_direct; }
   uint32_t own() const { return flags_.own(); }
   Status next() {
-    if (leaver_ == none) [[likely]]
-      SKERRY_TRY(flags_.next(&leaver_));
+    if (leaver_ == none) [[likely]] {
+      Status status = flags_.next(&leaver_);
+      if (!status.ok()) [[unlikely]]
+        return fall(std::move(status));
+    }
     return check_together();
   }
   Status await(uint32_t member);
@@ -81,6 +96,7 @@ class NodeCollectives {
   // Posts this step, and waits until all have.
   Status meet();
   Status check_together() const;
+  [[gnu::cold]] Status fall(Status why);
   Status reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,
                       const uint32_t* root);
   void combine_places(const Reduction& how, const std::byte* mine, std::byte* out,
@@ -106,6 +122,7 @@ class NodeCollectives {
   bool board_refused_ = false;
   static constexpr uint32_t none = UINT32_MAX;
   uint32_t leaver_ = none;  // position of a member that says who left; none can follow
+  Status died_;             // not ok: since a member died, and leaver_ is this one
 };
 
 }  // namespace skerry::job

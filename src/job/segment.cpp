@@ -249,12 +249,16 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
   Outcome outcome{attached ? group.size() : group.index(), 0,
                   reinterpret_cast<uint64_t>(local_.base()),
                   reinterpret_cast<uint64_t>(local_.base()), layout.total_bytes};
-  SKERRY_TRY(group.combine(&outcome, [](Outcome* into, const Outcome& from) {
+  const Status met = group.combine(&outcome, [](Outcome* into, const Outcome& from) {
     *into = {std::min(into->first_failed, from.first_failed), 0,
              std::min(into->lowest_base, from.lowest_base),
              std::max(into->highest_base, from.highest_base),
              std::max(into->most_bytes, from.most_bytes)};
-  }));
+  });
+  if (!met.ok()) {
+    if (attached && group.survivors_.is_broken()) (void)job_->node_memory().detach(id_);
+    return met;
+  }
   group.addresses_.taken(address, outcome.most_bytes);
   if (Status agreed = group.explain(outcome.first_failed, status); !agreed.ok()) {
     if (attached) (void)job_->node_memory().detach(id_);
@@ -481,7 +485,7 @@ Segment* Segment::Ready::begin(std::span<const uint64_t> bytes, bool* is_known) 
 
 Status Segment::end_use(Group& group, const Segment* segment, bool* any_holds) {
   const Status fenced = group.job().engine().fence_all();
-  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
+  if (group.survivors_.ends_before(fenced)) return fenced;
   uint32_t holds = segment != nullptr && segment->is_held() ? 1 : 0;
   SKERRY_TRY(group.combine(
       &holds, [](uint32_t* into, const uint32_t& from) { *into = std::max(*into, from); }));
@@ -499,7 +503,7 @@ Status Segment::free() {
   const Status synced = group_->is_freed() ? job_->engine().fence_all()
                                            : end_use(*group_, this, &any_holds);
   for (const Status* status : {&waited, &synced})
-    if (status->code() == Code::peer_dead || status->code() == Code::network) return *status;
+    if (group_->survivors_.ends_after(*status)) return *status;
   // Whatever else was reported belongs to earlier requests: the others free it, so this member
   // does.
   SKERRY_TRY(release(!any_holds));
@@ -761,8 +765,8 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
                    "a counter lies in this rank's slice");
   auto& counter = *reinterpret_cast<uint64_t*>(own() + counter_offset);
   uint64_t seen = 0;
-  auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
-  if (!ready()) {
+  auto is_there = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
+  if (!is_there()) {
     // What we wait for may depend on what we sent.
     SKERRY_TRY(job_->engine().push_out(deadline_after(timeout_ns)));
     const Job::Borrowed server(*job_);
@@ -770,9 +774,14 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
       return concat("counter ", counter_offset, " of segment ", id_.owner, ".", id_.generation,
                     " to be ", at_least);
     };
+    // The rank that was to add to it may be among the dead.
+    const Survivors& survivors = group_->survivors_;
+    const auto ready = [&] { return is_there() || survivors.is_hurt(); };
     switch (from_nodes ? wait_for_nodes(*job_, ready, text)
                        : wait_here(*job_, timeout_ns, nullptr, ready, text)) {
-      case WaitResult::reached: break;
+      case WaitResult::reached:
+        if (!is_there()) return survivors.death();
+        break;
       case WaitResult::timeout:
         return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ",
                      at_least, ", after ", timeout_ns, " ns");

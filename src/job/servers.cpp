@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "job/segment.hpp"
+
 namespace skerry::job {
 namespace {
 
@@ -132,6 +134,19 @@ void NodeServers::open(const memory::Control& control, uint32_t member,
   std::vector<server::Server*> all;
   for (const auto& server : servers_) all.push_back(server.get());
   for (server::Server* server : all) server->open({control, member, member_of, &setup_.map, all});
+}
+
+void NodeServers::pass_on_locks() {
+  broker_->for_each_owner([&](const memory::LocalSegment& segment) {
+    if (segment.purpose() != purpose_mutexes) return;
+    for (uint32_t k = 0; k < segment.members(); ++k) {
+      const memory::SliceEntry* const entry = segment.entry(k);
+      if (entry == nullptr) continue;
+      const memory::Region slice = segment.region(*entry);
+      auto* const mutexes = reinterpret_cast<lock::Mutex*>(slice.base);
+      for (uint64_t i = 0; i < slice.bytes / sizeof(lock::Mutex); ++i) first().pass_on(mutexes[i]);
+    }
+  });
 }
 
 void NodeServers::stop() {

@@ -48,6 +48,8 @@ class NodeServers {
   void open(const memory::Control& control, uint32_t member,
             const std::function<int32_t(Rank)>& member_of);
   void stop();
+  // On the first server's thread, when all servers have buried the dead: their mutexes go on.
+  void pass_on_locks();
 
   const memory::Broker& broker() const { return *broker_; }
   server::Server& first() { return *servers_.front(); }  // it also runs the broker

@@ -74,6 +74,9 @@ Window::Window(job::Job& job, job::Group* group, Flavor flavor, void* base, uint
 Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                     std::unique_ptr<Window>* window) {
   const job::JobOptions& options = group.job().options();
+  if (options.goes_on)
+    return error(Code::unsupported,
+                 "windows are not there yet in a job that goes on without its dead: use segments");
   lock::Choice choice;
   Status status = lock::choose(options.config.lock, &choice);
   const Check::Level check = options.config.check;

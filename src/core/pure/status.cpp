@@ -18,6 +18,7 @@ std::string_view to_string(Code code) {
     case Code::thread: return "SKERRY_ERR_THREAD";
     case Code::internal: return "SKERRY_ERR_INTERNAL";
     case Code::conflict: return "SKERRY_ERR_CONFLICT";
+    case Code::owner_died: return "SKERRY_ERR_OWNER_DIED";
     case Code::contended: return "contended";
   }
   return "unknown status";

@@ -27,6 +27,7 @@ enum class Code : int32_t {
   thread = -11,
   internal = -12,
   conflict = -13,
+  owner_died = -14,
   // Between data server and origin only: a lock is not free now, and nothing was done.
   contended = -64,
 };

@@ -1,0 +1,234 @@
+#include "job/survivors.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "core/futex.hpp"
+#include "job/group.hpp"
+#include "job/job.hpp"
+
+namespace skerry::job {
+
+// ---- who lives --------------------------------------------------------------------------------
+
+// Of several threads each may write the same.
+bool Survivors::look() const {
+  const uint64_t deaths = group_->job().views_.deaths();
+  if (deaths == 0) [[likely]]
+    return false;
+  const uint64_t looked = __atomic_load_n(&looked_, __ATOMIC_RELAXED);
+  if (looked >> 1 == deaths) return (looked & 1) != 0;
+  const bool hurt = first_dead() != no_rank;
+  __atomic_store_n(&looked_, deaths << 1 | (hurt ? 1 : 0), __ATOMIC_RELAXED);
+  return hurt;
+}
+
+bool Survivors::is_broken() const { return !broken_.ok() || group_->node_.has_died(); }
+
+Rank Survivors::first_dead() const {
+  return group_->job().views_.first_dead(
+      [this](Rank rank) { return group_->index_of(rank) >= 0; });
+}
+
+Status Survivors::death() const { return group_->job().views_.death_of(first_dead()); }
+
+Status Survivors::death_told(Rank who) const {
+  const Views& views = group_->job().views_;
+  if (views.is_dead(who)) return views.death_of(who);
+  return error(Code::peer_dead, "rank ", who,
+               " died, or has given up a group since a member of it died");
+}
+
+bool Survivors::ends_wait_for(Rank member) const {
+  if (!goes_on_) return false;
+  return group_->is_on_one_node() ? group_->job().views_.is_dead(member) : is_hurt();
+}
+
+// ---- one answer for all -----------------------------------------------------------------------
+
+Status Survivors::rooted(Status status) {
+  if (!goes_on_ || !status.ok()) return status;
+  return group_->node_.barrier();
+}
+
+void Survivors::say(const Said& said) const {
+  auto* const words = reinterpret_cast<uint64_t*>(group_->area_->own() + Group::said_at);
+  __atomic_store_n(&words[1], said.failed, __ATOMIC_RELEASE);
+  __atomic_store_n(&words[0], said.entered, __ATOMIC_RELEASE);
+}
+
+Status Survivors::read(Rank member, Said* said) const {
+  static_assert(sizeof(Said) == 16);
+  Segment& area = *group_->area_;
+  if (const memory::Region* const here = area.local(member); here != nullptr) {
+    const auto* const words = reinterpret_cast<const uint64_t*>(here->base + Group::said_at);
+    said->entered = __atomic_load_n(&words[0], __ATOMIC_ACQUIRE);
+    said->failed = __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
+    return {};
+  }
+  origin::Side there, here;
+  there.offset = Group::said_at;
+  here.base = reinterpret_cast<std::byte*>(said);
+  there.bytes = here.bytes = sizeof *said;
+  return area.issue(
+      origin::Access::get(area.target(member), there, here, origin::Mode::blocking));
+}
+
+Status Survivors::give_up(uint64_t call) {
+  if (broken_.ok()) {
+    broken_ = death();
+    say({entered_, call});
+  }
+  return broken_;
+}
+
+Status Survivors::settle_all(Call kind, const std::function<Status()>& once) {
+  if (!broken_.ok()) return broken_;
+  const uint64_t call = ++calls_;
+  // Nobody has come out of this call: this member has not entered it.
+  if (is_hurt()) return give_up(call);
+  Status first;
+  if (kind == Call::brings_data) {
+    first = once();
+    if (!first.ok()) return is_hurt() && group_->job().check_abort().ok() ? give_up(call) : first;
+  }
+  entered_ = call;
+  say({call, 0});
+  Group::Sweep barrier;
+  barrier.is_half = true;
+  Status met = kind == Call::barrier ? once() : group_->sweep(barrier);
+  if (met.ok()) return first;
+  SKERRY_TRY(group_->job().check_abort());
+  return is_hurt() ? arbitrate(call) : met;
+}
+
+namespace {
+
+constexpr uint8_t succeeded = 0, failed = 1;
+
+}  // namespace
+
+// *waits: somebody has not come yet, and nobody has given up.
+uint8_t Survivors::ask_all(uint64_t call, bool* waits) const {
+  *waits = false;
+  for (int32_t i = 0; i < group_->size(); ++i) {
+    const Rank member = group_->rank_of(i);
+    if (i == group_->index() || group_->job().views_.is_dead(member)) continue;
+    Said said{};
+    if (const Status done = read(member, &said); !done.ok()) {
+      // Its node is being lost. Or it has freed the group's memory: then it came out of this.
+      *waits = *waits || (done.code() != Code::freed && done.code() != Code::invalid);
+      continue;
+    }
+    if (said.entered >= call) continue;
+    if (said.failed != 0 && said.failed <= call) return failed;
+    *waits = true;
+  }
+  return succeeded;
+}
+
+// This member has entered the call, and does not know whether all did.
+Status Survivors::arbitrate(uint64_t call) {
+  constexpr int64_t pause_ns = 500'000;
+  Job& job = group_->job();
+  std::atomic<uint32_t> nobody_wakes{0};
+  uint8_t answer = succeeded;
+  for (bool waits = true; waits;) {
+    SKERRY_TRY(job.check_abort());
+    answer = ask_all(call, &waits);
+    if (answer == failed) break;
+    if (waits) (void)futex_wait(&nobody_wakes, 0, pause_ns);
+  }
+  const SegmentId id = group_->area_->id();
+  const std::string key = concat("call.", id.owner, ".", id.generation, ".", call);
+  SKERRY_TRY(job.views_.decide(key, &answer));
+  return answer == succeeded ? Status() : give_up(call);
+}
+
+// ---- shrink -----------------------------------------------------------------------------------
+
+namespace {
+
+// `ranks` ascend.
+std::vector<Bootstrap::Run> runs_of(std::span<const Rank> ranks) {
+  std::vector<Bootstrap::Run> runs;
+  for (const Rank rank : ranks) {
+    if (!runs.empty() && rank == runs.back().first + runs.back().count) ++runs.back().count;
+    else runs.push_back({rank, 1});
+  }
+  return runs;
+}
+
+std::vector<Rank> ranks_of(const News::Met& met) {
+  std::vector<Rank> ranks;
+  for (const auto& [rank, gave] : met.came) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+Status Survivors::shrink(int64_t timeout_ns, Group** shrunk) {
+  if (!goes_on_)
+    return error(Code::unsupported,
+                 "groups shrink in a job that goes on without its dead alone: give skerry_init "
+                 "on_failure SKERRY_FAILURE_CONTINUES");
+  if (shrunk_)
+    return error(Code::invalid, "the group was shrunk already: use the group that came of it");
+  Job& job = group_->job();
+  // Members that still wait in calls of this group need not wait for this one. (If nobody died, it
+  // stays as it is until all have come here.)
+  if (is_hurt()) {
+    if (group_->is_on_one_node()) group_->node_.give_up(death());
+    else (void)give_up(entered_ + 1);
+  }
+  const SegmentId id = group_->area_->id();
+  const auto meet = [&](std::span<const Rank> ranks, std::span<const std::byte> mine,
+                        News::Met* met) {
+    const std::string key = concat("shrink.", id.owner, ".", id.generation, ".", ++meetings_);
+    return job.views_.meet(key, timeout_ns, runs_of(ranks), mine, met);
+  };
+  std::vector<Rank> in_order;
+  for (int32_t i = 0; i < group_->size(); ++i) in_order.push_back(group_->rank_of(i));
+  std::vector<Rank> members = in_order;
+  std::ranges::sort(members);
+  for (;;) {
+    const uint32_t deaths = job.views_.deaths();
+    News::Met met;
+    SKERRY_TRY(meet(members, {}, &met));
+    const std::vector<Rank> living = ranks_of(met);
+    std::erase_if(in_order,
+                  [&](Rank rank) { return !std::ranges::binary_search(living, rank); });
+    Exchange exchange;
+    exchange.position = static_cast<int>(std::ranges::find(in_order, job.rank()) -
+                                         in_order.begin());
+    exchange.count = static_cast<int>(in_order.size());
+    exchange.gather = [&](std::span<const std::byte> mine, std::vector<std::byte>* all) -> Status {
+      News::Met gathered;
+      SKERRY_TRY(meet(living, mine, &gathered));
+      // The same answer for all who came.
+      if (ranks_of(gathered) != living)
+        return error(Code::peer_dead, "a member died while the group was shrunk");
+      all->clear();
+      for (const Rank rank : in_order) {
+        const auto at = static_cast<size_t>(std::ranges::lower_bound(living, rank) -
+                                            living.begin());
+        const std::vector<std::byte>& gave = gathered.came[at].second;
+        all->insert(all->end(), gave.begin(), gave.end());
+      }
+      return {};
+    };
+    const Status made = Group::create(job, in_order, exchange, shrunk);
+    if (made.ok()) break;
+    SKERRY_TRY(job.check_abort());
+    if (made.code() != Code::peer_dead || job.views_.deaths() == deaths) return made;
+    // More have died meanwhile: it goes round again.
+  }
+  shrunk_ = true;
+  broken_ = error(Code::invalid, "the group was shrunk: use the group that came of it");
+  group_->node_.end(broken_);
+  return {};
+}
+
+}  // namespace skerry::job

@@ -1,0 +1,93 @@
+// Who lives, in a job that goes on without its dead (on_failure "continue"). The launcher alone
+// decides that: each death begins a *view* of the job, and all ranks hear of the views in the same
+// order. Here a rank keeps what it has heard, and does what follows from it.
+//
+// A leader's death is its node's: all ranks of the node count as dead with it. A rank that leads no
+// node dies alone, for its memory and its locks stay with the node.
+//
+// A thread of its own sleeps until the launcher has news. At a death, in this order:
+//   1. the rank counts as dead here: collectives of its groups end (survivors.hpp)
+//   2. of a lost node: requests to it fail, and nothing of them is sent again (Engine::lose)
+//   3. on a leader: its data servers take no more from the dead, and give their locks to the next
+//   4. threads that sleep on this rank's doorbell look again
+// Without deaths nothing of this runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/thread.hpp"
+#include "job/bootstrap/bootstrap.hpp"
+#include "memory/control.hpp"
+#include "placement/node_map.hpp"
+
+namespace skerry::job {
+
+class Job;
+class NodeServers;
+
+class Views {
+ public:
+  struct Watched {
+    Bootstrap* bootstrap;
+    memory::Control control;
+    const placement::NodeMap* map;
+    Rank rank;
+    NodeServers* servers;  // of a leader; null on other ranks
+    // Requests to this node fail from now on.
+    std::function<void(NodeId node, const Status& why)> lose;
+  };
+  // When the bootstrap serves nobody else any more. Errors: unsupported (a launcher without views,
+  // or a kernel without pidfd_open).
+  Status start(Watched watched);
+  // The bootstrap serves its caller again. Does nothing if it does not run.
+  void stop();
+  ~Views() { stop(); }
+
+  // How many ranks have died, as far as this one has heard. Any thread.
+  uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
+  bool is_dead(Rank rank) const;
+  std::vector<Rank> dead() const;  // ascending
+  // Why, in words that follow the rank's name; empty if it lives.
+  std::string cause(Rank rank) const;
+  // The lowest dead rank for which is_member is true; no_rank: none.
+  Rank first_dead(const std::function<bool(Rank)>& is_member) const;
+  // peer_dead, naming the rank and its end.
+  Status death_of(Rank rank) const;
+
+  // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over. Errors:
+  // timeout (*met names who is missing), peer_dead (the job is ending), network, unsupported.
+  Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
+              std::span<const std::byte> bytes, News::Met* met);
+  // *value in: what this rank proposes; out: what all get.
+  Status decide(std::string_view key, uint8_t* value);
+
+ private:
+  void run();
+  void take_news();
+  void take(const DeadRank& dead);
+  void bury(std::span<const Rank> dead);
+  Status await(Lock& lock, const std::function<bool()>& answered);
+
+  Watched watched_{};
+  Thread thread_;
+  int stop_fd_ = -1;    // eventfd that ends the thread
+  int leader_fd_ = -1;  // pidfd of the own leader; -1: this rank leads
+  std::atomic<uint32_t> deaths_{0};
+  mutable Mutex mutex_;  // guards what follows
+  std::map<Rank, std::string> dead_;
+  bool launcher_gone_ = false;
+  Condition answered_;
+  std::map<std::string, std::optional<News::Met>, std::less<>> meetings_;  // null: no answer yet
+  std::map<std::string, std::optional<uint8_t>, std::less<>> decisions_;
+  Mutex sending_;  // one question at a time is sent
+};
+
+}  // namespace skerry::job
