@@ -58,6 +58,7 @@ from ._core import (
     barrier,
     counters,
     fabric,
+    failed,
     fence,
     initialized,
     limit_connections,
@@ -110,10 +111,10 @@ __all__ = [
     "Tasks", "ThreadError", "TimeoutError", "UnsupportedError", "Window", "__version__", "abort",
     "advise", "allgather", "allreduce", "allreduce_by", "allreduce_nb", "alltoall", "alltoallv",
     "asarray", "attach", "barrier", "barrier_nb", "broadcast", "broadcast_nb", "counter_info",
-    "counters", "cyclic", "empty", "empty_like", "exscan", "fabric", "fence", "finalize", "full",
-    "full_like", "ghosts", "init", "initialized", "limit_connections", "load", "matmul", "memory",
-    "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic", "rank", "reduce",
-    "reduce_scatter", "same_node", "save", "scan", "select", "size", "symmetrize", "sync",
+    "counters", "cyclic", "empty", "empty_like", "exscan", "fabric", "failed", "fence", "finalize",
+    "full", "full_like", "ghosts", "init", "initialized", "limit_connections", "load", "matmul",
+    "memory", "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic", "rank",
+    "reduce", "reduce_scatter", "same_node", "save", "scan", "select", "size", "symmetrize", "sync",
     "tasks", "transpose", "window", "window_dynamic", "window_over", "world", "zeros",
     "zeros_like",
 ]  # fmt: skip
@@ -122,7 +123,7 @@ __all__ = [
 def init(
     *,
     threads: Literal["single", "serialized", "multiple"] = "multiple",
-    on_failure: Literal["end", "raise"] = "end",
+    on_failure: Literal["end", "raise", "continue"] = "end",
 ) -> None:
     """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError,
     NetworkError."""

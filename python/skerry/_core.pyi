@@ -62,6 +62,9 @@ def limit_connections(max_connections: int) -> None:
     """From now on this process keeps at most so many connections to data servers (0: no limit),
     as SKERRY_MAX_CONN sets it at the start. Not collective. Errors: as rank()."""
 
+def failed() -> list[int]:
+    """Ranks that have died, ascending, with on_failure="continue". Not collective. Errors: none."""
+
 def world() -> Group:
     """The group of all ranks. Not collective. Errors: as rank()."""
 
@@ -124,6 +127,12 @@ class Group:
     def split(self, color: int, key: int = 0) -> Group | None:
         """Members with the same color form a group, ordered by (key, rank); a negative color
         joins none: None. Collective. Errors: NoMemoryError."""
+
+    def shrink(self, timeout: float = -1.0) -> Group:
+        """The members that live, as a new group, with on_failure="continue". The old one is of
+        no use afterwards. `timeout` seconds (negative: never) after the first member came an
+        error names who is missing. Collective over those that live. Errors: TimeoutError,
+        UnsupportedError, InvalidError."""
 
     def free(self) -> None:
         """Gives back what the group takes. Collective. Errors: InvalidError (the group of all
@@ -558,9 +567,10 @@ class Mutexes:
 
     def __init__(self, count: int, *, group: Group | None = None) -> None: ...
 
-    def lock(self, rank: int, index: int = 0) -> None:
-        """Waits for mutex `index` of `rank`. Not collective. Errors: RangeError, InvalidError
-        (already held)."""
+    def lock(self, rank: int, index: int = 0) -> bool:
+        """Waits for mutex `index` of `rank`. True, unless the rank that held it before died with
+        it (on_failure="continue"): then what it guards may be half changed. Not collective.
+        Errors: RangeError, InvalidError (already held)."""
 
     def unlock(self, rank: int, index: int = 0) -> None:
         """What the holder issued to that rank's node is visible to the next holder. Not

@@ -26,6 +26,7 @@ const char* class_name(int code) {
     case SKERRY_ERR_THREAD: return "ThreadError";
     case SKERRY_ERR_INTERNAL: return "InternalError";
     case SKERRY_ERR_CONFLICT: return "ConflictError";
+    case SKERRY_ERR_OWNER_DIED: break;  // Mutexes.lock tells it by its result
   }
   return "Error";
 }

@@ -87,15 +87,17 @@ void init(const std::string& threads, const std::string& on_failure) {
   else if (threads != "multiple")
     throw sk::Error(SKERRY_ERR_INVALID, "threads is \"" + threads +
                                             "\": use \"single\", \"serialized\" or \"multiple\"");
-  if (on_failure != "end" && on_failure != "raise")
-    throw sk::Error(SKERRY_ERR_INVALID,
-                    "on_failure is \"" + on_failure + "\": use \"end\" or \"raise\"");
+  sk::OnFailure on_death = sk::OnFailure::ends_job;
+  if (on_failure == "raise") on_death = sk::OnFailure::returns;
+  else if (on_failure == "continue") on_death = sk::OnFailure::continues;
+  else if (on_failure != "end")
+    throw sk::Error(SKERRY_ERR_INVALID, "on_failure is \"" + on_failure +
+                                            "\": use \"end\", \"raise\" or \"continue\"");
   change_life([&](Life& mine) {
     if (mine.stage == Life::Stage::ended)
       throw sk::Error(SKERRY_ERR_INVALID,
                       "a process joins one job in its life: init was called after finalize");
-    if (mine.stage == Life::Stage::before)
-      join(mine, level, on_failure == "end" ? sk::OnFailure::ends_job : sk::OnFailure::returns);
+    if (mine.stage == Life::Stage::before) join(mine, level, on_death);
   });
 }
 
@@ -359,6 +361,18 @@ void bind_group(nb::module_& m) {
           nb::sig("def split(self, color: int, key: int = 0) -> Group | None"),
           "Members with the same color form a group, ordered by (key, rank); a negative color "
           "joins none: None. Collective. Errors: NoMemoryError.")
+      .def(
+          "shrink",
+          [](const sk::Group& g, double timeout) {
+            nb::gil_scoped_release waits;
+            return g.shrink(timeout < 0 ? -1 : static_cast<std::int64_t>(timeout * 1e9));
+          },
+          nb::arg("timeout") = -1.0,
+          nb::sig("def shrink(self, timeout: float = -1.0) -> Group"),
+          "The members that live, as a new group, with on_failure=\"continue\". The old one is of "
+          "no use afterwards. `timeout` seconds (negative: never) after the first member came an "
+          "error names who is missing. Collective over those that live. Errors: TimeoutError, "
+          "UnsupportedError, InvalidError.")
       .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>(),
            "Gives back what the group takes. Collective. Errors: InvalidError (the group of all "
            "ranks).");
@@ -450,6 +464,9 @@ void bind_facts(nb::module_& m) {
 }
 
 void bind_waits(nb::module_& m) {
+  m.def("failed", [] { return job().failed(); },
+        "Ranks that have died, ascending, with on_failure=\"continue\". Not collective. Errors: "
+        "none.");
   m.def("world", [] { return job().world(); },
         "The group of all ranks. Not collective. Errors: as rank().");
   m.def(

@@ -192,10 +192,12 @@ void bind_mutexes(nb::module_& m) {
           nb::arg("count"), nb::kw_only(), nb::arg("group") = nb::none(),
           nb::sig("def __init__(self, count: int, *, group: Group | None = None) -> None"))
       .def(
-          "lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); },
+          "lock",
+          [](HeldMutexes& h, int rank, std::uint32_t index) { return h.owner.lock(rank, index); },
           nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>(),
-          "Waits for mutex `index` of `rank`. Not collective. Errors: RangeError, InvalidError "
-          "(already held).")
+          "Waits for mutex `index` of `rank`. True, unless the rank that held it before died with "
+          "it (on_failure=\"continue\"): then what it guards may be half changed. Not collective. "
+          "Errors: RangeError, InvalidError (already held).")
       .def(
           "unlock",
           [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.unlock(rank, index); },
