@@ -129,8 +129,8 @@ void check_options() {
   options.thread_level = 3;
   EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
   options.thread_level = SKERRY_THREAD_SINGLE;
-  options.on_failure = 2;
-  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.on_failure is 2");
+  options.on_failure = 3;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.on_failure is 3");
   // A program built with a newer skerry.h that uses a field unknown here.
   struct {
     skerry_options known = SKERRY_OPTIONS_INIT;

@@ -377,6 +377,61 @@ def test_waiters_learn_which_holder_died(ranks, nodes, tmp_path):
     assert job.stdout.count("told PeerDeadError True") == ranks - 1, job.stdout
 
 
+GOES_ON = """
+import os, signal, threading
+import numpy as np
+import skerry as sk
+sk.init(on_failure="continue")
+world, last = sk.world(), sk.size() - 1
+a = sk.zeros(6 * sk.size())
+mutexes = sk.Mutexes(1)
+if sk.rank() == last:
+    assert mutexes.lock(0)
+sk.barrier()
+if sk.rank() == last:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    sk.allreduce(np.ones(1))
+    raise SystemExit("an allreduce with a dead rank")
+except sk.PeerDeadError as error:
+    assert f"rank {last} " in str(error)
+assert last in sk.failed()
+group = world.shrink(timeout=60)
+assert group.ranks == [r for r in range(sk.size()) if r not in sk.failed()]
+is_told = not mutexes.lock(0)
+mutexes.unlock(0)
+told = sk.allreduce(np.array([int(is_told)]), group=group)
+assert told[0] == 1, told  # one was told that the holder died
+b = sk.zeros(6 * len(group), group=group)
+b.acc(..., np.ones(6 * len(group)))
+sk.sync(group)
+assert (b.get() == len(group)).all()
+try:
+    sk.barrier()
+    raise SystemExit("the old group works")
+except sk.InvalidError:
+    pass
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(3, 1), (4, 2), (3, 3)])
+def test_the_living_go_on(ranks, nodes, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(GOES_ON)
+    job = run(ranks, nodes, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == ranks - 1, job.stdout
+
+
+@pytest.mark.parametrize(("ranks", "nodes", "victims"), [(3, 1, "2"), (4, 2, "2"), (4, 2, "0 3")])
+def test_the_example_is_right_whoever_dies(ranks, nodes, victims):
+    program = ROOT / "examples" / "python" / "going_on.py"
+    job = run(ranks, nodes, program, "--kill", *victims.split())
+    assert job.returncode == 0, job.stdout
+    assert "right, by" in job.stdout, job.stdout
+
+
 SKEWED = """
 import time
 import numpy as np
