@@ -149,6 +149,7 @@ uint32_t Job::others_of(uint32_t number) const {
 
 void Job::on_rank_request(uint32_t, const Frame& frame) {
   const uint32_t rank = frame.rank;
+  if (meetings_.is_dead(rank)) return;  // its last words: the others may have finished already
   FrameReader reader(frame);
   Status status;
   if (frame.type == FrameType::hello) {

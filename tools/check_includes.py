@@ -207,6 +207,7 @@ FLOORS = [
     {"link/links": "Links", "link/opening": None, "send/batches": "Batches"},
     {"link/resume": "Resume", "send/sender": "Sender"},
     {"send/transfers": "Transfers", "send/rma": "Rma"},
+    {"engine/losses": "Losses"},
     {"engine/engine": "Engine", "engine/upcalls": None},
 ]
 # Files of one part, and parts of one floor that know each other: none may be added without a
