@@ -290,16 +290,22 @@ int main(int count, char** words) {
   const uint64_t seed = std::strtoull(count > 1 ? words[1] : "1", nullptr, 10);
   Rank rank(job, seed);
   must(skerry_barrier(skerry_world(job)), "the first barrier");
-  int early = 0;
+  std::vector<bool> early(static_cast<size_t>(skerry_size(job)));
   bool dies_late = false;
   std::mt19937_64 moments(seed * 31 + static_cast<uint64_t>(me));
   for (int i = 2; i < count; ++i) {
     const int victim = std::atoi(words[i]);
-    early += victim >= 0;
+    if (victim >= 0) early[static_cast<size_t>(victim)] = true;
     dies_late = dies_late || -1 - victim == me;
     if (victim == me) die_in(moments() % 300'000);
   }
-  rank.work(early);
+  // A leader takes its node along.
+  int lost = 0;
+  for (int r = 0; r < skerry_size(job); ++r) {
+    const int leader = skerry_node_rank(job, skerry_node_of(job, r), 0);
+    lost += early[static_cast<size_t>(r)] || early[static_cast<size_t>(leader)];
+  }
+  rank.work(lost);
   rank.finish();
   if (dies_late) die_in(moments() % 3'000);
   must(skerry_finalize(job), "finalize");
