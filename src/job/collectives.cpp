@@ -53,6 +53,41 @@ auto copy_to(void* buffer) {
   };
 }
 
+// ---- between nodes -----------------------------------------------------------------------------
+
+// `between` brings it from the leader of the root's node to all others; null: this is no leader.
+Status broadcast_by_node(const Job& job, NodeCollectives& node, std::byte* buffer, uint64_t bytes,
+                         Rank root, const std::function<Status()>& between) {
+  uint32_t from = 0;  // who has it on this node
+  const bool is_here = job.map().node_of(root) == job.node();
+  while (is_here && node.rank_of(from) != root) ++from;
+  if (is_here && node.count() > 1) SKERRY_TRY(node.broadcast(buffer, bytes, from));
+  if (between != nullptr) SKERRY_TRY(between());
+  return is_here || node.count() == 1 ? Status() : node.broadcast(buffer, bytes, from);
+}
+
+// Buffers of others than the root stay as they are.
+Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, const Reduction& how,
+                      std::byte* buffer, uint64_t bytes, Rank root) {
+  constexpr uint32_t first = 0;
+  alignas(64) std::byte sum[OneWay::most_bytes];
+  const NodeId to = job.map().node_of(root);
+  copy_bytes(sum, buffer, bytes);
+  if (node.count() > 1) SKERRY_TRY(node.reduce(how, sum, bytes, &first));
+  if (leader != nullptr) SKERRY_TRY(leader->reduce(how, sum, bytes, to));
+  if (to == job.node() && node.count() > 1) SKERRY_TRY(node.broadcast(sum, bytes, first));
+  if (job.rank() == root) copy_bytes(buffer, sum, bytes);
+  return {};
+}
+
+Status reduce_by_ring(NodeCollectives& node, Ring& ring, const Reduction& how, std::byte* buffer,
+                      uint64_t bytes) {
+  constexpr uint32_t leader = 0;
+  if (node.count() > 1) SKERRY_TRY(node.reduce(how, buffer, bytes, &leader));
+  if (ring.leads()) SKERRY_TRY(ring.allreduce(how, buffer, bytes));
+  return node.count() > 1 ? node.broadcast(buffer, bytes, leader) : Status();
+}
+
 }  // namespace
 
 Status check_reduction(ElementType type, int reduction) {
@@ -195,7 +230,23 @@ Status Group::sweep(const Sweep& what) {
     SKERRY_TRY(down(t, end));
   }
   chunk_ += chunks;
+  one_way_.note_meeting();
   return {};
+}
+
+// ---- very short ones, between nodes -----------------------------------------------------------
+
+Status Group::one_way(uint64_t bytes, const std::function<Status()>& what) {
+  const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);
+  one_way_.begin();
+  const Status status = what();
+  if (!one_way_.found_leaver() && !node_.found_leaver()) [[likely]]
+    return status;
+  // Those that wait for this member are told. All, the leaver too, come to the meeting.
+  one_way_.leave(true);
+  node_.abandon(job_->rank(), Flags::Gone::apart);
+  SKERRY_TRY(sweep(Sweep{}));
+  return error(Code::internal, "a member left the job, and came to the meeting of those that stay");
 }
 
 // ---- long ones, between nodes -----------------------------------------------------------------
@@ -204,27 +255,6 @@ Status Group::begin_long(bool* ready) {
   SKERRY_TRY(sweep(Sweep{}));
   SKERRY_TRY(node_.prepare());
   return ring_.prepare(*this, ready);
-}
-
-Status Group::reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes) {
-  constexpr uint32_t leader = 0;
-  if (node_.count() > 1) SKERRY_TRY(node_.reduce(how, buffer, bytes, &leader));
-  if (ring_.leads()) SKERRY_TRY(ring_.allreduce(how, buffer, bytes));
-  return node_.count() > 1 ? node_.broadcast(buffer, bytes, leader) : Status();
-}
-
-Status Group::broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root) {
-  const auto places = members_by_place();
-  const auto of_root = std::ranges::find_if(places, [&](const std::vector<int32_t>& members) {
-    return std::ranges::binary_search(members, index_of(root));
-  });
-  uint32_t from = 0;  // who has it on this node
-  const bool is_here = job_->map().node_of(root) == job_->node();
-  while (is_here && node_.rank_of(from) != root) ++from;
-  if (is_here && node_.count() > 1) SKERRY_TRY(node_.broadcast(buffer, bytes, from));
-  if (ring_.leads())
-    SKERRY_TRY(ring_.broadcast(buffer, bytes, static_cast<int32_t>(of_root - places.begin())));
-  return is_here || node_.count() == 1 ? Status() : node_.broadcast(buffer, bytes, from);
 }
 
 // Every member has a part of `bytes` bytes from `base` on. The leaders pass them round the ring in
@@ -303,6 +333,10 @@ Status Group::barrier() {
 
 Status Group::leave() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.leave(); });
+  if (one_way_.is_open() && leaver_ == no_rank) {
+    one_way_.leave(false);
+    node_.abandon(job_->rank(), Flags::Gone::together);
+  }
   Sweep last;
   last.leaves = true;
   return sweep(last);
@@ -323,14 +357,31 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
       return survivors_.rooted(node_.broadcast(static_cast<std::byte*>(buffer), bytes,
                                                static_cast<uint32_t>(index_of(root))));
     });
+  auto* const data = static_cast<std::byte*>(buffer);
+  const auto by_node = [&](const std::function<Status()>& between) {
+    return broadcast_by_node(*job_, node_, data, bytes, root, ring_.leads() ? between : nullptr);
+  };
+  bool ready = false;
   if (is_long(bytes)) {
-    bool ready = false;
     SKERRY_TRY(begin_long(&ready));
-    if (ready)
-      return survivors_.settle(Survivors::Call::brings_data, [&] {
-        return broadcast_by_ring(static_cast<std::byte*>(buffer), bytes, root);
+    if (ready) {
+      const auto places = members_by_place();
+      const auto of_root = std::ranges::find_if(places, [&](const std::vector<int32_t>& members) {
+        return std::ranges::binary_search(members, index_of(root));
       });
+      return survivors_.settle(Survivors::Call::brings_data, [&] {
+        return by_node([&] {
+          return ring_.broadcast(data, bytes, static_cast<int32_t>(of_root - places.begin()));
+        });
+      });
+    }
   }
+  SKERRY_TRY(begin_one_way(bytes, &ready));
+  if (ready)
+    return one_way(bytes, [&] {
+      return by_node(
+          [&] { return one_way_.broadcast(data, bytes, job_->map().node_of(root)); });
+    });
   Sweep sweep_of;
   sweep_of.bytes = bytes;
   if (job_->rank() == root) sweep_of.contribute = copy_from(buffer);
@@ -356,7 +407,15 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
     SKERRY_TRY(begin_long(&ready));
     if (ready)
       return survivors_.settle(Survivors::Call::brings_data,
-                               [&] { return reduce_by_ring(how, buffer, bytes); });
+                               [&] { return reduce_by_ring(node_, ring_, how, buffer, bytes); });
+  }
+  if (bool ready = false; root != no_rank) {
+    SKERRY_TRY(begin_one_way(bytes, &ready));
+    if (ready)
+      return one_way(bytes, [&] {
+        OneWay* const leader = ring_.leads() ? &one_way_ : nullptr;
+        return reduce_one_way(*job_, node_, leader, how, buffer, bytes, root);
+      });
   }
   Sweep sweep_of;
   sweep_of.bytes = bytes;

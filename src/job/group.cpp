@@ -134,6 +134,18 @@ std::map<Rank, uint64_t> Group::build_tree() {
   return areas;
 }
 
+Status Group::begin_one_way(uint64_t bytes, bool* ready) {
+  *ready = false;
+  if (bytes == 0 || bytes > OneWay::most_bytes || leaver_ != no_rank) return {};
+  if (survivors_.goes_on()) return {};  // where a death must fail the same call on all that live
+  if (one_way_.is_due()) SKERRY_TRY(sweep(Sweep{}));
+  const auto places = [&]() -> OneWay::Places {
+    Nodes nodes = nodes_of(job_->map(), members_, is_world_);
+    return {std::move(nodes.first), std::move(nodes.place)};
+  };
+  return one_way_.prepare(*this, ring_.place(), places, ready);
+}
+
 std::vector<std::vector<int32_t>> Group::members_by_place() const {
   const Nodes nodes = nodes_of(job_->map(), members_, is_world_);
   std::vector<std::vector<int32_t>> found(nodes.first.size());
@@ -162,6 +174,7 @@ Status Group::close_area() {
   reserve_.clear();
   Status status = node_.close();
   status.also(ring_.close());
+  status.also(one_way_.close());
   status.also(area_->close());
   job_->objects().discard(std::exchange(area_, nullptr));
   return status;
@@ -437,6 +450,7 @@ Status Group::free() {
   kept_.reset();
   Status closed = node_.close();  // what long collectives need comes again with them
   closed.also(ring_.close());
+  closed.also(one_way_.close());
   SKERRY_TRY(closed);
   std::unique_ptr<Group> kept;
   {

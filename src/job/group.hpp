@@ -9,7 +9,7 @@
 // just fill a heap with one top, and then there is one.) So a member has at most 6 children, and a
 // leader at most 3 partners on other nodes. A cap of one connection per process is enough.
 //
-// One movement serves all short ones: the *sweep*. For each chunk, contributions are combined up
+// One movement serves all these: the *sweep*. For each chunk, contributions are combined up
 // the tree, then the result goes down. Chunks travel in bursts of `depth`, up and then down,
 // without credits. A member sends a burst up only after it has taken the one before from above. A
 // parent sends one down only after all its children sent it up. So a buffer of `depth` chunks per
@@ -32,6 +32,7 @@
 #include "job/addresses.hpp"
 #include "job/bootstrap/exchange.hpp"
 #include "job/node_collectives.hpp"
+#include "job/one_way.hpp"
 #include "job/reduction.hpp"
 #include "job/ring.hpp"
 #include "job/reserve.hpp"
@@ -207,8 +208,10 @@ class Group {
   }
   // *ready: they may. Also a barrier, in which a member that leaves the job is found.
   Status begin_long(bool* ready);
-  Status reduce_by_ring(const Reduction& how, std::byte* buffer, uint64_t bytes);
-  Status broadcast_by_ring(std::byte* buffer, uint64_t bytes, Rank root);
+  // Of a group on several nodes: a short one that goes one way. *ready: it may.
+  Status begin_one_way(uint64_t bytes, bool* ready);
+  // `what` is its movement. A member that leaves the job meanwhile is found.
+  Status one_way(uint64_t bytes, const std::function<Status()>& what);
   // What came for a part.
   using TakePart = std::function<void(std::byte* part, const std::byte* came, uint64_t bytes)>;
   Status pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
@@ -256,6 +259,7 @@ class Group {
   int32_t nodes_ = 0;            // with members
   NodeCollectives node_;         // of this node's members
   Ring ring_;                    // of several nodes' first members
+  OneWay one_way_;               // likewise
   Rank parent_ = no_rank;        // no_rank: top of the tree
   Rank other_top_ = no_rank;     // at one of two tops
   bool is_first_top_ = false;    // of two

@@ -165,6 +165,12 @@ Status NodeCollectives::leave() {
   return check_together();
 }
 
+void NodeCollectives::abandon(Rank leaver, Flags::Gone why) {
+  uint32_t ignored = none;
+  (void)flags_.next(&ignored);
+  flags_.leave(leaver, why);
+}
+
 // ---- broadcast --------------------------------------------------------------------------------
 
 Status NodeCollectives::broadcast(std::byte* buffer, uint64_t bytes, uint32_t root) {

@@ -71,6 +71,10 @@ class NodeCollectives {
     died_ = why;
     leaver_ = own();
   }
+  // This member takes part in no more calls: `leaver` leaves the job.
+  // Those that wait for it here get an error.
+  void abandon(Rank leaver, Flags::Gone why);
+  bool found_leaver() const { return leaver_ != none; }
 
   static constexpr uint64_t short_bytes = Flags::place_bytes;
 

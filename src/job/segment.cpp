@@ -777,7 +777,7 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     // The rank that was to add to it may be among the dead.
     const Survivors& survivors = group_->survivors_;
     const auto ready = [&] { return is_there() || survivors.is_hurt(); };
-    switch (from_nodes ? wait_for_nodes(*job_, ready, text)
+    switch (from_nodes ? wait_for_nodes(*job_, timeout_ns, ready, text)
                        : wait_here(*job_, timeout_ns, nullptr, ready, text)) {
       case WaitResult::reached:
         if (!is_there()) return survivors.death();

@@ -71,11 +71,11 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
   });
 }
 
-// The same, without a limit, for what other nodes alone make ready. A thread that has borrowed its
+// The same for what other nodes alone make ready. A thread that has borrowed its
 // node's data server sleeps in that first: one wake-up in place of two. Not for long: the server's
 // own thread serves what this rank knows nothing of, and sleeps without waking up in between.
 template <class Ready, class Text>
-WaitResult wait_for_nodes(Job& job, Ready&& ready, Text&& text) {
+WaitResult wait_for_nodes(Job& job, int64_t timeout_ns, Ready&& ready, Text&& text) {
   constexpr int64_t longest_loan_ns = 2'000'000;
   if (job.has_borrowed()) {
     const memory::WaitSpan span(&job.spans(), text);  // of the loan alone
@@ -87,7 +87,7 @@ WaitResult wait_for_nodes(Job& job, Ready&& ready, Text&& text) {
     }
     job.give_back_server();
   }
-  return wait_here(job, -1, nullptr, ready, text);
+  return wait_here(job, timeout_ns, nullptr, ready, text);
 }
 
 }  // namespace skerry::job

@@ -161,6 +161,40 @@ def test_a_rank_that_fails_ends_the_job(how, tmp_path):
     assert "rank 1" in job.stdout
 
 
+LEAVES_LATER = """
+import sys
+import numpy as np, skerry as sk
+leaver, ranks = int(sys.argv[1]), int(sys.argv[2])
+sk.init()
+for root in range(12):  # they have places of their own by now
+    sk.broadcast(np.full(2, root), root % ranks)
+    sk.reduce(np.ones(2), "sum", root % ranks)
+if sk.rank() == leaver:
+    sk.finalize()
+for root in range(40):
+    {waits}
+print("passed")
+"""
+
+
+@pytest.mark.parametrize("ranks,nodes,leaver", [(2, 2, 0), (5, 2, 3), (5, 5, 4), (9, 3, 4)])
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "sk.broadcast(np.ones(3), leaver)",
+        "sk.broadcast(np.ones(3), root % ranks)",
+        "sk.reduce(np.ones(3), 'sum', (leaver + 1) % ranks)",
+    ],
+)
+def test_who_leaves_is_found_by_those_that_wait_for_it(waits, ranks, nodes, leaver, tmp_path):
+    """Broadcasts and reductions that go one way meet nobody, so they have to look."""
+    program = tmp_path / "program.py"
+    program.write_text(LEAVES_LATER.format(waits=waits))
+    job = run(ranks, nodes, program, leaver, ranks)
+    assert job.returncode != 0 and "passed" not in job.stdout, job.stdout
+    assert f"rank {leaver} leaves the job" in job.stdout, job.stdout
+
+
 BAD_TEST = """
 import skerry as sk
 sk.init()

@@ -1,0 +1,153 @@
+#include "job/one_way.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "core/pure/assert.hpp"
+#include "core/pure/copy_bytes.hpp"
+#include "job/group.hpp"
+#include "job/job.hpp"
+#include "job/segment.hpp"
+
+namespace skerry::job {
+
+uint32_t OneWay::branches() const {
+  return static_cast<uint32_t>(std::bit_width(places_.leaders.size() - 1));
+}
+
+uint64_t OneWay::message(uint32_t branch) const {
+  const uint64_t counters = uint64_t{most_calls} * branches() * 8;
+  return counters_at + (counters + 63) / 64 * 64 + slot(branch) * message_bytes;
+}
+
+// What fails while the slots are made is told by a broadcast, which does without them.
+Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()>& places,
+                       bool* ready) {
+  const bool may_make = slots_ == nullptr && !refused_ && !preparing_;
+  if (may_make && ++unprepared_ > calls_before) {
+    place_ = place;
+    places_ = places();
+    const uint64_t slots = uint64_t{most_calls} * branches();
+    const uint64_t bytes = counters_at + (slots * 8 + 63) / 64 * 64 + slots * message_bytes;
+    preparing_ = true;
+    const Status made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
+    preparing_ = false;
+    if (made.code() == Code::no_memory) refused_ = true;
+    else SKERRY_TRY(made);
+    if (slots_ == nullptr) {
+      places_ = {};
+    } else {
+      group.forget_segment();  // it is the group's own
+      taken_.assign(place_ >= 0 ? slots : 0, 0);
+    }
+  }
+  *ready = slots_ != nullptr;
+  return {};
+}
+
+Status OneWay::close() {
+  unprepared_ = call_ = 0;
+  calls_ = 0;
+  if (slots_ == nullptr) return {};
+  Job& job = slots_->job();
+  const Status status = slots_->close();
+  job.objects().discard(std::exchange(slots_, nullptr));
+  places_ = {};
+  return status;
+}
+
+// ---- messages ---------------------------------------------------------------------------------
+
+int32_t OneWay::relative_to(NodeId root) const {
+  const auto leaders = static_cast<int32_t>(places_.leaders.size());
+  return (place_ - places_.place_of[static_cast<size_t>(root)] + leaders) % leaders;
+}
+
+Rank OneWay::leader_at(int32_t relative, NodeId root) const {
+  const auto place = static_cast<size_t>(relative + places_.place_of[static_cast<size_t>(root)]);
+  return places_.leaders[place % places_.leaders.size()];
+}
+
+Status OneWay::send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes) {
+  SKERRY_INVARIANT(call_ > 0 && call_ <= most_calls && bytes <= most_bytes,
+                   "a call has begun, and its message fits");
+  constexpr bool is_fenced = false;  // the next meeting says that it arrived
+  return slots_->put_notify(to, message(branch), {data, bytes}, {counter(branch), 1}, is_fenced);
+}
+
+// *data: what has come, until the next meeting.
+Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
+  constexpr int64_t look_ns = 200'000'000;
+  constexpr bool from_nodes = true;
+  const uint64_t awaited = taken_[slot(branch)] + 1;
+  for (;;) {
+    const Status status = slots_->wait_counter(counter(branch), awaited, look_ns, nullptr,
+                                               from_nodes);
+    if (status.ok()) break;
+    if (status.code() != Code::timeout) return status;
+    SKERRY_TRY(has_left(from, &found_leaver_));
+    if (found_leaver_) return error(Code::invalid, "rank ", from, " takes part in no more calls");
+  }
+  taken_[slot(branch)] = awaited;
+  *data = slots_->own() + message(branch);
+  return {};
+}
+
+// ---- who leaves -------------------------------------------------------------------------------
+
+void OneWay::leave(bool now) {
+  if (slots_ == nullptr || place_ < 0) return;
+  auto* const gone = reinterpret_cast<uint64_t*>(slots_->own() + gone_at);
+  __atomic_store_n(gone, now ? calls_ : calls_ + 1, __ATOMIC_RELEASE);
+}
+
+Status OneWay::has_left(Rank leader, bool* left) {
+  uint64_t first_without = 0;  // it; 0: it takes part in all so far
+  origin::Side there, here;
+  there.offset = gone_at;
+  there.bytes = here.bytes = sizeof first_without;
+  here.base = reinterpret_cast<std::byte*>(&first_without);
+  SKERRY_TRY(slots_->issue(
+      origin::Access::get(slots_->target(leader), there, here, origin::Mode::blocking)));
+  *left = first_without != 0 && first_without <= calls_;
+  return {};
+}
+
+// ---- the trees --------------------------------------------------------------------------------
+
+// It hears from the one whose lowest set bit is taken away, and passes on to those with one bit
+// more below that. The largest part of the tree first.
+Status OneWay::broadcast(std::byte* buffer, uint64_t bytes, NodeId root) {
+  const int32_t me = relative_to(root);
+  uint32_t below = branches();
+  if (me != 0) {
+    below = static_cast<uint32_t>(std::countr_zero(static_cast<uint32_t>(me)));
+    const std::byte* came = nullptr;
+    SKERRY_TRY(take(leader_at(me - (1 << below), root), below, &came));
+    copy_bytes(buffer, came, bytes);
+  }
+  for (uint32_t branch = below; branch-- > 0;)
+    if (const int32_t child = me + (1 << branch);
+        child < static_cast<int32_t>(places_.leaders.size()))
+      SKERRY_TRY(send(leader_at(child, root), branch, buffer, bytes));
+  return slots_->job().engine().push_out();
+}
+
+// The same tree upwards.
+Status OneWay::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root) {
+  const int32_t me = relative_to(root);
+  for (uint32_t branch = 0; branch < branches(); ++branch) {
+    const int32_t other = me ^ (1 << branch);
+    if (other < me) {
+      SKERRY_TRY(send(leader_at(other, root), branch, buffer, bytes));
+      return slots_->job().engine().push_out();
+    }
+    if (other >= static_cast<int32_t>(places_.leaders.size())) continue;
+    const std::byte* came = nullptr;
+    SKERRY_TRY(take(leader_at(other, root), branch, &came));
+    how.combine(buffer, came, bytes);
+  }
+  return {};
+}
+
+}  // namespace skerry::job

@@ -1,0 +1,91 @@
+// Short broadcasts, and reductions to a root, between nodes. A member that only gives waits for
+// nobody. The leaders of a group's nodes form a binomial tree, whose top is the node of the root.
+// Each message has a slot and a counter at its recipient, and both belong to one *call* and one
+// branch of the tree.
+//
+// Slots need no credits: they serve `most_calls` calls, and then a meeting of all members comes
+// (Group::sweep), before which each has taken all that was sent to it. The calls are counted alike
+// on all members. Which branches of a call bring a message depends on its root, so each leader
+// counts how often it has taken one from a slot.
+//
+// A member that leaves the job, or cannot go on, says in its own memory from which call on nothing
+// comes from it. Who waits for long reads that word where it is. The reader goes on to a meeting,
+// as does the one that left, and there all learn of it. Before, it writes the same into its own
+// word, for those that wait for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+#include "job/reduction.hpp"
+
+namespace skerry::job {
+
+class Group;
+class Segment;
+
+class OneWay {
+ public:
+  static constexpr uint64_t most_bytes = 1024;  // of a message
+  static constexpr uint32_t most_calls = 16;    // between two meetings
+
+  // Where the nodes with members lie in the tree of a root at place 0.
+  struct Places {
+    std::vector<Rank> leaders;         // by place
+    std::vector<int32_t> place_of;     // by node; -1: it has no members
+  };
+  // Makes the slots when a few calls would have used them. `place`: of a leader; others: -1.
+  // *ready: there is memory for them, on all nodes. Collective over the whole group.
+  Status prepare(Group& group, int32_t place, const std::function<Places()>& places, bool* ready);
+  Status close();
+  bool is_open() const { return slots_ != nullptr; }
+
+  // All slots were used: a meeting comes before the next call.
+  bool is_due() const { return call_ == most_calls; }
+  void note_meeting() { call_ = 0; }
+  void begin() {
+    ++call_;
+    ++calls_;
+  }
+
+  // Collective over the leaders, after begin. `root`: a node. Errors: of the end of the job;
+  // invalid: somebody who is waited for has left, and nothing was sent.
+  Status broadcast(std::byte* buffer, uint64_t bytes, NodeId root);
+  // The sum goes into the root's buffer, in an order that depends on the root alone. The other
+  // buffers are spoilt.
+  Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root);
+  bool found_leaver() const { return found_leaver_; }
+  // This member does not take part in the present call (`now`), or in those behind it.
+  void leave(bool now);
+
+ private:
+  // So many calls first do without slots of their own: a group may live for one broadcast.
+  static constexpr uint32_t calls_before = 3;
+  static constexpr uint64_t gone_at = 0, counters_at = 64, message_bytes = most_bytes + 64;
+
+  uint32_t branches() const;
+  uint64_t slot(uint32_t branch) const { return (call_ - 1) * uint64_t{branches()} + branch; }
+  uint64_t counter(uint32_t branch) const { return counters_at + 8 * slot(branch); }
+  uint64_t message(uint32_t branch) const;
+  // Places relative to that of a root, modulo their number.
+  int32_t relative_to(NodeId root) const;
+  Rank leader_at(int32_t relative, NodeId root) const;
+  Status send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes);
+  Status take(Rank from, uint32_t branch, const std::byte** data);
+  Status has_left(Rank leader, bool* left);
+
+  int32_t place_ = -1;  // -1: no leader
+  Places places_;       // empty until the slots are made
+  Segment* slots_ = nullptr;  // null: none
+  bool refused_ = false, preparing_ = false, found_leaver_ = false;
+  uint32_t unprepared_ = 0;      // calls that did without
+  uint32_t call_ = 0;            // the present one since the last meeting, from 1
+  uint64_t calls_ = 0;           // over all meetings
+  std::vector<uint64_t> taken_;  // by slot: messages so far
+};
+
+}  // namespace skerry::job
