@@ -108,8 +108,10 @@ Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, 
   return area_->put_notify(rank, offset, data, {counter, is_last ? depth : 1}, is_fenced);
 }
 
-Status Group::receive(uint64_t counter, uint64_t at_least, bool from_nodes) {
-  return area_->wait_counter(counter, at_least, -1, nullptr, from_nodes);
+Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes) {
+  constexpr int64_t known_ns = 2'000'000'000;
+  const int64_t timeout_ns = what.knows_leaver ? known_ns : -1;
+  return area_->wait_counter(counter, at_least, timeout_ns, nullptr, from_nodes);
 }
 
 // At a top: what the other has gathered joins what this one has, in the same order at both.
@@ -143,12 +145,15 @@ Status Group::check_together(const std::byte* message) {
 Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from,
                       uint64_t bytes) {
   uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
-  uint64_t who = what.leaves ? static_cast<uint64_t>(job_->rank() + 1) << leaver_shift : some_stay;
+  // The lowest name, which that of the leaver itself replaces: it comes to the same sweep.
+  constexpr uint64_t somebody = uint64_t{1} << leaver_shift;
+  const uint64_t me = static_cast<uint64_t>(job_->rank() + 1) << leaver_shift;
+  uint64_t who = what.leaves ? me : what.knows_leaver ? some_stay | somebody : some_stay;
   for (uint32_t c = 0; c < children_.size(); ++c) {
     // Slots at a parent are dense within the node and follow there for leaders: the order of
     // children_ is the order of slots.
     const bool is_leader = c + static_cast<size_t>(leaders_below_) >= children_.size();
-    SKERRY_TRY(receive(up_counter(c), s + 1, is_leader));
+    SKERRY_TRY(receive(what, up_counter(c), s + 1, is_leader));
     const std::byte* const theirs = area_->own() + up_data(c, s);
     const uint64_t their_length = length_of(theirs);
     who = callers(who, head_of(theirs));
@@ -197,7 +202,7 @@ Status Group::sweep(const Sweep& what) {
   // whether all members are in the same collective. If not, it is the last.
   auto down = [&](uint64_t t, uint64_t end) -> Status {
     if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(down_counter, chunk_ + end, ring_.leads()));
+      SKERRY_TRY(receive(what, down_counter, chunk_ + end, ring_.leads()));
     for (uint64_t d = t; d < end; ++d) {
       if (other_top_ != no_rank)
         join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
@@ -236,17 +241,24 @@ Status Group::sweep(const Sweep& what) {
 
 // ---- very short ones, between nodes -----------------------------------------------------------
 
+// Those that wait for a member see that it leaves the job. They tell those that wait for them, and
+// come to the sweep that the leaver is in. Members that only gave come to it with their next call,
+// or wait elsewhere for one that does. So the wait of those that know has a limit.
 Status Group::one_way(uint64_t bytes, const std::function<Status()>& what) {
   const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);
   one_way_.begin();
   const Status status = what();
-  if (!one_way_.found_leaver() && !node_.found_leaver()) [[likely]]
+  const Rank leaver = one_way_.leaver() != no_rank ? one_way_.leaver() : node_.leaver();
+  if (leaver == no_rank) [[likely]]
     return status;
-  // Those that wait for this member are told. All, the leaver too, come to the meeting.
-  one_way_.leave(true);
-  node_.abandon(job_->rank(), Flags::Gone::apart);
-  SKERRY_TRY(sweep(Sweep{}));
-  return error(Code::internal, "a member left the job, and came to the meeting of those that stay");
+  one_way_.leave(leaver, true);
+  node_.abandon(leaver, Flags::Gone::apart);
+  Sweep meeting;
+  meeting.knows_leaver = true;
+  const Status met = sweep(meeting);
+  if (met.code() == Code::peer_dead) return met;
+  leaver_ = leaver;
+  return check_together(area_->own());
 }
 
 // ---- long ones, between nodes -----------------------------------------------------------------
@@ -334,7 +346,7 @@ Status Group::barrier() {
 Status Group::leave() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.leave(); });
   if (one_way_.is_open() && leaver_ == no_rank) {
-    one_way_.leave(false);
+    one_way_.leave(job_->rank(), false);
     node_.abandon(job_->rank(), Flags::Gone::together);
   }
   Sweep last;

@@ -537,6 +537,12 @@ Status Job::stop() {
   // With a dead rank nobody meets all: the launcher's fence is one of those that live.
   const Status left = world_->leave();
   if (!left.ok() && !world_->survivors_.is_broken() && views_.deaths() == 0) return left;
+  // Views go on until all that live have come here: a leader buries those that die meanwhile.
+  if (options_.goes_on) {
+    News::Met met;
+    const Bootstrap::Run all{0, size()};
+    SKERRY_TRY(views_.meet("finalize", -1, {&all, 1}, {}, &met));
+  }
   // Farewells to ranks that died meanwhile are nothing to the program.
   const Status closed = engine_->close_all();
   if (!options_.goes_on || closed.code() != Code::peer_dead) first.also(closed);

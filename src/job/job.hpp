@@ -47,15 +47,10 @@ class AskedLock {
   ~AskedLock() = default;
 };
 
-// In a job that goes on without its dead there is always one that was asked for. So every lock goes
-// the long way, which tells whether its holder before died.
+// In a job that goes on without its dead there is always one that was asked for, and it is never
+// taken. So every lock goes the long way, which tells whether its holder before died.
 struct LongWay final : AskedLock {
-  explicit LongWay(AskedLock** of) : place(of) {}
-  Status take_asked() override {
-    *place = this;
-    return {};
-  }
-  AskedLock** const place;
+  Status take_asked() override { return {}; }
 };
 
 struct JobOptions {
@@ -215,7 +210,7 @@ class Job {
   // program's order: it comes before any other that this rank waits for.
   AskedLock* asked_lock_ = nullptr;
   Status take_asked_lock() {
-    if (asked_lock_ == nullptr) [[likely]]
+    if (asked_lock_ == nullptr || options_.goes_on) [[likely]]
       return {};
     return std::exchange(asked_lock_, nullptr)->take_asked();
   }
@@ -270,7 +265,7 @@ class Job {
   bool is_crowded_ = false;  // set by join
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   Deaths deaths_;
-  LongWay long_way_{&asked_lock_};
+  LongWay long_way_;
 };
 
 }  // namespace skerry::job

@@ -147,7 +147,11 @@ Status NodeCollectives::leave() {
   bool apart = false;
   const auto look_at = [&](uint32_t member) -> Status {
     bool has_left = false;
-    SKERRY_TRY(flags_.await(member, &has_left));
+    // Others may wait for this member alone: they are told that one died.
+    if (Status status = flags_.await(member, &has_left); !status.ok())
+      return fall(std::move(status));
+    if (has_left && flags_.why_gone(member) == Flags::Gone::died)
+      return fall(group_->survivors_.death_told(flags_.leaver(member)));
     apart = apart || !has_left || flags_.why_gone(member) != Flags::Gone::together;
     return {};
   };

@@ -74,7 +74,8 @@ class NodeCollectives {
   // This member takes part in no more calls: `leaver` leaves the job.
   // Those that wait for it here get an error.
   void abandon(Rank leaver, Flags::Gone why);
-  bool found_leaver() const { return leaver_ != none; }
+  // no_rank: nobody has found one.
+  Rank leaver() const { return leaver_ == none ? no_rank : flags_.leaver(leaver_); }
 
   static constexpr uint64_t short_bytes = Flags::place_bytes;
 

@@ -85,8 +85,8 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
                                                from_nodes);
     if (status.ok()) break;
     if (status.code() != Code::timeout) return status;
-    SKERRY_TRY(has_left(from, &found_leaver_));
-    if (found_leaver_) return error(Code::invalid, "rank ", from, " takes part in no more calls");
+    SKERRY_TRY(look_for_leaver(from));
+    if (leaver_ != no_rank) return error(Code::invalid, "rank ", from, " comes to no more calls");
   }
   taken_[slot(branch)] = awaited;
   *data = slots_->own() + message(branch);
@@ -95,21 +95,25 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 
 // ---- who leaves -------------------------------------------------------------------------------
 
-void OneWay::leave(bool now) {
+void OneWay::leave(Rank leaver, bool now) {
   if (slots_ == nullptr || place_ < 0) return;
   auto* const gone = reinterpret_cast<uint64_t*>(slots_->own() + gone_at);
-  __atomic_store_n(gone, now ? calls_ : calls_ + 1, __ATOMIC_RELEASE);
+  const auto first_without = static_cast<uint32_t>(now ? calls_ : calls_ + 1);
+  const auto named = static_cast<uint32_t>(leaver + 1);
+  __atomic_store_n(gone, uint64_t{first_without} << 32 | named, __ATOMIC_RELEASE);
 }
 
-Status OneWay::has_left(Rank leader, bool* left) {
-  uint64_t first_without = 0;  // it; 0: it takes part in all so far
+Status OneWay::look_for_leaver(Rank leader) {
+  uint64_t gone = 0;
   origin::Side there, here;
   there.offset = gone_at;
-  there.bytes = here.bytes = sizeof first_without;
-  here.base = reinterpret_cast<std::byte*>(&first_without);
+  there.bytes = here.bytes = sizeof gone;
+  here.base = reinterpret_cast<std::byte*>(&gone);
   SKERRY_TRY(slots_->issue(
       origin::Access::get(slots_->target(leader), there, here, origin::Mode::blocking)));
-  *left = first_without != 0 && first_without <= calls_;
+  const auto first_without = static_cast<uint32_t>(gone >> 32);  // modulo 2^32
+  if (gone != 0 && static_cast<int32_t>(first_without - static_cast<uint32_t>(calls_)) <= 0)
+    leaver_ = static_cast<Rank>(static_cast<uint32_t>(gone)) - 1;
   return {};
 }
 

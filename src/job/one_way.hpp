@@ -9,9 +9,9 @@
 // counts how often it has taken one from a slot.
 //
 // A member that leaves the job, or cannot go on, says in its own memory from which call on nothing
-// comes from it. Who waits for long reads that word where it is. The reader goes on to a meeting,
-// as does the one that left, and there all learn of it. Before, it writes the same into its own
-// word, for those that wait for it.
+// comes from it, and who leaves. Who waits for long reads that word where it is. The reader goes on
+// to a meeting, as does the one that left, and there all learn of it (Group::one_way). Before, it
+// writes the same into its own word, for those that wait for it.
 #pragma once
 
 #include <cstddef>
@@ -58,13 +58,16 @@ class OneWay {
   // The sum goes into the root's buffer, in an order that depends on the root alone. The other
   // buffers are spoilt.
   Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root);
-  bool found_leaver() const { return found_leaver_; }
-  // This member does not take part in the present call (`now`), or in those behind it.
-  void leave(bool now);
+  // Who the leader that was waited for says leaves the job; no_rank: nobody found one.
+  Rank leaver() const { return leaver_; }
+  // This member does not take part in the present call (`now`), or in those behind it, since
+  // `leaver` leaves the job.
+  void leave(Rank leaver, bool now);
 
  private:
   // So many calls first do without slots of their own: a group may live for one broadcast.
   static constexpr uint32_t calls_before = 3;
+  // The word: bits 63 to 32: the first call without it; 31 to 0: the leaver + 1; 0: there is none.
   static constexpr uint64_t gone_at = 0, counters_at = 64, message_bytes = most_bytes + 64;
 
   uint32_t branches() const;
@@ -76,12 +79,13 @@ class OneWay {
   Rank leader_at(int32_t relative, NodeId root) const;
   Status send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes);
   Status take(Rank from, uint32_t branch, const std::byte** data);
-  Status has_left(Rank leader, bool* left);
+  Status look_for_leaver(Rank leader);
 
   int32_t place_ = -1;  // -1: no leader
   Places places_;       // empty until the slots are made
   Segment* slots_ = nullptr;  // null: none
-  bool refused_ = false, preparing_ = false, found_leaver_ = false;
+  bool refused_ = false, preparing_ = false;
+  Rank leaver_ = no_rank;
   uint32_t unprepared_ = 0;      // calls that did without
   uint32_t call_ = 0;            // the present one since the last meeting, from 1
   uint64_t calls_ = 0;           // over all meetings

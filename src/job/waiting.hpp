@@ -65,9 +65,8 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
     return memory::wait_doorbell(me, job.control().abort_flag(), until_ns, ready);
   };
   return job.wait_working(deadline_ns, [&](int64_t until_ns) {
-    return timeout_ns >= 0 ? bell(until_ns)
-                           : memory::wait_and_tell(note, began_ns, until_ns, bell,
-                                                   [&] { note.tell(began_ns, text()); });
+    return memory::wait_and_tell(note, began_ns, until_ns, bell,
+                                 [&] { note.tell(began_ns, text()); });
   });
 }
 

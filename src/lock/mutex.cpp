@@ -175,6 +175,8 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   WaiterRecord& mine = pool.at(record);
   mine.waiter = waiter;
   set_next(mine, 0);
+  // A process killed here leaves no record in the queue that is not filled.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (mutex.first == 0) set_first(mutex, record);
   else set_next(pool.at(mutex.last), record);
   mutex.last = record;
@@ -244,6 +246,7 @@ void hand_over(Mutex& mutex, const Batch& batch, const WaiterPool& pool) {
       std::memory_order_release);
   // After the word: should this process die in between, the new holder is found in both (bury), and
   // is never in neither.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (SKERRY_RULE(hand_over)) set_first(mutex, batch.rest);
 }
 

@@ -166,6 +166,7 @@ import sys
 import numpy as np, skerry as sk
 leaver, ranks = int(sys.argv[1]), int(sys.argv[2])
 sk.init()
+others = sk.world().split(int(sk.rank() == leaver))
 for root in range(12):  # they have places of their own by now
     sk.broadcast(np.full(2, root), root % ranks)
     sk.reduce(np.ones(2), "sum", root % ranks)
@@ -177,16 +178,19 @@ print("passed")
 """
 
 
-@pytest.mark.parametrize("ranks,nodes,leaver", [(2, 2, 0), (5, 2, 3), (5, 5, 4), (9, 3, 4)])
 @pytest.mark.parametrize(
-    "waits",
+    "ranks,nodes,leaver,waits",
     [
-        "sk.broadcast(np.ones(3), leaver)",
-        "sk.broadcast(np.ones(3), root % ranks)",
-        "sk.reduce(np.ones(3), 'sum', (leaver + 1) % ranks)",
+        (2, 2, 0, "sk.broadcast(np.ones(3), leaver)"),
+        (5, 2, 3, "sk.broadcast(np.ones(3), root % ranks)"),
+        (9, 3, 4, "sk.reduce(np.ones(3), 'sum', (leaver + 1) % ranks)"),
+        # Those that only gave are elsewhere when the one that waits finds it.
+        (6, 2, 3, "sk.reduce(np.ones(3), 'sum', 0); sk.allreduce(np.ones(1))"),
+        (5, 5, 4, "sk.reduce(np.ones(3), 'sum', 2); sk.allreduce(np.ones(5000))"),
+        (3, 3, 2, "sk.reduce(np.ones(3), 'sum', 0); sk.barrier(others)"),
     ],
 )
-def test_who_leaves_is_found_by_those_that_wait_for_it(waits, ranks, nodes, leaver, tmp_path):
+def test_who_leaves_is_found_by_those_that_wait_for_it(ranks, nodes, leaver, waits, tmp_path):
     """Broadcasts and reductions that go one way meet nobody, so they have to look."""
     program = tmp_path / "program.py"
     program.write_text(LEAVES_LATER.format(waits=waits))

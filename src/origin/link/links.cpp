@@ -150,8 +150,9 @@ void Links::serve(Link& link) {
     case State::idle: break;
   }
   if (const Status* const lost = context_.loss_of(link.server.node); lost != nullptr) {
+    const bool waits = link.requests.applied() < link.requests.fenced() || link.held.any();
     fail(link, *lost);
-    c.loss_ = Connection::Loss::told;
+    c.loss_ = waits ? Connection::Loss::to_tell : Connection::Loss::told;
     return;
   }
   if (!c.dialer_.is_due(monotonic_ns())) {
