@@ -574,6 +574,7 @@ void check_many_updates(Context& c, Memory memory) {
       const int64_t one = 1, ten = 10 * i;
       int64_t before = -1, seen = -1, back = -1;
       OK(skerry_window_put(w, host, 0, &ten, 8));
+      OK(skerry_window_flush(w, host));
       OK(skerry_window_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &one, 1));
       OK(skerry_window_fetch_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &one, &before, 1));
       OK(skerry_window_flush(w, host));
@@ -582,6 +583,7 @@ void check_many_updates(Context& c, Memory memory) {
       OK(skerry_window_compare_swap(w, host, 0, SKERRY_INT64, &expected, &wanted, &seen));
       EXPECT_IS(seen, expected);
       OK(skerry_window_update(w, host, 1, SKERRY_INT64, SKERRY_SUM, &one, 1));
+      OK(skerry_window_flush(w, host));
       OK(skerry_window_get(w, host, 0, &back, 8));
       OK(skerry_window_flush(w, host));
       EXPECT_IS(back, wanted);
