@@ -72,7 +72,7 @@ Status Group::reduce_scatter(ElementType type, Operation reduction, const std::b
     if (is_long(all)) {
       bool ready = false;
       SKERRY_TRY(begin_long(&ready));
-      if (ready) 
+      if (ready)
         return survivors_.settle(Survivors::Call::brings_data, [&] {
           return scatter_by_ring(how, sum.data(), out, bytes);
         });

@@ -105,7 +105,7 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder, uint64_t
   const memory::CallSpan call(&job_->spans(), memory::SpanKind::lock, rank, 0);
   lock::Mutex* mutex = local(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
-  if (mutex == nullptr) 
+  if (mutex == nullptr)
     return job_->engine().lock({rank, segment_->id()}, index, holder, asks);
   const lock::LockAnswer quick = lock::try_lock(*mutex, holder);
   if (quick == lock::LockAnswer::granted) return {};

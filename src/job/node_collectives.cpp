@@ -82,15 +82,20 @@ Status NodeCollectives::check_together() const {
                "collective call: all ranks make the same collective calls, finalize last");
 }
 
-Status NodeCollectives::await(uint32_t member) {
-  bool has_left = false;
-  Status status = flags_.await(member, &has_left);
+Status NodeCollectives::await(uint32_t member, bool* has_left) {
+  Status status = flags_.await(member, has_left);
   if (!status.ok()) [[unlikely]]
     return fall(std::move(status));
+  if (*has_left && flags_.why_gone(member) == Flags::Gone::died) [[unlikely]]
+    return fall(group_->survivors_.death_told(flags_.leaver(member)));
+  return {};
+}
+
+Status NodeCollectives::await(uint32_t member) {
+  bool has_left = false;
+  SKERRY_TRY(await(member, &has_left));
   if (!has_left) [[likely]]
     return {};
-  if (flags_.why_gone(member) == Flags::Gone::died)
-    return fall(group_->survivors_.death_told(flags_.leaver(member)));
   leaver_ = member;
   // The first member tells those who wait for it alone. It may not have written this step's result.
   if (own() == 0 && !is_direct()) flags_.leave(flags_.leaver(member), Flags::Gone::apart);
@@ -147,11 +152,7 @@ Status NodeCollectives::leave() {
   bool apart = false;
   const auto look_at = [&](uint32_t member) -> Status {
     bool has_left = false;
-    // Others may wait for this member alone: they are told that one died.
-    if (Status status = flags_.await(member, &has_left); !status.ok())
-      return fall(std::move(status));
-    if (has_left && flags_.why_gone(member) == Flags::Gone::died)
-      return fall(group_->survivors_.death_told(flags_.leaver(member)));
+    SKERRY_TRY(await(member, &has_left));
     apart = apart || !has_left || flags_.why_gone(member) != Flags::Gone::together;
     return {};
   };

@@ -96,6 +96,8 @@ class NodeCollectives {
     }
     return check_together();
   }
+  // *has_left as of Flags::await. A death ends the wait with its error.
+  Status await(uint32_t member, bool* has_left);
   Status await(uint32_t member);
   Status await_all();
   // Posts this step, and waits until all have.

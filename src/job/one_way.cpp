@@ -15,11 +15,6 @@ uint32_t OneWay::branches() const {
   return static_cast<uint32_t>(std::bit_width(places_.leaders.size() - 1));
 }
 
-uint64_t OneWay::message(uint32_t branch) const {
-  const uint64_t counters = uint64_t{most_calls} * branches() * 8;
-  return counters_at + (counters + 63) / 64 * 64 + slot(branch) * message_bytes;
-}
-
 // What fails while the slots are made is told by a broadcast, which does without them.
 Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()>& places,
                        bool* ready) {
@@ -27,8 +22,7 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()
   if (may_make && ++unprepared_ > calls_before) {
     place_ = place;
     places_ = places();
-    const uint64_t slots = uint64_t{most_calls} * branches();
-    const uint64_t bytes = counters_at + (slots * 8 + 63) / 64 * 64 + slots * message_bytes;
+    const uint64_t bytes = messages_at() + slots() * message_bytes;
     preparing_ = true;
     const Status made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
     preparing_ = false;
@@ -38,7 +32,7 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()
       places_ = {};
     } else {
       group.forget_segment();  // it is the group's own
-      taken_.assign(place_ >= 0 ? slots : 0, 0);
+      taken_.assign(place_ >= 0 ? slots() : 0, 0);
     }
   }
   *ready = slots_ != nullptr;

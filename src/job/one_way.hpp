@@ -22,6 +22,7 @@
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 #include "job/reduction.hpp"
+#include "memory/control.hpp"
 
 namespace skerry::job {
 
@@ -71,9 +72,13 @@ class OneWay {
   static constexpr uint64_t gone_at = 0, counters_at = 64, message_bytes = most_bytes + 64;
 
   uint32_t branches() const;
+  uint64_t slots() const { return uint64_t{most_calls} * branches(); }
+  uint64_t messages_at() const { return memory::round_up(counters_at + 8 * slots(), 64); }
   uint64_t slot(uint32_t branch) const { return (call_ - 1) * uint64_t{branches()} + branch; }
   uint64_t counter(uint32_t branch) const { return counters_at + 8 * slot(branch); }
-  uint64_t message(uint32_t branch) const;
+  uint64_t message(uint32_t branch) const {
+    return messages_at() + slot(branch) * message_bytes;
+  }
   // Places relative to that of a root, modulo their number.
   int32_t relative_to(NodeId root) const;
   Rank leader_at(int32_t relative, NodeId root) const;

@@ -161,7 +161,7 @@ void Server::grant(const lock::Waiter& waiter) {
     if (other != this) return other->post([other, waiter] { other->grant(waiter); });
   }
   Client* const client = clients_.of(origin);
-  if (client != nullptr && !client->said_bye()) 
+  if (client != nullptr && !client->said_bye())
     return answers_.grant(*client, waiter, view_.has_dead);
   if (!SKERRY_RULE(relay_grants)) return;
   // One server of a node talks to those of other nodes: generations of its connections grow.

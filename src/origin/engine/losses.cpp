@@ -11,10 +11,9 @@ bool Losses::advance() {
     for (uint16_t i = 0; i < context_.config.map->servers(loss.node); ++i) {
       Link* const link = links_.find({loss.node, i});
       if (link == nullptr || link->connection.is_lost()) continue;
-      const bool waits = link->requests.applied() < link->requests.fenced() ||
-                         link->direct.outstanding() > 0 || link->held.any();
+      const Connection::Loss how = link->loss_now();
       links_.fail_and_close(*link, loss.why);
-      link->connection.loss_ = waits ? Connection::Loss::to_tell : Connection::Loss::told;
+      link->connection.loss_ = how;
     }
   }
   return true;

@@ -156,6 +156,12 @@ struct Link {
       : server(s), requests(incarnation, index), connection(index) {}
   uint32_t index() const { return requests.backlog.owner; }
   bool has_queued() const { return !requests.backlog.empty(); }
+  // How a loss of its node is to be told: by a fence, if one would have waited.
+  Connection::Loss loss_now() const {
+    const bool waits = requests.applied() < requests.fenced() || direct.outstanding() > 0 ||
+                       held.any();
+    return waits ? Connection::Loss::to_tell : Connection::Loss::told;
+  }
   bool takes_messages() const { return connection.has_room() && !requests.replay.running(); }
   bool is_ready() const {
     return connection.state() == connection::State::open && takes_messages();

@@ -150,9 +150,9 @@ void Links::serve(Link& link) {
     case State::idle: break;
   }
   if (const Status* const lost = context_.loss_of(link.server.node); lost != nullptr) {
-    const bool waits = link.requests.applied() < link.requests.fenced() || link.held.any();
+    const Connection::Loss loss = link.loss_now();
     fail(link, *lost);
-    c.loss_ = waits ? Connection::Loss::to_tell : Connection::Loss::told;
+    c.loss_ = loss;
     return;
   }
   if (!c.dialer_.is_due(monotonic_ns())) {
