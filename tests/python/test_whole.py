@@ -715,3 +715,23 @@ def test_blocks_that_are_mapped_in_a_row_meet_within_pages():
         _pages.joined([((*blocks[0].name()[:2], 1), 5003)])
     del blocks, pages
     assert _pages.Pages.count == alive and (whole == 255).all()
+
+
+def test_sorting_sends_values_and_no_places():
+    x = numpy.cos(numpy.arange(40001.0))
+    x[::100], x[50::100] = 0.0, -0.0
+    x[7::1000] = numpy.nan
+    a = np.asarray(x)
+    before = xp.counters()["bytes_read"]
+    got = np.sort(a, kind="stable")
+    assert int(sk.allreduce(xp.counters()["bytes_read"] - before)) < 1.1 * x.nbytes + 10**5
+    expected = numpy.sort(x, kind="stable")
+    numpy.testing.assert_array_equal(got.numpy(), expected)
+    numpy.testing.assert_array_equal(numpy.signbit(got.numpy()), numpy.signbit(expected))
+    few = np.asarray(numpy.arange(10**5) % 37)
+    before = xp.counters()["bytes_read"]
+    assert np.unique(few).tolist() == list(range(37))
+    assert xp.counters()["bytes_read"] - before < 10**4
+    values, counts = np.unique(few, return_counts=True)
+    assert values.tolist() == list(range(37))
+    assert counts.tolist() == numpy.bincount(numpy.arange(10**5) % 37).tolist()
