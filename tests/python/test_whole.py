@@ -735,3 +735,21 @@ def test_sorting_sends_values_and_no_places():
     values, counts = np.unique(few, return_counts=True)
     assert values.tolist() == list(range(37))
     assert counts.tolist() == numpy.bincount(numpy.arange(10**5) % 37).tolist()
+
+
+def test_views_as_another_dtype_share_memory_and_bytes_are_swapped():
+    values = numpy.arange(60.0).reshape(6, 10)
+    x = np.asarray(values)
+    bits, same = x.view(numpy.int64), x.view()
+    assert bits.dtype == numpy.int64 and bits.shape == (6, 10)
+    bits[2, 3] = 0
+    same[4, 4] = -1.0
+    assert float(x[2, 3]) == 0.0 and float(x[4, 4]) == -1.0
+    swapped = x.byteswap()
+    numpy.testing.assert_array_equal(swapped.numpy(), x.numpy().byteswap())
+    assert float(x[1, 1]) == 11.0
+    x.byteswap(True)
+    numpy.testing.assert_array_equal(x.numpy(), swapped.numpy())
+    if not x.layout.whole:
+        with pytest.raises(sk.GatherError, match="another size"):
+            x.view(numpy.int32)
