@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "core/pure/assert.hpp"
 #include "core/pure/copy_bytes.hpp"
@@ -78,6 +79,23 @@ Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, con
   if (to == job.node() && node.count() > 1) SKERRY_TRY(node.broadcast(sum, bytes, first));
   if (job.rank() == root) copy_bytes(buffer, sum, bytes);
   return {};
+}
+
+// The same for long ones. `place`: of the root's node.
+Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const Reduction& how,
+                      std::byte* buffer, uint64_t bytes, Rank root, int32_t place) {
+  constexpr uint32_t first = 0;
+  const bool is_root = job.rank() == root, is_alone = node.count() == 1;
+  const bool is_there = job.map().node_of(root) == job.node();
+  std::vector<std::byte> room;
+  std::byte* sum = buffer;
+  if (!is_alone && !is_root && (ring.leads() || is_there)) {
+    room.assign(buffer, buffer + bytes);
+    sum = room.data();
+  }
+  if (!is_alone) SKERRY_TRY(node.reduce(how, sum, bytes, &first));
+  if (ring.leads()) SKERRY_TRY(ring.reduce(how, sum, bytes, place));
+  return is_there && !is_alone ? node.broadcast(sum, bytes, first) : Status();
 }
 
 Status reduce_by_ring(NodeCollectives& node, Ring& ring, const Reduction& how, std::byte* buffer,
@@ -239,19 +257,24 @@ Status Group::sweep(const Sweep& what) {
   return {};
 }
 
-// ---- very short ones, between nodes -----------------------------------------------------------
+// ---- what is no sweep, between nodes ----------------------------------------------------------
 
 // Those that wait for a member see that it leaves the job. They tell those that wait for them, and
 // come to the sweep that the leaver is in. Members that only gave come to it with their next call,
 // or wait elsewhere for one that does. So the wait of those that know has a limit.
-Status Group::one_way(uint64_t bytes, const std::function<Status()>& what) {
+Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
+  if (survivors_.goes_on()) return survivors_.settle(Survivors::Call::brings_data, what);
   const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);
-  one_way_.begin();
-  const Status status = what();
-  const Rank leaver = one_way_.leaver() != no_rank ? one_way_.leaver() : node_.leaver();
+  departure_->begin_call();
+  Status status;
+  {
+    const Job::Borrowed server(*job_);  // once, and not for each message
+    status = what();
+  }
+  const Rank leaver = departure_->leaver() != no_rank ? departure_->leaver() : node_.leaver();
   if (leaver == no_rank) [[likely]]
     return status;
-  one_way_.leave(leaver, true);
+  departure_->tell(leaver, true);
   node_.abandon(leaver, Flags::Gone::apart);
   Sweep meeting;
   meeting.knows_leaver = true;
@@ -259,14 +282,6 @@ Status Group::one_way(uint64_t bytes, const std::function<Status()>& what) {
   if (met.code() == Code::peer_dead) return met;
   leaver_ = leaver;
   return check_together(area_->own());
-}
-
-// ---- long ones, between nodes -----------------------------------------------------------------
-
-Status Group::begin_long(bool* ready) {
-  SKERRY_TRY(sweep(Sweep{}));
-  SKERRY_TRY(node_.prepare());
-  return ring_.prepare(*this, ready);
 }
 
 // Every member has a part of `bytes` bytes from `base` on. The leaders pass them round the ring in
@@ -345,8 +360,9 @@ Status Group::barrier() {
 
 Status Group::leave() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.leave(); });
-  if (one_way_.is_open() && leaver_ == no_rank) {
-    one_way_.leave(job_->rank(), false);
+  if (leaver_ == no_rank) {
+    (void)ring_.take_owed();  // the sweep tells of what is wrong
+    departure_->tell(job_->rank(), false);
     node_.abandon(job_->rank(), Flags::Gone::together);
   }
   Sweep last;
@@ -374,23 +390,17 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
     return broadcast_by_node(*job_, node_, data, bytes, root, ring_.leads() ? between : nullptr);
   };
   bool ready = false;
-  if (is_long(bytes)) {
+  if (is_long(bytes) || (!survivors_.goes_on() && ring_.pays(bytes))) {
     SKERRY_TRY(begin_long(&ready));
     if (ready) {
-      const auto places = members_by_place();
-      const auto of_root = std::ranges::find_if(places, [&](const std::vector<int32_t>& members) {
-        return std::ranges::binary_search(members, index_of(root));
-      });
-      return survivors_.settle(Survivors::Call::brings_data, [&] {
-        return by_node([&] {
-          return ring_.broadcast(data, bytes, static_cast<int32_t>(of_root - places.begin()));
-        });
-      });
+      const int32_t place = ring_.place_of(job_->map().node_of(root));
+      return apart(bytes,
+                   [&] { return by_node([&] { return ring_.broadcast(data, bytes, place); }); });
     }
   }
   SKERRY_TRY(begin_one_way(bytes, &ready));
   if (ready)
-    return one_way(bytes, [&] {
+    return apart(bytes, [&] {
       return by_node(
           [&] { return one_way_.broadcast(data, bytes, job_->map().node_of(root)); });
     });
@@ -414,17 +424,26 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
       if (root == no_rank) return node_.reduce(how, buffer, bytes, nullptr);
       return survivors_.rooted(node_.reduce(how, buffer, bytes, &at));
     });
-  if (root == no_rank && is_long(bytes)) {
+  constexpr int32_t rounds = 2;  // for the sums, and to hand them out
+  if (root == no_rank && is_long(bytes, rounds)) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
     if (ready)
-      return survivors_.settle(Survivors::Call::brings_data,
-                               [&] { return reduce_by_ring(node_, ring_, how, buffer, bytes); });
+      return apart(bytes, [&] { return reduce_by_ring(node_, ring_, how, buffer, bytes); });
   }
   if (bool ready = false; root != no_rank) {
+    if (is_long(bytes) || (!survivors_.goes_on() && ring_.pays(bytes))) {
+      SKERRY_TRY(begin_long(&ready));
+      if (ready) {
+        const int32_t place = ring_.place_of(job_->map().node_of(root));
+        return apart(bytes, [&] {
+          return reduce_to_root(*job_, node_, ring_, how, buffer, bytes, root, place);
+        });
+      }
+    }
     SKERRY_TRY(begin_one_way(bytes, &ready));
     if (ready)
-      return one_way(bytes, [&] {
+      return apart(bytes, [&] {
         OneWay* const leader = ring_.leads() ? &one_way_ : nullptr;
         return reduce_one_way(*job_, node_, leader, how, buffer, bytes, root);
       });
@@ -481,7 +500,7 @@ Status Group::allgather(const void* in, uint64_t bytes, void* out) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
     if (ready)
-      return survivors_.settle(Survivors::Call::brings_data, [&] {
+      return apart(bytes * static_cast<uint64_t>(size()), [&] {
         return gather_by_ring(static_cast<const std::byte*>(in), bytes,
                               static_cast<std::byte*>(out));
       });

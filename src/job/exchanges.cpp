@@ -73,9 +73,7 @@ Status Group::reduce_scatter(ElementType type, Operation reduction, const std::b
       bool ready = false;
       SKERRY_TRY(begin_long(&ready));
       if (ready)
-        return survivors_.settle(Survivors::Call::brings_data, [&] {
-          return scatter_by_ring(how, sum.data(), out, bytes);
-        });
+        return apart(all, [&] { return scatter_by_ring(how, sum.data(), out, bytes); });
     }
     SKERRY_TRY(reduce(how, sum.data(), all, no_rank));
     copy_bytes(out, sum.data() + low, bytes);

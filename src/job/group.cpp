@@ -99,8 +99,9 @@ std::map<Rank, uint64_t> Group::build_tree() {
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) -
                                               local.begin());
   const bool leads = my_place == 0;
-  ring_.open(nodes_, leads ? static_cast<int32_t>(my_node) : -1,
-             nodes.first[(my_node + 1) % count]);
+  ring_.open(*departure_, nodes_, leads ? static_cast<int32_t>(my_node) : -1,
+             nodes.first[(my_node + count - 1) % count], nodes.first[(my_node + 1) % count]);
+  one_way_.set_departure(*departure_);
   // Children: those inside the node first, then (for a node leader) the leaders below. A child's
   // slot at its parent follows the same order.
   for (size_t c = 0; c < inside.children(my_place); ++c)
@@ -134,6 +135,16 @@ std::map<Rank, uint64_t> Group::build_tree() {
   return areas;
 }
 
+// In a job that goes on a call with halves has no time for members that leave: they are found here.
+Status Group::begin_long(bool* ready) {
+  *ready = false;
+  if (survivors_.goes_on()) SKERRY_TRY(sweep(Sweep{}));
+  if (leaver_ != no_rank) return {};
+  SKERRY_TRY(node_.prepare());
+  const auto place_of = [&] { return nodes_of(job_->map(), members_, is_world_).place; };
+  return ring_.prepare(*this, place_of, ready);
+}
+
 Status Group::begin_one_way(uint64_t bytes, bool* ready) {
   *ready = false;
   if (bytes == 0 || bytes > OneWay::most_bytes || leaver_ != no_rank) return {};
@@ -143,7 +154,9 @@ Status Group::begin_one_way(uint64_t bytes, bool* ready) {
     Nodes nodes = nodes_of(job_->map(), members_, is_world_);
     return {std::move(nodes.first), std::move(nodes.place)};
   };
-  return one_way_.prepare(*this, ring_.place(), places, ready);
+  SKERRY_TRY(one_way_.prepare(*this, ring_.place(), places, ready));
+  if (*ready) one_way_.begin();
+  return {};
 }
 
 std::vector<std::vector<int32_t>> Group::members_by_place() const {
@@ -160,6 +173,7 @@ Status Group::open_area(SegmentId id) {
   addresses_ = Addresses(job_->address_secret(), id.packed());
   const std::map<Rank, uint64_t> areas = build_tree();
   SKERRY_TRY(Segment::open(*this, id, areas, &area_));
+  departure_->open(*area_, gone_at);
   std::vector<Flags::Member> here;
   for (const auto& [rank, bytes] : areas) here.push_back({rank, area_->local(rank)->base});
   std::ranges::sort(here, {}, [&](const Flags::Member& m) { return index_of(m.rank); });
@@ -435,6 +449,7 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
 Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
   Status synced = job_->background().free_twin(*this);
+  synced.also(ring_.take_owed());  // while those that send it are in a call
   synced.also(sync());
   if (survivors_.ends_after(synced)) return synced;
   SKERRY_INVARIANT(!freed_, "a group is freed once");

@@ -31,6 +31,7 @@
 #include "core/pure/status.hpp"
 #include "job/addresses.hpp"
 #include "job/bootstrap/exchange.hpp"
+#include "job/departure.hpp"
 #include "job/node_collectives.hpp"
 #include "job/one_way.hpp"
 #include "job/reduction.hpp"
@@ -170,8 +171,10 @@ class Group {
   static constexpr uint64_t up_counter(uint64_t child) { return counters_at + 8 * child; }
   static constexpr uint64_t down_counter = counters_at + 8 * max_children;
   static constexpr uint64_t counters_bytes = counters_at + 256;
+  static constexpr uint64_t gone_at = counters_at + 64;   // Departure's word
   static constexpr uint64_t said_at = counters_at + 128;  // Survivors::Said
-  static_assert(down_counter + 8 <= said_at && said_at + sizeof(Survivors::Said) <= counters_bytes);
+  static_assert(down_counter + 8 <= gone_at && gone_at + 8 <= said_at &&
+                said_at + sizeof(Survivors::Said) <= counters_bytes);
   static constexpr uint64_t down_data(uint64_t chunk) {
     return counters_bytes + chunk % depth * slot_bytes;
   }
@@ -202,17 +205,17 @@ class Group {
                 Deliver deliver);
   Status combine_bytes(void* value, uint64_t bytes,
                        const std::function<void(std::byte*, const std::byte*)>& merge);
-  // Of a group on several nodes: so many bytes go round a ring.
-  bool is_long(uint64_t bytes) const {
+  // Of a group on several nodes: so many bytes go round a ring, `rounds` times.
+  bool is_long(uint64_t bytes, int32_t rounds = 1) const {
     constexpr uint64_t least = 64 << 10, least_by_node = 8 << 10;
-    return bytes >= least && bytes / least_by_node >= static_cast<uint64_t>(nodes_);
+    return bytes >= least && bytes / least_by_node >= static_cast<uint64_t>(nodes_ * rounds);
   }
-  // *ready: they may. Also a barrier, in which a member that leaves the job is found.
+  // *ready: they may.
   Status begin_long(bool* ready);
   // Of a group on several nodes: a short one that goes one way. *ready: it may.
   Status begin_one_way(uint64_t bytes, bool* ready);
-  // `what` is its movement. A member that leaves the job meanwhile is found.
-  Status one_way(uint64_t bytes, const std::function<Status()>& what);
+  // `what` is the movement of one that is no sweep. A member that leaves meanwhile is found.
+  Status apart(uint64_t bytes, const std::function<Status()>& what);
   // What came for a part.
   using TakePart = std::function<void(std::byte* part, const std::byte* came, uint64_t bytes)>;
   Status pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
@@ -259,6 +262,7 @@ class Group {
   int32_t segments_ = 0;         // live ones, written by Segment
   int32_t nodes_ = 0;            // with members
   NodeCollectives node_;         // of this node's members
+  std::unique_ptr<Departure> departure_ = std::make_unique<Departure>();
   Ring ring_;                    // of several nodes' first members
   OneWay one_way_;               // likewise
   Rank parent_ = no_rank;        // no_rank: top of the tree

@@ -41,7 +41,6 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()
 
 Status OneWay::close() {
   unprepared_ = call_ = 0;
-  calls_ = 0;
   if (slots_ == nullptr) return {};
   Job& job = slots_->job();
   const Status status = slots_->close();
@@ -71,43 +70,10 @@ Status OneWay::send(Rank to, uint32_t branch, const std::byte* data, uint64_t by
 
 // *data: what has come, until the next meeting.
 Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
-  constexpr int64_t look_ns = 200'000'000;
-  constexpr bool from_nodes = true;
   const uint64_t awaited = taken_[slot(branch)] + 1;
-  for (;;) {
-    const Status status = slots_->wait_counter(counter(branch), awaited, look_ns, nullptr,
-                                               from_nodes);
-    if (status.ok()) break;
-    if (status.code() != Code::timeout) return status;
-    SKERRY_TRY(look_for_leaver(from));
-    if (leaver_ != no_rank) return error(Code::invalid, "rank ", from, " comes to no more calls");
-  }
+  SKERRY_TRY(departure_->wait(*slots_, counter(branch), awaited, from));
   taken_[slot(branch)] = awaited;
   *data = slots_->own() + message(branch);
-  return {};
-}
-
-// ---- who leaves -------------------------------------------------------------------------------
-
-void OneWay::leave(Rank leaver, bool now) {
-  if (slots_ == nullptr || place_ < 0) return;
-  auto* const gone = reinterpret_cast<uint64_t*>(slots_->own() + gone_at);
-  const auto first_without = static_cast<uint32_t>(now ? calls_ : calls_ + 1);
-  const auto named = static_cast<uint32_t>(leaver + 1);
-  __atomic_store_n(gone, uint64_t{first_without} << 32 | named, __ATOMIC_RELEASE);
-}
-
-Status OneWay::look_for_leaver(Rank leader) {
-  uint64_t gone = 0;
-  origin::Side there, here;
-  there.offset = gone_at;
-  there.bytes = here.bytes = sizeof gone;
-  here.base = reinterpret_cast<std::byte*>(&gone);
-  SKERRY_TRY(slots_->issue(
-      origin::Access::get(slots_->target(leader), there, here, origin::Mode::blocking)));
-  const auto first_without = static_cast<uint32_t>(gone >> 32);  // modulo 2^32
-  if (gone != 0 && static_cast<int32_t>(first_without - static_cast<uint32_t>(calls_)) <= 0)
-    leaver_ = static_cast<Rank>(static_cast<uint32_t>(gone)) - 1;
   return {};
 }
 

@@ -7,11 +7,6 @@
 // (Group::sweep), before which each has taken all that was sent to it. The calls are counted alike
 // on all members. Which branches of a call bring a message depends on its root, so each leader
 // counts how often it has taken one from a slot.
-//
-// A member that leaves the job, or cannot go on, says in its own memory from which call on nothing
-// comes from it, and who leaves. Who waits for long reads that word where it is. The reader goes on
-// to a meeting, as does the one that left, and there all learn of it (Group::one_way). Before, it
-// writes the same into its own word, for those that wait for it.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +16,7 @@
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
+#include "job/departure.hpp"
 #include "job/reduction.hpp"
 #include "memory/control.hpp"
 
@@ -39,6 +35,7 @@ class OneWay {
     std::vector<Rank> leaders;         // by place
     std::vector<int32_t> place_of;     // by node; -1: it has no members
   };
+  void set_departure(Departure& departure) { departure_ = &departure; }
   // Makes the slots when a few calls would have used them. `place`: of a leader; others: -1.
   // *ready: there is memory for them, on all nodes. Collective over the whole group.
   Status prepare(Group& group, int32_t place, const std::function<Places()>& places, bool* ready);
@@ -48,10 +45,7 @@ class OneWay {
   // All slots were used: a meeting comes before the next call.
   bool is_due() const { return call_ == most_calls; }
   void note_meeting() { call_ = 0; }
-  void begin() {
-    ++call_;
-    ++calls_;
-  }
+  void begin() { ++call_; }
 
   // Collective over the leaders, after begin. `root`: a node. Errors: of the end of the job;
   // invalid: somebody who is waited for has left, and nothing was sent.
@@ -59,23 +53,17 @@ class OneWay {
   // The sum goes into the root's buffer, in an order that depends on the root alone. The other
   // buffers are spoilt.
   Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root);
-  // Who the leader that was waited for says leaves the job; no_rank: nobody found one.
-  Rank leaver() const { return leaver_; }
-  // This member does not take part in the present call (`now`), or in those behind it, since
-  // `leaver` leaves the job.
-  void leave(Rank leaver, bool now);
 
  private:
   // So many calls first do without slots of their own: a group may live for one broadcast.
   static constexpr uint32_t calls_before = 3;
-  // The word: bits 63 to 32: the first call without it; 31 to 0: the leaver + 1; 0: there is none.
-  static constexpr uint64_t gone_at = 0, counters_at = 64, message_bytes = most_bytes + 64;
+  static constexpr uint64_t message_bytes = most_bytes + 64;
 
   uint32_t branches() const;
   uint64_t slots() const { return uint64_t{most_calls} * branches(); }
-  uint64_t messages_at() const { return memory::round_up(counters_at + 8 * slots(), 64); }
+  uint64_t messages_at() const { return memory::round_up(8 * slots(), 64); }
   uint64_t slot(uint32_t branch) const { return (call_ - 1) * uint64_t{branches()} + branch; }
-  uint64_t counter(uint32_t branch) const { return counters_at + 8 * slot(branch); }
+  uint64_t counter(uint32_t branch) const { return 8 * slot(branch); }
   uint64_t message(uint32_t branch) const {
     return messages_at() + slot(branch) * message_bytes;
   }
@@ -84,16 +72,14 @@ class OneWay {
   Rank leader_at(int32_t relative, NodeId root) const;
   Status send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes);
   Status take(Rank from, uint32_t branch, const std::byte** data);
-  Status look_for_leaver(Rank leader);
 
+  Departure* departure_ = nullptr;
   int32_t place_ = -1;  // -1: no leader
   Places places_;       // empty until the slots are made
   Segment* slots_ = nullptr;  // null: none
   bool refused_ = false, preparing_ = false;
-  Rank leaver_ = no_rank;
   uint32_t unprepared_ = 0;      // calls that did without
   uint32_t call_ = 0;            // the present one since the last meeting, from 1
-  uint64_t calls_ = 0;           // over all meetings
   std::vector<uint64_t> taken_;  // by slot: messages so far
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "core/pure/assert.hpp"
 #include "core/pure/copy_bytes.hpp"
@@ -12,21 +13,27 @@
 
 namespace skerry::job {
 
-void Ring::open(int32_t nodes, int32_t place, Rank right) {
+void Ring::open(Departure& departure, int32_t nodes, int32_t place, Rank left, Rank right) {
+  departure_ = &departure;
   nodes_ = nodes;
   window_ = std::clamp<uint64_t>(most_slots / static_cast<uint64_t>(nodes), 1, most_window);
   place_ = place;
+  left_ = left;
   right_ = right;
 }
 
-Status Ring::prepare(Group& group, bool* ready) {
+Status Ring::prepare(Group& group, const std::function<std::vector<int32_t>()>& place_of,
+                     bool* ready) {
   if (slots_ == nullptr && !refused_) {
     const uint64_t slots = static_cast<uint64_t>(nodes_) * window_;
     const uint64_t bytes = leads() ? slots_at + slots * slot_bytes : 0;
     const Status made = Segment::alloc(group, bytes, purpose_group, &slots_);
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
-    if (slots_ != nullptr) group.forget_segment();  // it is the group's own
+    if (slots_ != nullptr) {
+      group.forget_segment();  // it is the group's own
+      place_of_ = place_of();
+    }
   }
   *ready = slots_ != nullptr;
   return {};
@@ -37,25 +44,39 @@ Status Ring::close() {
   Job& job = slots_->job();
   const Status status = slots_->close();
   job.objects().discard(std::exchange(slots_, nullptr));
-  sent_ = taken_ = 0;  // the next slots, of a group that is used again, count anew
+  place_of_ = {};
+  // The next slots, of a group that is used again, count anew.
+  sent_ = taken_ = owed_ = unprepared_ = 0;
   return status;
 }
 
-Status Ring::send(std::span<const std::byte> data) {
-  SKERRY_INVARIANT(sent_ < taken_ + window_ && data.size() <= slot_bytes,
+Status Ring::send(std::span<const std::byte> data, uint64_t count) {
+  sent_ += count;
+  SKERRY_INVARIANT(sent_ <= taken_ + window_ && data.size() <= slot_bytes,
                    "no more under way than there is room for, and it fits");
-  const uint64_t slot = sent_++ % (static_cast<uint64_t>(nodes_) * window_);
+  const uint64_t slot = (sent_ - 1) % (static_cast<uint64_t>(nodes_) * window_);
   static constexpr std::byte nothing{};
   if (data.empty()) data = {&nothing, 0};
+  // Who never looks at what was acknowledged seems about to run out of credits, and is sent an
+  // acknowledgement for every message.
+  if (sent_ % sends_a_look < count) slots_->job().engine().look();
   constexpr bool is_fenced = false;  // what comes round says that it arrived
-  return slots_->put_notify(right_, slots_at + slot * slot_bytes, data, {counter_at, 1}, is_fenced);
+  return slots_->put_notify(right_, slots_at + slot * slot_bytes, data, {counter_at, count},
+                            is_fenced);
 }
 
 Status Ring::take(const std::byte** data) {
-  const uint64_t slot = taken_++ % (static_cast<uint64_t>(nodes_) * window_);
+  const uint64_t slot = taken_ % (static_cast<uint64_t>(nodes_) * window_);
+  SKERRY_TRY(departure_->wait(*slots_, counter_at, taken_ + 1, left_));
+  ++taken_;
   *data = slots_->own() + slots_at + slot * slot_bytes;
-  constexpr bool from_nodes = true;
-  return slots_->wait_counter(counter_at, taken_, -1, nullptr, from_nodes);
+  return {};
+}
+
+Status Ring::take_owed() {
+  const std::byte* nothing = nullptr;
+  for (; owed_ > 0; --owed_) SKERRY_TRY(take(&nothing));
+  return {};
 }
 
 Status Ring::finish() { return slots_->job().engine().push_out(); }
@@ -63,6 +84,7 @@ Status Ring::finish() { return slots_->job().engine().push_out(); }
 // Block b of a piece is summed from the node at place b + 1 on to the one at place b, in this
 // order; so all nodes get the same bits.
 Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) {
+  SKERRY_TRY(take_owed());
   const auto nodes = static_cast<uint64_t>(nodes_), me = static_cast<uint64_t>(place_);
   const uint64_t turns = 2 * (nodes - 1), unit = how.unit();
   const uint64_t most = window_ * nodes * (slot_bytes / unit), all = bytes / unit;
@@ -93,37 +115,69 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
   return finish();
 }
 
+// The last leader, to the left of the first, sends as many messages without data: they say that the
+// parts have come round. The first one sends no more than a window ahead of them.
+Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took) {
+  const bool is_last = (place_ + 1) % nodes_ == first;
+  const std::byte* came = nullptr;
+  if (place_ == first) {
+    for (uint64_t p = 0; p < parts; ++p) {
+      for (; sent_ == taken_ + window_; --owed_) SKERRY_TRY(take(&came));
+      SKERRY_TRY(send(own(p)));
+      ++owed_;
+    }
+    return finish();
+  }
+  SKERRY_TRY(take_owed());
+  const uint64_t together = (window_ + 1) / 2;  // one wake-up of the first for so many
+  uint64_t untold = 0;
+  for (uint64_t p = 0; p < parts; ++p) {
+    SKERRY_TRY(take(&came));
+    const std::span<const std::byte> next = took(p, came);
+    if (!is_last) {
+      SKERRY_TRY(send(next));
+    } else if (++untold == together || p + 1 == parts) {
+      SKERRY_TRY(send({}, std::exchange(untold, 0)));
+    }
+  }
+  return finish();
+}
+
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
-  const auto nodes = static_cast<int64_t>(nodes_);
-  const int64_t distance = (place_ - root + nodes) % nodes;
-  const auto parts = static_cast<int64_t>((bytes + slot_bytes - 1) / slot_bytes);
-  const auto part_at = [&](int64_t p) {
-    const uint64_t from = static_cast<uint64_t>(p) * slot_bytes;
+  const auto part = [&](uint64_t p) {
+    const uint64_t from = p * slot_bytes;
     return std::span(buffer + from, std::min(slot_bytes, bytes - from));
   };
-  const auto exists = [&](int64_t p) { return p >= 0 && p < parts; };
-  const int64_t messages = parts + nodes - 2;  // message k of a leader brings part k - distance
-  const int64_t ahead = distance == 0 ? static_cast<int64_t>(window_) : 1;
-  int64_t taken = 0;
-  const auto take_part = [&]() -> Status {
-    const std::byte* came = nullptr;
-    SKERRY_TRY(take(&came));
-    const int64_t p = taken++ - distance + 1;
-    if (distance > 0 && exists(p)) copy_bytes(part_at(p).data(), came, part_at(p).size());
-    return {};
+  return pass_along(root, (bytes + slot_bytes - 1) / slot_bytes, part,
+                    [&](uint64_t p, const std::byte* came) {
+                      copy_bytes(part(p).data(), came, part(p).size());
+                      return part(p);
+                    });
+}
+
+Status Ring::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int32_t root) {
+  const uint64_t most = slot_bytes / how.unit() * how.unit();
+  const auto part = [&](uint64_t p) {
+    return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };
-  for (int64_t k = 0; k < messages; ++k) {
-    while (taken + ahead <= k) SKERRY_TRY(take_part());
-    const int64_t p = k - distance;
-    SKERRY_TRY(send(exists(p) && distance + 1 < nodes ? part_at(p) : std::span<std::byte>()));
-  }
-  while (taken < messages) SKERRY_TRY(take_part());
-  return finish();
+  std::vector<std::byte> sum(place_ == root ? 0 : std::min(most, bytes));
+  return pass_along((root + 1) % nodes_, (bytes + most - 1) / most, part,
+                    [&](uint64_t p, const std::byte* came) -> std::span<const std::byte> {
+                      const std::span<std::byte> mine = part(p);
+                      if (place_ == root) {
+                        how.combine(mine.data(), came, mine.size());
+                        return {};
+                      }
+                      copy_bytes(sum.data(), mine.data(), mine.size());
+                      how.combine(sum.data(), came, mine.size());
+                      return {sum.data(), mine.size()};
+                    });
 }
 
 Status Ring::pass_on(int32_t first, uint64_t pieces,
                      const std::function<std::span<const std::byte>(Block)>& pack,
                      const std::function<void(Block, const std::byte*)>& unpack) {
+  SKERRY_TRY(take_owed());
   for (uint64_t from = 0; from < pieces; from += window_)
     for (int32_t turn = 0; turn < nodes_; ++turn)
       for (uint64_t piece = from; piece < std::min(pieces, from + window_); ++piece) {

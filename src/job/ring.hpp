@@ -20,10 +20,12 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 #include "fabric/fabric.hpp"
+#include "job/departure.hpp"
 #include "job/reduction.hpp"
 
 namespace skerry::job {
@@ -36,19 +38,37 @@ class Ring {
   // Of one message, at most: so much is source done as soon as it is sent.
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
 
-  // Of a leader: its place among `nodes`, and the leader at the next place. Others: place -1.
-  void open(int32_t nodes, int32_t place, Rank right);
+  // Of a leader: its place among `nodes`, and the leaders at the places before and behind it.
+  // Others: place -1.
+  void open(Departure& departure, int32_t nodes, int32_t place, Rank left, Rank right);
   bool leads() const { return place_ >= 0; }
   int32_t nodes() const { return nodes_; }
   int32_t place() const { return place_; }
+  // For a broadcast or a reduction to a root that a sweep could carry: the nodes are few, so that
+  // hardly more messages come one behind the other. And there are slots, or a few such calls would
+  // have used them. Asked once a call, by all members.
+  bool pays(uint64_t bytes) {
+    return bytes > sweep_bytes && nodes_ <= few_nodes &&
+           (slots_ != nullptr || ++unprepared_ > calls_before);
+  }
   // Makes the slots when first called. *ready: there is memory for them, on all nodes. Collective
   // over the whole group.
-  Status prepare(Group& group, bool* ready);
+  // `place_of`: the places of nodes; -1: it has no members.
+  Status prepare(Group& group, const std::function<std::vector<int32_t>()>& place_of, bool* ready);
+  int32_t place_of(NodeId node) const { return place_of_[static_cast<size_t>(node)]; }
   Status close();
+  // Waits for what earlier calls left to be taken: before the group's last meeting. Errors as of
+  // the calls below.
+  Status take_owed();
 
-  // Collective over the leaders.
+  // Collective over the leaders. Errors: of the end of the job; invalid: one that is waited for
+  // leaves the job (Departure).
   Status allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes);
+  // The root does not wait for what says that its last messages have arrived.
   Status broadcast(std::byte* buffer, uint64_t bytes, int32_t root);
+  // The sum goes into the root's buffer, in an order that depends on the root alone. The other
+  // buffers stay as they are.
+  Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int32_t root);
   // What goes round: piece `piece` of the block for the node at a place, at most slot_bytes.
   struct Block {
     uint64_t piece;
@@ -65,7 +85,17 @@ class Ring {
  private:
   static constexpr uint64_t counter_at = 0, slots_at = 4096;
   static constexpr uint64_t most_window = 8, most_slots = 128;
-  Status send(std::span<const std::byte> data);
+  static constexpr uint32_t calls_before = 3;
+  static constexpr int32_t few_nodes = 8;
+  static constexpr uint64_t sweep_bytes = 1024;
+  static constexpr uint64_t sends_a_look = 4;
+  // Parts go from the leader at `first`, which gives them, to all others in turn.
+  // took(part, came) returns what goes on.
+  using OwnPart = std::function<std::span<const std::byte>(uint64_t part)>;
+  using TookPart = std::function<std::span<const std::byte>(uint64_t part, const std::byte* came)>;
+  Status pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took);
+  // `count` messages at once, of which only the last has data.
+  Status send(std::span<const std::byte> data, uint64_t count = 1);
   // The last messages of a call are out: nobody waits for this rank while it computes.
   Status finish();
   // *data: what has come, until the next send.
@@ -74,10 +104,14 @@ class Ring {
   int32_t nodes_ = 0;
   uint64_t window_ = 1;  // messages under way
   int32_t place_ = -1;   // -1: no leader
-  Rank right_ = no_rank;
-  Segment* slots_ = nullptr;  // null: none
+  Rank left_ = no_rank, right_ = no_rank;
+  Departure* departure_ = nullptr;
+  std::vector<int32_t> place_of_;  // empty until the slots are made
+  Segment* slots_ = nullptr;       // null: none
   bool refused_ = false;
+  uint32_t unprepared_ = 0;
   uint64_t sent_ = 0, taken_ = 0;  // over all calls
+  uint64_t owed_ = 0;  // messages of earlier calls, without data, that were not taken yet
 };
 
 }  // namespace skerry::job

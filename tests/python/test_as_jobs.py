@@ -188,10 +188,15 @@ print("passed")
         (6, 2, 3, "sk.reduce(np.ones(3), 'sum', 0); sk.allreduce(np.ones(1))"),
         (5, 5, 4, "sk.reduce(np.ones(3), 'sum', 2); sk.allreduce(np.ones(5000))"),
         (3, 3, 2, "sk.reduce(np.ones(3), 'sum', 0); sk.barrier(others)"),
+        # Round the ring.
+        (7, 7, 3, "sk.allreduce(np.ones(100_000))"),
+        (6, 3, 5, "sk.broadcast(np.ones(200_000), root % ranks)"),
+        (4, 4, 0, "sk.broadcast(np.ones(50_000), 2); sk.allreduce(np.ones(5000))"),
+        (5, 3, 2, "sk.allgather(np.ones(50_000)); sk.barrier(others)"),
     ],
 )
 def test_who_leaves_is_found_by_those_that_wait_for_it(ranks, nodes, leaver, waits, tmp_path):
-    """Broadcasts and reductions that go one way meet nobody, so they have to look."""
+    """What is no sweep meets nobody, so it has to look."""
     program = tmp_path / "program.py"
     program.write_text(LEAVES_LATER.format(waits=waits))
     job = run(ranks, nodes, program, leaver, ranks)

@@ -269,6 +269,7 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
         return Parsed::parked;
       }
       at += frame_bytes;
+      if (prefix.payload_bytes >= place_inline_from_bytes) endpoint.short_reads = reads_after_part;
     } else {
       if (bytes - at < head_bytes) break;
       const Bytes available{data + at + head_bytes,
