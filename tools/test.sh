@@ -77,7 +77,8 @@ step() {
 # The first lane of `make test`: jobs of several processes.
 quick_jobs() {
   step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py --quick --jobs 3
-  step "Python as jobs" $PYTHON -m pytest -q -rs -m "not long" tests/python/test_as_jobs.py
+  step "Python as jobs" $PYTHON -m pytest -q -rs -m "not long" tests/python/test_as_jobs.py \
+    tests/python/test_going_on.py
 }
 
 # The second lane of `make test`: one process at a time.
@@ -90,7 +91,8 @@ quick_alone() {
   step "unit tests" ctest --test-dir build -LE 'launchers|long' --output-on-failure -j 2
   step "the programs in the README" $PYTHON tests/readme.py
   step "Python on one rank" \
-    $PYTHON -m pytest -q -rs -m "not long" --ignore tests/python/test_as_jobs.py tests/python
+    $PYTHON -m pytest -q -rs -m "not long" --ignore tests/python/test_as_jobs.py \
+    --ignore tests/python/test_going_on.py tests/python
 }
 
 rest_release() {

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
+from . import _core, _protected
 from ._advice import Advice, advise
 from ._arrays import (
     Irregular,
@@ -77,6 +77,8 @@ from ._cyclic import CyclicArray, cyclic
 from ._files import load, save
 from ._ghosts import GhostArray, ghosts
 from ._patches import Periodic, periodic, select, symmetrize, transpose
+from ._protected import Protection, kept, protect, protection, recover
+from ._steps import Step, Steps, steps
 from ._sync import Condition, Semaphore
 from ._tasks import Tasks, tasks
 from ._windows import window, window_dynamic, window_over
@@ -91,6 +93,7 @@ from .errors import (
     GatherError,
     InternalError,
     InvalidError,
+    LostError,
     NetworkError,
     NoMemoryError,
     PeerDeadError,
@@ -106,17 +109,18 @@ __all__ = [
     "Advice", "Array", "Attached", "AttachedArray", "Cluster", "Condition", "ConfigError",
     "ConflictError", "Counter", "CounterInfo", "CyclicArray", "DtypeError", "Epoch", "Error",
     "FileError", "ForkedError", "FreedError", "GatherError", "GhostArray", "Group",
-    "InternalError", "InvalidError", "Irregular", "Mirror", "Mutexes", "NetworkError",
-    "NoMemoryError", "PeerDeadError", "Periodic", "RangeError", "Request", "Segment", "Semaphore",
-    "Tasks", "ThreadError", "TimeoutError", "UnsupportedError", "Window", "__version__", "abort",
-    "advise", "allgather", "allreduce", "allreduce_by", "allreduce_nb", "alltoall", "alltoallv",
-    "asarray", "attach", "barrier", "barrier_nb", "broadcast", "broadcast_nb", "counter_info",
-    "counters", "cyclic", "empty", "empty_like", "exscan", "fabric", "failed", "fence", "finalize",
-    "full", "full_like", "ghosts", "init", "initialized", "limit_connections", "load", "matmul",
-    "memory", "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic", "rank",
-    "reduce", "reduce_scatter", "same_node", "save", "scan", "select", "size", "symmetrize", "sync",
-    "tasks", "transpose", "window", "window_dynamic", "window_over", "world", "zeros",
-    "zeros_like",
+    "InternalError", "InvalidError", "Irregular", "LostError", "Mirror", "Mutexes",
+    "NetworkError", "NoMemoryError", "PeerDeadError", "Periodic", "Protection", "RangeError",
+    "Request", "Segment", "Semaphore", "Step", "Steps", "Tasks", "ThreadError", "TimeoutError",
+    "UnsupportedError", "Window", "__version__", "abort", "advise", "allgather", "allreduce",
+    "allreduce_by", "allreduce_nb", "alltoall", "alltoallv", "asarray", "attach", "barrier",
+    "barrier_nb", "broadcast", "broadcast_nb", "counter_info", "counters", "cyclic", "empty",
+    "empty_like", "exscan", "fabric", "failed", "fence", "finalize", "full", "full_like",
+    "ghosts", "init", "initialized", "kept", "limit_connections", "load", "matmul", "memory",
+    "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic", "protect",
+    "protection", "rank", "recover", "reduce", "reduce_scatter", "same_node", "save", "scan",
+    "select", "size", "steps", "symmetrize", "sync", "tasks", "transpose", "window",
+    "window_dynamic", "window_over", "world", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -127,7 +131,10 @@ def init(
 ) -> None:
     """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError,
     NetworkError."""
+    before = _core.initialized()
     _core.init(threads=threads, on_failure=on_failure)
+    if not before:
+        _protected.joined(on_failure)
 
 
 def finalize() -> None:

@@ -324,6 +324,8 @@ class Array:
     def sync(self) -> None:
         """sync of its group. Collective. Errors: PeerDeadError."""
 
+    def _become(self, other: Array) -> None: ...
+
     def free(self) -> None:
         """Gives the memory back, but what views of it keep. Collective. Errors: FreedError."""
 
@@ -358,6 +360,10 @@ class Array:
     def __int__(self) -> NoReturn: ...
     def __float__(self) -> NoReturn: ...
     def __complex__(self) -> NoReturn: ...
+    def protect(self, partner: int = 1) -> None:
+        """From the next sk.protect() on the array comes back after a death: see there. Of any
+        shape and dtype. Collective. Errors: those of sk.protect()."""
+
     def gather(self, index: Any, out: Block | None = None) -> Block:
         """The elements at `index`: a tuple of index arrays, one per dimension, broadcast as in
         NumPy; of a vector an array alone. Negative ones count from the end. The result has

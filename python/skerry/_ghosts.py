@@ -16,10 +16,11 @@ from numpy.typing import DTypeLike
 
 from ._arrays import Irregular, empty, zeros
 from ._patches import boxes
+from ._protected import FORMS, Form, protect_one
 from ._together import agree
 from ._translated import Translated
 from .errors import Error, InvalidError, RangeError
-from ._core import Group
+from ._core import Array, Group
 from ._parts import Bounds, Box
 from ._types import Block, ShapeLike
 
@@ -39,7 +40,7 @@ class GhostArray(Translated):
 
     __slots__ = (
         "shape", "dtype", "group", "grid", "block_starts", "width", "periodic",
-        "_bounds", "_blocks", "_starts", "_storage", "_plans",
+        "_asked", "_bounds", "_blocks", "_starts", "_storage", "_plans",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +53,7 @@ class GhostArray(Translated):
         grid: Sequence[int] | None,
         group: Group | None,
     ) -> None:
+        self._asked = distribution
         model = empty(shape, dtype, distribution=distribution, grid=grid, group=group)
         self.shape, self.dtype, self.group = model.shape, model.dtype, model.group
         self.grid, self.block_starts = model.grid, model.block_starts
@@ -107,6 +109,12 @@ class GhostArray(Translated):
             return padded
         inside = zip(self.width, padded.shape, strict=True)
         return padded[tuple(slice(w, n - w) for w, n in inside)]
+
+    def protect(self, partner: int = 1) -> None:
+        """As Array.protect. What the program keeps in ghost cells at the ends of dimensions comes
+        back too; update() brings the others. Of any shape and dtype. Collective. Errors: those of
+        sk.protect()."""
+        protect_one(self, partner)
 
     def __repr__(self) -> str:
         return f"<skerry.GhostArray {self.shape} {self.dtype}, ghost cells {self.width}>"
@@ -165,6 +173,54 @@ class GhostArray(Translated):
             request.wait()
         self._storage.sync()  # all have read: blocks may be written again
         return self
+
+
+class _GhostForm(Form):
+    """The elements, and the ghost cells at the ends of dimensions, which belong to the program."""
+
+    @property
+    def storage(self) -> Array:
+        return self.array._storage
+
+    def boxes(self) -> list[Bounds]:
+        edges = [0 if wraps else w for w, wraps in self._edges()]
+        return [
+            tuple(
+                (low + (low > 0) * w, high + w + (high == n) * w) if low < high else (0, 0)
+                for (low, high), n, w in zip(block, self.array.shape, edges, strict=True)
+            )
+            for block in self.array._blocks
+        ]
+
+    def own(self) -> Block:
+        padded = self.array.padded
+        inside = zip(self.array._bounds, self.array.shape, padded.shape, self._edges(), strict=True)
+        return padded[
+            tuple(
+                slice(
+                    0 if low == 0 and not wraps else w, p if high == n and not wraps else p - w
+                )
+                for (low, high), n, p, (w, wraps) in inside
+            )
+        ]
+
+    def remade(self, group: Group) -> GhostArray:
+        a = self.array
+        grid = None if len(group) != len(a.group) else a.grid
+        return GhostArray(a.shape, a.dtype, a.width, a.periodic, a._asked, grid, group)
+
+    def become(self, other: GhostArray) -> None:
+        for name in GhostArray.__slots__:
+            setattr(self.array, name, getattr(other, name))
+
+    def _edges(self) -> list[tuple[int, bool]]:
+        return list(zip(self.array.width, self.array.periodic, strict=True))
+
+    def __str__(self) -> str:
+        return f"{self.array.shape} {self.array.dtype} with ghost cells"
+
+
+FORMS[GhostArray] = _GhostForm
 
 
 def _per_dimension(

@@ -58,6 +58,10 @@ class PeerDeadError(Error, ConnectionError):
     code = -5
 
 
+class LostError(PeerDeadError):
+    """What was protected cannot be brought back: its nodes are lost."""
+
+
 class TimeoutError(Error, builtins.TimeoutError):
     """A wait took longer than the program allows; also a builtin TimeoutError."""
 

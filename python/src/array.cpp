@@ -338,6 +338,15 @@ void array_sync(const PyArray& a) {
   nb::gil_scoped_release waits;
   a.array.sync();
 }
+// The Python object is `other` from now on, whose object is of no use any more. What it was stays
+// until the job ends: others may still read it, or it cannot be freed, for members have died.
+void array_become(PyArray& a, PyArray& other) {
+  dropped().forget(&a);
+  dropped().forget(&other);
+  a.array.release();
+  a.array = std::move(other.array);
+  a.options = other.options;
+}
 void array_label(const PyArray& a, const std::string& name) { a.array.label(name); }
 
 void bind_facts(nb::class_<PyArray>& array) {
@@ -566,6 +575,8 @@ void bind_copies(nb::class_<PyArray>& array) {
 void bind_life(nb::class_<PyArray>& array) {
   array.def("sync", &array_sync,
             "sync of its group. Collective. Errors: PeerDeadError.")
+      .def("_become", &array_become, nb::arg("other"),
+           nb::sig("def _become(self, other: Array) -> None"))
       .def("free",
            [](PyArray& a) {
              dropped().forget(&a);

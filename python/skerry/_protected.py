@@ -1,0 +1,529 @@
+"""Arrays that come back after a death (on_failure="continue").
+
+Each member of the group keeps copies of its block in a segment: two in its own slice, and two in
+that of its partner, a member on another node. The copies alternate. A state is written over the
+one before the last, so the last stays whole until the new one is. Only tiles that differ from that
+copy are written and sent. An agreement of all members at the end makes the new state the valid
+one: it succeeds on all that live or fails on all.
+
+After a death the living shrink the group, make the arrays anew over it, and read each block's copy
+from its owner's slice if that node lives, otherwise from the partner's. The program's objects
+become the new arrays when an agreement has told that all have theirs.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from ._arrays import Irregular, empty
+from ._core import Array, Group, Request, Segment
+from ._parts import Bounds
+from ._together import gathered
+from ._types import Block
+from .errors import DtypeError, Error, InvalidError, LostError, PeerDeadError, UnsupportedError
+
+_TILE = 4096  # bytes that are compared and sent together
+_PIECE = 64 * _TILE  # bytes compared in one call of NumPy: they stay in the cache
+_READ = 8 << 20  # bytes that are read in one piece when blocks come back
+_UNDER_WAY = 64  # puts whose source is not done
+_ALIGN = 64
+
+
+# ---- arrays as boxes -----------------------------------------------------------------------------
+
+
+class Form:
+    """What is kept of a kind of arrays: boxes of indices, one for each member, and how such an
+    array is made again over another group."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @property
+    def storage(self) -> Array:
+        """Of the group, the dtype, and whether it was freed."""
+        return self.array
+
+    def boxes(self) -> list[Bounds]:
+        """Of each member of the group, in its order."""
+        return [self.array.distribution(rank) for rank in self.storage.group.ranks]
+
+    def own(self) -> Block:
+        """The own box, a view."""
+        return self.array.local
+
+    def remade(self, group: Group) -> Any:
+        """A new array of this kind over `group`. Collective."""
+        starts, grid = self.array._options
+        fits = len(group) == len(self.array.group)
+        return empty(
+            self.array.shape,
+            self.array.dtype,
+            distribution=Irregular(*starts) if starts else None,
+            grid=grid if grid and fits else None,
+            mirrored=self.array.mirrored,
+            group=group,
+        )
+
+    def become(self, other: Any) -> None:
+        """The program's object is `other` from now on."""
+        self.array._become(other)
+
+    def __str__(self) -> str:
+        return f"{self.array.shape} {self.array.dtype}"
+
+
+FORMS: dict[type, type[Form]] = {Array: Form}  # other modules add theirs
+
+
+def _form_of(array: Any) -> Form:
+    form = FORMS.get(type(array))
+    if form is None:
+        kinds = " or ".join(f"a {kind.__name__}" for kind in FORMS)
+        raise DtypeError(f"a {type(array).__name__} cannot be protected: give {kinds}")
+    if form(array).storage.freed:
+        raise InvalidError("the array to protect was freed")
+    return form(array)
+
+
+# ---- where copies are ----------------------------------------------------------------------------
+
+
+def _partners(ranks: Sequence[int], distance: int) -> list[int | None]:
+    """The partner of each member, as a place in `ranks`: on the node `distance` further."""
+    by_node: dict[int, list[int]] = {}
+    for member, rank in enumerate(ranks):
+        by_node.setdefault(_core.node(rank), []).append(member)
+    nodes = [by_node[node] for node in sorted(by_node)]
+    partners: list[int | None] = [None] * len(ranks)
+    if distance == 0 or len(nodes) == 1:
+        return partners
+    step = (distance - 1) % (len(nodes) - 1) + 1  # of fewer nodes than there were, too
+    for at, members in enumerate(nodes):
+        there = nodes[(at + step) % len(nodes)]
+        for i, member in enumerate(members):
+            partners[member] = there[i % len(there)]
+    return partners
+
+
+def _changed(now: NDArray[np.uint8], then: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
+    """Where the bytes differ: (begin, end) of runs of tiles, ascending."""
+    n, begin = now.size, -1
+    for at in range(0, n, _PIECE):
+        end = min(at + _PIECE, n)
+        whole = at + (end - at) // _TILE * _TILE
+        marks = np.empty(0, bool)
+        if whole > at:
+            differ = now[at:whole].view(np.uint64) != then[at:whole].view(np.uint64)
+            marks = differ.reshape(-1, _TILE // 8).any(axis=1)
+        differs = marks.tolist()
+        if end > whole:
+            differs.append(not np.array_equal(now[whole:end], then[whole:end]))
+        for i, is_changed in enumerate(differs):
+            if is_changed and begin < 0:
+                begin = at + i * _TILE
+            elif not is_changed and begin >= 0:
+                yield begin, at + i * _TILE
+                begin = -1
+    if begin >= 0:
+        yield begin, n
+
+
+class _Copies:
+    """The copies of one array's blocks. Making it is collective."""
+
+    def __init__(self, form: Form, distance: int, group: Group) -> None:
+        self.form, self.distance, self.group = form, distance, group
+        self.ranks = group.ranks
+        self.me = self.ranks.index(_core.rank())
+        self.dtype, self.boxes = form.storage.dtype, form.boxes()
+        self.mirrored = form.storage.mirrored
+        self.bytes = [
+            prod(high - low for low, high in box) * self.dtype.itemsize for box in self.boxes
+        ]
+        room = [-(-n // _ALIGN) * _ALIGN for n in self.bytes]
+        # A mirrored array is on every node already.
+        self.partners = _partners(self.ranks, 0 if self.mirrored else distance)
+        # Slices: the member's own two copies, then two of each member whose partner it is.
+        used = [2 * n for n in room]
+        self.at_partner = [0] * len(room)
+        for member, partner in enumerate(self.partners):
+            if partner is not None:
+                self.at_partner[member] = used[partner]
+                used[partner] += 2 * room[member]
+        self.room = room
+        self.segment = Segment(used[self.me], group=group)
+        self.is_valid = False  # the last valid state has it
+
+    def save(self, slot: int, everything: bool, cost: _Cost) -> None:
+        """Brings a copy of the own block, and the partner's, to what the block is now. What the
+        partner gets is there after a fence. Not collective."""
+        me = self.me
+        if self.bytes[me] == 0:
+            return
+        now = np.ascontiguousarray(self.form.own()).reshape(-1).view(np.uint8)
+        mine = self.segment.local[slot * self.room[me] :][: now.size]
+        partner, at = self.partners[me], self.at_partner[me] + slot * self.room[me]
+        sent: list[Request] = []
+        for begin, end in [(0, now.size)] if everything else _changed(now, mine):
+            mine[begin:end] = now[begin:end]
+            if partner is None:
+                continue
+            sent.append(
+                self.segment.put_nb(self.ranks[partner], at + begin, mine[begin:end])
+            )
+            cost.moved_bytes += end - begin
+            if len(sent) == _UNDER_WAY:
+                sent.pop(0).wait()
+        for request in sent:
+            request.wait()
+        cost.compared_bytes += now.size
+
+    def sources(self, slot: int, lost: set[int]) -> list[tuple[int, int] | None]:
+        """(rank, offset) of a copy of each member's block that outlived the nodes in `lost`; None:
+        there is none. Of a mirrored array, those of the own node alone."""
+        found: list[tuple[int, int] | None] = []
+        for member, rank in enumerate(self.ranks):
+            partner = self.partners[member]
+            places = [(rank, slot * self.room[member])]
+            if partner is not None:
+                place = self.ranks[partner], self.at_partner[member] + slot * self.room[member]
+                places.insert(0 if _core.same_node(place[0]) else 1, place)
+            living = [place for place in places if _core.node(place[0]) not in lost]
+            found.append(living[0] if living else None)
+        return found
+
+    def lost_boxes(self, lost: set[int]) -> list[tuple[int, Bounds]]:
+        """(rank, its box) of what cannot come back. The same on every member."""
+        if self.mirrored:
+            return []
+        found = zip(self.ranks, self.boxes, self.bytes, self.sources(0, lost), strict=True)
+        return [(rank, box) for rank, box, n, source in found if n and source is None]
+
+    def bring_back(self, slot: int, lost: set[int], fresh: Form, cost: _Cost) -> None:
+        """Fills the own box of the new array from copies. Not collective."""
+        group = fresh.storage.group
+        wanted, own = fresh.boxes()[group.index(_core.rank())], fresh.own()
+        for member, source in enumerate(self.sources(slot, lost)):
+            box = self.boxes[member]
+            if self.mirrored and not _core.same_node(self.ranks[member]):
+                continue
+            common = [
+                (max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, wanted, strict=True)
+            ]
+            if source is None or any(low >= high for low, high in common):
+                continue
+            inside = tuple(
+                slice(low - first, high - first)
+                for (low, high), (first, _) in zip(common[1:], box[1:], strict=True)
+            )
+            there = tuple(
+                slice(low - first, high - first)
+                for (low, high), (first, _) in zip(common, wanted, strict=True)
+            )
+            lengths = [high - low for low, high in box[1:]]
+            row = prod(lengths) * self.dtype.itemsize
+            rows = max(1, _READ // row)
+            target, first = own[there], common[0][0]
+            for low in range(first, common[0][1], rows):
+                high = min(low + rows, common[0][1])
+                read = np.empty((high - low, *lengths), self.dtype)
+                self.segment.get(source[0], source[1] + (low - box[0][0]) * row, read)
+                target[low - first : high - first] = read[(slice(None), *inside)]
+                cost.recovered_bytes += read.nbytes
+
+
+# ---- the protected state of the job --------------------------------------------------------------
+
+
+class Protection(NamedTuple):
+    """What protecting has cost this rank so far; times in seconds, waits for others included."""
+
+    states: int  # that became valid
+    compared_bytes: int
+    moved_bytes: int  # to partners, in tiles that had changed
+    seconds: float
+    recoveries: int
+    recovered_bytes: int  # read from copies
+    recovery_seconds: float
+
+
+class _Cost:
+    """The numbers of Protection, as they grow."""
+
+    def __init__(self) -> None:
+        self.states = self.compared_bytes = self.moved_bytes = 0
+        self.recoveries = self.recovered_bytes = 0
+        self.seconds = self.recovery_seconds = 0.0
+
+
+_REFUSED, _DIED = 0, -1  # in place of a checksum; died: a rank, as this member has seen
+
+
+class _Kept:
+    """All protected arrays and values of this process."""
+
+    def __init__(self) -> None:
+        self.goes_on = False  # the job was joined with on_failure="continue"
+        self.copies: list[_Copies] = []
+        self.group: Group | None = None  # None: nothing was protected yet
+        self.shrunk: Group | None = None  # what came of it, if that is not over yet
+        self.slot: int | None = None  # of the valid state; None: there is none
+        self.is_torn = False  # the other slot is neither of the states before
+        self.values: dict[str, Any] = {}
+        self.cost = _Cost()
+
+    def agreed(self, what: object, refused: Error | None, group: Group) -> None:
+        """As agree(), but a death that one member has seen is a PeerDeadError on all."""
+        mark = zlib.crc32(repr(what).encode()) + 1
+        if refused:
+            mark = _DIED if isinstance(refused, PeerDeadError) else _REFUSED
+        marks = gathered(np.array([mark]), group)[:, 0]
+        if refused:
+            raise refused
+        if (marks <= 0).any():
+            rank, seen = group.rank(int(marks.argmin())), marks.min() == _DIED
+            raise PeerDeadError(f"rank {rank} has seen that a rank died") if seen else InvalidError(
+                f"rank {rank} refused its part: see its message"
+            )
+        if (marks != mark).any():
+            raise InvalidError(
+                "the members protect different arrays, or have values of different names: all "
+                "give the same"
+            )
+
+    def add(self, arrays: Sequence[Any], distance: int, values: dict[str, Any]) -> None:
+        """Agrees with the others on what is protected from now on. Begins with a sync."""
+        if not self.goes_on:
+            raise UnsupportedError(
+                'arrays are protected in jobs that go on: sk.init(on_failure="continue")'
+            )
+        if not arrays and self.group is None:
+            raise InvalidError("nothing to protect: give arrays")
+        self.drop_freed()
+        group = self.group_of(arrays)
+        refused: Error | None = None
+        fresh: list[Form] = []
+        try:
+            fresh = self.checked(arrays, distance, group)
+            _core.fence()
+        except Error as error:
+            refused = error
+        known = [(str(each.form), each.distance) for each in self.copies]
+        what = (known, [str(form) for form in fresh], distance, sorted(values))
+        self.agreed(what, refused, group)
+        self.group = group
+        for form in fresh:
+            self.copies.append(_Copies(form, distance, group))
+
+    def group_of(self, arrays: Sequence[Any]) -> Group:
+        """Who takes part, also if what this member gave is wrong."""
+        if self.group is not None:
+            return self.group
+        for array in arrays:
+            form = FORMS.get(type(array))
+            if form is not None and not form(array).storage.freed:
+                return form(array).storage.group
+        return _core.world()
+
+    def checked(self, arrays: Sequence[Any], distance: int, group: Group) -> list[Form]:
+        """What is not protected yet."""
+        if not hasattr(distance, "__index__") or distance < 0:
+            raise InvalidError(f"partner is {distance}: give a number of nodes from 0 on")
+        fresh: list[Form] = []
+        known = {id(each.form.array) for each in self.copies}
+        for array in arrays:
+            form = _form_of(array)
+            if form.storage.group.ranks != group.ranks:
+                raise InvalidError("all protected arrays are of one group: give arrays of that one")
+            if id(array) not in known:
+                known.add(id(array))
+                fresh.append(form)
+        nodes = len({_core.node(rank) for rank in group.ranks})
+        if fresh and distance >= nodes:
+            raise InvalidError(
+                f"no partner for partner={distance}: the group is on {nodes} node(s). With "
+                "partner=0 copies stay on the own node, and outlive all ranks but its leader"
+            )
+        return fresh
+
+    def drop_freed(self) -> None:
+        # Freeing is collective: all members drop the same.
+        freed = [each for each in self.copies if each.form.storage.freed]
+        self.copies = [each for each in self.copies if not each.form.storage.freed]
+        for each in freed:
+            each.segment.free()
+
+    def save(self, values: dict[str, Any]) -> None:
+        """A new valid state, or an error and the one before. Collective."""
+        group = self.group
+        assert group is not None
+        slot = 0 if self.slot is None else 1 - self.slot
+        everything, self.is_torn = self.is_torn, True
+        refused: Error | None = None
+        try:
+            for each in self.copies:
+                each.save(slot, everything, self.cost)
+            _core.fence()
+        except Error as error:
+            refused = error
+        self.agreed(slot, refused, group)
+        self.is_torn, self.slot, self.values = False, slot, values
+        for each in self.copies:
+            each.is_valid = True
+        self.cost.states += 1
+
+    # ---- after a death ---------------------------------------------------------------------------
+
+    def recover(self, given: Group | None, timeout: float) -> Group:
+        if self.slot is None or self.group is None:
+            raise LostError("nothing was protected yet: there is no state to go back to")
+        begin = time.monotonic()
+        # The last errors of what was under way to the dead.
+        for _ in range(_core.size()):
+            try:
+                _core.fence()
+                break
+            except PeerDeadError:
+                continue
+        self.shrunk = given or self.shrunk
+        while True:
+            if given is None:
+                self.shrunk = (self.shrunk or self.group).shrink(timeout)
+            given = None
+            assert self.shrunk is not None
+            try:
+                self.bring_back(self.shrunk)
+                break
+            except LostError:
+                raise
+            except PeerDeadError:  # another one
+                continue
+        self.cost.recoveries += 1
+        self.cost.recovery_seconds += time.monotonic() - begin
+        return self.group
+
+    def bring_back(self, group: Group) -> None:
+        """Everything over the new group, or an error, and all is as before. Collective."""
+        assert self.slot is not None and self.group is not None
+        self.copies = [each for each in self.copies if not each.form.storage.freed]
+        gone = np.zeros(_core.size(), np.uint8)
+        gone[_core.failed()] = 1
+        gone[list(set(self.group.ranks) - set(group.ranks))] = 1
+        _core._reduce(gone, "max", -1, group)
+        lost = {n for n in range(_core.nodes()) if gone[_core.node_ranks(n)[0]]}
+        self.check_lost(lost)
+        fresh = [type(each.form)(each.form.remade(group)) for each in self.copies]
+        refused: Error | None = None
+        copies: list[_Copies] = []
+        for each, form in zip(self.copies, fresh, strict=True):
+            try:
+                each.bring_back(self.slot, lost, form, self.cost)
+            except Error as error:
+                refused = error
+            copies.append(_Copies(form, each.distance, group))
+            try:
+                copies[-1].save(0, False, self.cost)
+            except Error as error:
+                refused = error
+        try:
+            _core.fence()
+        except Error as error:
+            refused = error
+        self.agreed("back", refused, group)
+        for each, new in zip(self.copies, copies, strict=True):
+            each.form.become(new.form.array)
+            new.form, new.is_valid = each.form, True
+        self.copies, self.group, self.shrunk = copies, group, None
+        self.slot, self.is_torn = 0, False
+
+    def check_lost(self, lost: set[int]) -> None:
+        texts = []
+        for i, each in enumerate(self.copies):
+            what = f"array {i}, {each.form},"
+            if not each.is_valid:
+                texts.append(f"{what} whose first protected state was not complete")
+            for rank, box in each.lost_boxes(lost):
+                patch = ", ".join(f"{low}:{high}" for low, high in box)
+                texts.append(f"[{patch}] of {what} which rank {rank} and its partner had")
+        if texts:
+            raise LostError(
+                "what was protected cannot be brought back, for its nodes "
+                f"{sorted(lost)} are lost: {'; '.join(texts)}"
+            )
+
+
+_kept = _Kept()
+
+
+def joined(on_failure: str) -> None:
+    """How this process has joined its job."""
+    _kept.goes_on = on_failure == "continue"
+
+
+# ---- what the program calls ----------------------------------------------------------------------
+
+
+def protect(arrays: Sequence[Any] = (), *, partner: int = 1, **values: Any) -> None:
+    """Makes what all protected arrays hold now the state that recover() goes back to, with
+    on_failure="continue". `arrays` are added to the protected ones: Arrays or GhostArrays of any
+    shape and dtype, of one group. Each member copies its block, and sends the tiles that changed
+    to a member on the node `partner` further; 0: to none. `values`: small ones of this rank, for
+    kept(). The new state is valid on all members or on none. A mirrored array's copies must be
+    equal. Begins and ends with a sync. Collective. Errors: InvalidError (no partner: one node; or
+    members that disagree), UnsupportedError, DtypeError, NoMemoryError, PeerDeadError."""
+    begin = time.monotonic()
+    values = copy.deepcopy(values)
+    _kept.add(arrays, partner, values)
+    _kept.save(values)
+    _kept.cost.seconds += time.monotonic() - begin
+
+
+def recover(group: Group | None = None, *, timeout: float = -1.0) -> Group:
+    """After a PeerDeadError: shrinks the group of the protected arrays, and brings them back to the
+    last valid state, in the same objects, over the new group, which it returns. Views of them, as
+    ``a.local``, stay those of the old memory: take them again. Shapes and dtypes stay; blocks are
+    others. `group`: what the program has shrunk that group to itself. `timeout` seconds (negative:
+    never) after the first member came an error names who is missing. Collective over those that
+    live. Errors: LostError (names what cannot come back),
+    TimeoutError, NoMemoryError, InvalidError."""
+    return _kept.recover(group, timeout)
+
+
+def kept(name: str, default: Any = None) -> Any:
+    """A copy of the value of that name in the last valid state, or `default`. Not collective.
+    Errors: none."""
+    return copy.deepcopy(_kept.values.get(name, default))
+
+
+def protection() -> Protection:
+    """What protecting and recovering have cost this rank. Not collective. Errors: none."""
+    return Protection(**vars(_kept.cost))
+
+
+def protected_group() -> Group | None:
+    """The group of the protected arrays."""
+    return _kept.group
+
+
+def protect_one(array: Any, partner: int) -> None:
+    """What the method of an array does."""
+    _kept.add([array], partner, {})
+
+
+def _protect(self: Array, partner: int = 1) -> None:
+    """From the next sk.protect() on the array comes back after a death: see there. Of any shape
+    and dtype. Collective. Errors: those of sk.protect()."""
+    protect_one(self, partner)
+
+
+setattr(Array, "protect", _protect)  # the class is in C++

@@ -1,0 +1,161 @@
+"""Loops that go on by themselves after a death."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._core import Group
+from ._protected import kept, protect, protected_group, recover
+from .errors import InvalidError, LostError, PeerDeadError
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Step(int):
+    """A step of a loop: its number, and a context in which a death ends the step alone."""
+
+    loop: Steps  # that it is of
+
+    @property
+    def group(self) -> Group:
+        """The ranks that take part: give it to collectives. Not collective."""
+        return self.loop.group
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Small values of this rank, which are kept with each state and go back with it. Not
+        collective."""
+        return self.loop.values
+
+    def __enter__(self) -> Self:
+        self.loop._enter(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return self.loop._leave(value)
+
+
+class Steps:
+    """The loop that steps() makes."""
+
+    def __init__(
+        self,
+        n: int,
+        arrays: Sequence[Any],
+        every: int,
+        partner: int,
+        timeout: float,
+    ) -> None:
+        self.values: dict[str, Any] = {}
+        self.recovered = 0  # how often, so far
+        self._n, self._arrays, self._every, self._partner = n, list(arrays), every, partner
+        self._timeout = timeout
+        self._at = 0
+        self._kept_at = -1  # the step before which the last state was protected
+        self._has_died = False
+        self._is_open = self._is_entered = False
+
+    @property
+    def group(self) -> Group:
+        """The ranks that take part. Not collective."""
+        return protected_group() or _core.world()
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Steps:
+        return self
+
+    def __next__(self) -> Step:
+        if self._is_open and not self._is_entered:
+            raise InvalidError("a step was not entered: begin the loop's body with `with step:`")
+        while not self._is_ready():
+            pass
+        if self._at >= self._n:
+            raise StopIteration
+        step = Step(self._at)
+        step.loop = self
+        self._is_open, self._is_entered = True, False
+        return step
+
+    def _is_ready(self) -> bool:
+        """Goes back after a death, or protects what is due. False if that failed."""
+        if self._has_died:
+            recover(timeout=self._timeout)
+            self._at = self._kept_at = kept("step")
+            self.values = kept("values")
+            self._has_died = False
+            self.recovered += 1
+        is_due = self._at % self._every == 0 or self._at >= self._n
+        try:
+            self._look()
+            if is_due and self._kept_at != self._at:
+                protect(
+                    self._arrays, partner=self._partner, step=self._at, values=self.values
+                )
+                self._kept_at = self._at
+        except LostError:
+            raise
+        except PeerDeadError:
+            if self._kept_at < 0:
+                raise
+            self._has_died = True
+        return not self._has_died
+
+    def _look(self) -> None:
+        """Who has not heard of a death in a call hears of it here: the others wait."""
+        dead = _core.failed()
+        if dead and not set(dead).isdisjoint(self.group.ranks):
+            raise PeerDeadError(f"ranks {dead} have died")
+
+    def _enter(self, step: Step) -> None:
+        if not self._is_open or self._is_entered or step != self._at:
+            raise InvalidError(f"step {int(step)} is over: enter each step once, in its turn")
+        self._is_entered = True
+
+    def _leave(self, value: BaseException | None) -> bool:
+        if value is None:
+            self._at += 1
+            return False
+        if isinstance(value, PeerDeadError) and not isinstance(value, LostError):
+            self._has_died = True
+        return self._has_died
+
+
+def steps(
+    n: int,
+    *,
+    protect: Sequence[Any],
+    every: int = 1,
+    partner: int = 1,
+    timeout: float = -1.0,
+) -> Steps:
+    """A loop of n steps that goes on by itself after deaths, with on_failure="continue".
+
+        for step in sk.steps(100, protect=[a, b], every=5):
+            with step:
+                ...  # a collective takes group=step.group, or a.group
+
+    Before every `every`-th step, and after the last, the arrays are protected: sk.protect() says
+    of which kinds, shapes and dtypes, and what `partner` is. A PeerDeadError in a step is not
+    raised: the living recover(), and the loop goes on from the last protected step, with the same
+    array objects. `step` is an int; what is in ``step.values``, a dict, goes back with the arrays;
+    other variables do not. All members take the same steps. `timeout`: of recover(). Not
+    collective; each turn of the loop is. Errors: InvalidError; the loop raises LostError for what
+    it cannot mend, and PeerDeadError for a death before the first state was complete."""
+    if n < 0 or every < 1:
+        raise InvalidError(f"{n} steps, protected every {every}: give 0 or more, and 1 or more")
+    arrays = list(protect)
+    if not arrays:
+        raise InvalidError("steps need something to protect: give arrays")
+    return Steps(n, arrays, every, partner, timeout)

@@ -1,0 +1,305 @@
+"""Protected arrays, in jobs whose ranks kill themselves. Started by a pytest outside jobs."""
+
+from pathlib import Path
+
+import pytest
+from test_as_jobs import LONG, run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
+
+KILLED = """
+import os, random, runpy, signal, sys, threading, time
+import numpy as np
+import skerry as sk
+example, seed, victims = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+sk.init(on_failure="continue")
+dice = random.Random(seed * 1000 + sk.rank())
+loops = []
+make = sk.steps
+sk.steps = lambda n, **options: loops.append(make(n, **options)) or loops[0]
+
+def die():
+    # Within the loop: when so many of its states are valid, and a while later.
+    while not loops:
+        time.sleep(0.001)
+    states = dice.randint(1, len(loops[0]) // int(os.environ["EVERY"]) * 2 // 3)
+    while sk.protection().states < states:
+        time.sleep(0.0002)
+    time.sleep(dice.uniform(0, 0.003))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if str(sk.rank()) in victims:
+    threading.Thread(target=die, daemon=True).start()
+found = runpy.run_path(example)
+if "plate" in found:
+    n = found["n"]
+    plate = np.zeros((n + 2, n + 2))
+    plate[0, 1:-1] = 100.0
+    for _ in range(len(loops[0])):
+        around = plate[:-2, 1:-1] + plate[2:, 1:-1] + plate[1:-1, :-2] + plate[1:-1, 2:]
+        plate[1:-1, 1:-1] = 0.25 * around
+    assert (found["plate"].get() == plate[1:-1, 1:-1]).all(), "other heat"
+    found["plate"].sync()
+assert loops[0].recovered >= 1
+print("went on", sk.protection(), flush=True)
+"""
+
+# Ranks, nodes, who dies: a rank alone, a leader with its node, the first rank, two of them.
+WAYS = [(4, 2, "3"), (4, 2, "2"), (3, 3, "0"), (6, 3, "2 3")]
+
+
+@pytest.mark.parametrize(
+    ("example", "every", "way", "seed"),
+    [
+        *(("protected_heat", 10, way, 1) for way in WAYS),
+        *(("protected_tasks", 1, way, 1) for way in WAYS[:2]),
+        *(
+            pytest.param(example, every, way, seed, marks=LONG)
+            for example, every in (("protected_heat", 10), ("protected_tasks", 1))
+            for seed in (2, 3)
+            for way in WAYS
+        ),
+    ],
+)
+def test_the_result_is_right_whoever_dies(example, every, way, seed, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVERY", str(every))
+    program = tmp_path / "program.py"
+    program.write_text(KILLED)
+    ranks, nodes, victims = way
+    job = run(ranks, nodes, program, EXAMPLES / f"{example}.py", seed, *victims.split())
+    assert job.returncode == 0, job.stdout
+    assert "went on" in job.stdout and "dead: []" not in job.stdout, job.stdout
+
+
+KINDS = """
+import os, signal
+import numpy as np
+import skerry as sk
+sk.init(on_failure="continue")
+
+def filled(a, times):
+    own = a.local
+    if own.size:
+        low = [b[0] for b in a.distribution()]
+        at = np.indices(own.shape) + np.reshape(low, (-1,) + (1,) * own.ndim)
+        own[...] = (times * (1 + sum((i + 3) * x for i, x in enumerate(at)))).astype(a.dtype)
+    return a
+
+def values(a, times):
+    at = np.indices(a.shape)
+    return (times * (1 + sum((i + 3) * x for i, x in enumerate(at)))).astype(a.dtype)
+
+arrays = [
+    sk.zeros((301, 77)),
+    sk.zeros(3, "int8"),  # less than one for each rank
+    sk.zeros((5, 40, 6, 3), "complex64"),
+    sk.zeros((300, 300), distribution=sk.Irregular([0, 10, 250], [0, 100])),
+    sk.zeros((64, 64), "int32", grid=(1, sk.size())),
+    sk.zeros((90, 50), mirrored=True),
+    sk.ghosts((60, 44), "float32", width=(2, 1), periodic=(True, False)),
+]
+edges = arrays[-1].padded
+if edges.size and arrays[-1].distribution()[1][0] == 0:
+    edges[:, 0] = 5
+arrays[0].protect()
+for times in (1, 2, 3):
+    for a in arrays:
+        filled(a, times)
+    sk.protect(arrays, times=times)
+before = sk.protection()
+sk.protect()  # twice the same: the other copies
+sk.protect()
+same = sk.protection()
+sk.protect(times=3)
+assert sk.protection().moved_bytes == same.moved_bytes, "tiles that did not change were sent"
+assert sk.protection().states == before.states + 3
+last = sk.size() - 1
+for a in arrays:
+    filled(a, 9)  # is lost
+sk.sync()
+if sk.rank() == last:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    sk.allreduce(1)
+    raise SystemExit("an allreduce with a dead rank")
+except sk.PeerDeadError:
+    pass
+mine = arrays[0]
+group = sk.recover(timeout=60)
+assert mine.group.ranks == group.ranks == [r for r in range(sk.size()) if r not in sk.failed()]
+assert sk.kept("times") == 3 and sk.kept("nothing", 7) == 7
+for a in arrays:
+    assert (a.get() == values(a, 3)).all(), a
+edges = arrays[-1].padded
+if edges.size and arrays[-1].distribution()[1][0] == 0:
+    inside = edges[2:-2, 0]
+    assert (inside == 5).all(), inside
+sk.sync(group)
+for a in arrays:
+    filled(a, 4)
+sk.protect(times=4)
+assert sk.protection().recoveries == 1
+arrays[1].free()
+sk.protect(times=5)
+for use in (lambda: sk.barrier(), lambda: sk.zeros(5)):
+    try:
+        use()
+        raise SystemExit("the old group works")
+    except sk.InvalidError:
+        pass
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (3, 3), (6, 3)])
+def test_arrays_of_all_kinds_come_back(ranks, nodes, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(KINDS)
+    job = run(ranks, nodes, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == ranks - 1, job.stdout
+
+
+REFUSED = """
+import os, signal, sys, time
+import skerry as sk
+sk.init(on_failure="continue")
+
+def refused(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        assert all(word in str(error) for word in words), error
+    else:
+        raise SystemExit(f"no {kind.__name__}: {words}")
+
+a, b = sk.zeros(1000), sk.zeros(100)
+refused(sk.InvalidError, lambda: sk.protect(), "nothing to protect")
+refused(sk.InvalidError, lambda: sk.protect([a], partner=sk.nodes()), "no partner", "partner=0")
+refused(sk.InvalidError, lambda: a.protect(-1), "partner")
+refused(sk.DtypeError, lambda: sk.protect([3]), "cannot be protected")
+refused(sk.LostError, lambda: sk.recover(), "nothing was protected")
+refused(sk.InvalidError, lambda: sk.protect([a] if sk.rank() else [a, b]), "different arrays")
+refused(sk.InvalidError, lambda: sk.protect([a], **{f"x{sk.rank()}": 1}), "different names")
+refused(sk.InvalidError, lambda: sk.protect([a, "b"] if sk.rank() == 1 else [a]))
+odd = sk.world().split(sk.rank() % 2)
+part = sk.zeros(10, group=odd)
+refused(sk.InvalidError, lambda: sk.protect([a, part]), "one group")
+refused(sk.InvalidError, lambda: sk.steps(-1, protect=[a]), "steps")
+refused(sk.InvalidError, lambda: sk.steps(1, protect=[]), "something to protect")
+loop = iter(sk.steps(3, protect=[a]))
+step = next(loop)
+refused(sk.InvalidError, lambda: next(loop), "with step")
+with step:
+    pass
+refused(sk.InvalidError, lambda: step.__enter__(), "is over")
+
+# Some do not come.
+sign, last = sys.argv[1], sk.size() - 1
+sk.barrier()
+if sk.rank() == last:
+    os.kill(os.getpid(), signal.SIGKILL)
+refused(sk.PeerDeadError, lambda: sk.allreduce(1))
+if sk.rank() == 1:
+    while not os.path.exists(sign):
+        time.sleep(0.01)
+else:
+    refused(sk.TimeoutError, lambda: sk.recover(timeout=0.5), ": 1")
+    open(sign, "w").close()
+while True:
+    try:
+        sk.recover(timeout=60)
+        break
+    except sk.TimeoutError:  # who comes late is told what the others were
+        pass
+assert a.group.ranks == [r for r in range(sk.size()) if r not in sk.failed()]
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (3, 3)])
+def test_what_cannot_be_is_refused_by_all(ranks, nodes, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(REFUSED)
+    job = run(ranks, nodes, program, tmp_path / "sign")
+    assert job.returncode == 0, job.stdout
+    # Only ranks 0 and 1 are there in every layout: with a leader its node goes.
+    assert job.stdout.count("all is well") >= 2, job.stdout
+
+
+ONE_NODE = """
+import os, signal
+import numpy as np
+import skerry as sk
+sk.init(on_failure="continue")
+a = sk.zeros(1000)
+try:
+    sk.protect([a])
+    raise SystemExit("a partner on one node")
+except sk.InvalidError as error:
+    assert "1 node" in str(error) and "partner=0" in str(error), error
+for step in sk.steps(20, protect=[a], partner=0):
+    with step:
+        if step == 7 and sk.rank() == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        a.acc(..., np.ones(1000))
+        a.sync()
+        step.values["done"] = step.values.get("done", 0) + 1
+assert sk.kept("values") == {"done": 20} and sk.failed() == [2]
+rounds = a.get()
+a.sync()
+assert (rounds[:1] > 0).all() and (rounds == rounds[0]).all()
+print("all is well", flush=True)
+"""
+
+
+def test_one_node_keeps_copies_of_ranks_but_its_leader(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ONE_NODE)
+    job = run(3, 1, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+
+
+LOST = """
+import os, signal
+import skerry as sk
+sk.init(on_failure="continue")
+a = sk.ones((400, 5))
+try:
+    for step in sk.steps(20, protect=[a]):
+        with step:
+            if step == 5 and sk.rank() in (1, 2):
+                os.kill(os.getpid(), signal.SIGKILL)
+            sk.sync(step.group)
+except sk.LostError as error:
+    assert "[100:200, 0:5] of array 0, (400, 5) float64, which rank 1" in str(error), error
+    print("told", flush=True)
+os._exit(0)
+"""
+
+
+def test_blocks_whose_owner_and_partner_died_are_named(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LOST)
+    job = run(4, 4, program)
+    assert job.stdout.count("told") == 2, job.stdout
+
+
+ENDS = """
+import skerry as sk
+sk.init()
+a = sk.zeros(10)
+try:
+    a.protect()
+except sk.UnsupportedError as error:
+    assert "continue" in str(error)
+    print("told", flush=True)
+"""
+
+
+def test_jobs_that_end_with_a_rank_protect_nothing(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ENDS)
+    job = run(2, 2, program)
+    assert job.stdout.count("told") == 2, job.stdout
