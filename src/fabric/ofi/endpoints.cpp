@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::ofi {
@@ -180,7 +182,7 @@ void Endpoints::end_soon(Endpoint& endpoint, CloseReason reason, std::string det
 }
 
 void Endpoints::try_again(EndpointId id, bool soon) {
-  again.push_back(id);
+  if (std::ranges::find(again, id) == again.end()) again.push_back(id);
   if (soon) impatient.store(true, std::memory_order_relaxed);
   waiter_.leave_work();
 }

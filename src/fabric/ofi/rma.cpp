@@ -178,6 +178,8 @@ bool Rma::post(Endpoint& endpoint, Operation* operation) {
 void Rma::go_on(Endpoint& endpoint) {
   while (!endpoint.rma_waiting.empty() && post(endpoint, endpoint.rma_waiting.front()))
     endpoint.rma_waiting.pop_front();
+  // It may be all that this connection waits for: then nothing else would bring us back.
+  if (!endpoint.rma_waiting.empty()) endpoints_.try_again(endpoint.own_id(), true);
 }
 
 void Rma::note_complete(Operation* operation) {

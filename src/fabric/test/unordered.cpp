@@ -18,6 +18,9 @@ struct Layer {
   const fi_ops_cq* real_queue_ops = nullptr;
   fi_ops_fabric fabric_ops;
   const fi_ops_fabric* real_fabric_ops = nullptr;
+  fi_ops_rma rma_ops;
+  const fi_ops_rma* real_rma_ops = nullptr;
+  uint64_t refusals = 0;  // of puts and gets, that still follow
   uint64_t random = 1;
   bool is_ending = false;  // holds nothing any more
   struct Held {
@@ -78,6 +81,25 @@ int never_sleep_on_held(fid_fabric* fabric, fid** objects, int count) {
   return layer.real_fabric_ops->trywait(fabric, objects, count);
 }
 
+// As a provider whose connection beneath is not there yet: again, and again.
+bool says_again(Layer& layer) {
+  const std::lock_guard guard(layers_mutex);
+  if (layer.is_ending) return false;
+  if (layer.refusals > 0) return --layer.refusals > 0;
+  if (layer.draw(4) == 0) layer.refusals = 1 + layer.draw(6);
+  return layer.refusals > 0;
+}
+
+ssize_t write_later(fid_ep* endpoint, const fi_msg_rma* message, uint64_t flags) {
+  Layer& layer = layer_of(endpoint->fid);
+  return says_again(layer) ? -FI_EAGAIN : layer.real_rma_ops->writemsg(endpoint, message, flags);
+}
+
+ssize_t get_later(fid_ep* endpoint, const fi_msg_rma* message, uint64_t flags) {
+  Layer& layer = layer_of(endpoint->fid);
+  return says_again(layer) ? -FI_EAGAIN : layer.real_rma_ops->readmsg(endpoint, message, flags);
+}
+
 class Unordered final : public ofi::OfiFabric {
  public:
   using OfiFabric::OfiFabric;
@@ -107,8 +129,14 @@ class Unordered final : public ofi::OfiFabric {
     layer_->fabric_ops = *fabric.ops;
     layer_->fabric_ops.trywait = never_sleep_on_held;
     fabric.ops = &layer_->fabric_ops;
+    fid_ep& endpoint = *domain_.receives;
+    layer_->real_rma_ops = endpoint.rma;
+    layer_->rma_ops = *endpoint.rma;
+    layer_->rma_ops.writemsg = write_later;
+    layer_->rma_ops.readmsg = get_later;
+    endpoint.rma = &layer_->rma_ops;
     const std::lock_guard guard(layers_mutex);
-    layers[&queue.fid] = layers[&fabric.fid] = layer_;
+    layers[&queue.fid] = layers[&fabric.fid] = layers[&endpoint.fid] = layer_;
     return {};
   }
 

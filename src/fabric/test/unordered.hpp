@@ -1,6 +1,7 @@
 // Datagrams of one of libfabric's providers as the worst adapter has them; EFA's own (fabric
 // efa-direct) comes near. Completions come late and in any order, those of messages that arrived,
-// too. Messages have at most 8 KiB, puts and gets 64 KiB. All memory must be registered.
+// too. Messages have at most 8 KiB, puts and gets 64 KiB. Puts and gets are not always taken at the
+// first or second time. All memory must be registered.
 #pragma once
 
 #include <memory>
