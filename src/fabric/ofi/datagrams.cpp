@@ -18,10 +18,22 @@ constexpr size_t before_address = address_magic.size() + 1;
 
 // A peer that is gone takes no farewell, and a parcel that went before one may be lost with it.
 constexpr int64_t farewell_timeout_ns = 5'000'000'000;
-// How often silent peers are looked for.
+// How often silent peers are looked for, at most.
 constexpr int64_t look_after_ns = 1'000'000'000;
+// Parts of the silence timeout. The first question follows so much silence, each later one twice
+// the time of the last one, up to the longest.
+constexpr int64_t first_question_part = 30;
+constexpr int64_t longest_question_part = 3;
+// What is still missing then is lost.
+constexpr int64_t lost_part = 20;
 // Of a fabric that ends, for its farewells.
 constexpr int64_t stop_timeout_ns = 200'000'000;
+
+Control control_of(const Operation& parcel) {
+  Control control;
+  std::memcpy(&control, parcel.buffer.data, sizeof control);
+  return control;
+}
 
 }  // namespace
 
@@ -57,6 +69,7 @@ Status Datagrams::connect(Bytes address, Bytes hello, EndpointId* id) {
   SKERRY_TRY(endpoints_.open(endpoint, nullptr));
   endpoint.peer = peer;
   endpoint.is_ours = true;
+  endpoint.said.assign(hello.begin(), hello.end());
   messages_.post_shared();
   opening_.push_back(*id);
   say(ControlKind::hello, peer, *id, {.from = endpoint.number, .text = hello, .address = own});
@@ -74,10 +87,20 @@ Status Datagrams::accept(RequestId request, Bytes reply, EndpointId* out) {
   SKERRY_TRY(endpoints_.open(*endpoint, nullptr));
   messages_.post_shared();
   endpoint->state = State::open;
-  say(ControlKind::accept, endpoint->peer, request,
-      {.number = endpoint->peer_number, .from = endpoint->number, .text = reply});
+  endpoint->said.assign(reply.begin(), reply.end());
+  say_accept(*endpoint);
   *out = request;
   return {};
+}
+
+void Datagrams::say_accept(const Endpoint& endpoint) {
+  std::string own;
+  (void)peers_.own_address(&own);  // known since listen
+  say(ControlKind::accept, endpoint.peer, endpoint.own_id(),
+      {.number = endpoint.peer_number,
+       .from = endpoint.number,
+       .text = endpoint.said,
+       .address = own});
 }
 
 void Datagrams::reject(RequestId request, CloseReason why) {
@@ -118,9 +141,10 @@ void Datagrams::leave(Endpoint& endpoint) {
   }
   const auto hello = std::ranges::find(unsent_, id, &Operation::endpoint);
   if (hello != unsent_.end()) {
+    const bool is_first = control_of(**hello).parcels == 0;
     pool_.give_back(*hello);
     unsent_.erase(hello);
-    return;
+    if (is_first) return;
   }
   std::string own;
   (void)peers_.own_address(&own);  // known since the hello
@@ -172,10 +196,8 @@ void Datagrams::say(ControlKind kind, const std::shared_ptr<Peer>& peer, Endpoin
 
 // True: it is out of our hands.
 bool Datagrams::try_to_send(Operation* operation) {
-  Control control;
-  std::memcpy(&control, operation->buffer.data, sizeof control);
-  if (control.kind == static_cast<uint8_t>(ControlKind::hello) && operation->peer->puts > 0)
-    return false;
+  const bool is_hello = control_of(*operation).kind == static_cast<uint8_t>(ControlKind::hello);
+  if (is_hello && operation->peer->puts > 0) return false;
   const int64_t result = fi_send(domain_.receives.get(), operation->buffer.data, operation->bytes,
                                  operation->buffer.descriptor, operation->peer->at,
                                  &operation->context);
@@ -219,8 +241,28 @@ void Datagrams::read_events(Sink&) {
   if (now_ns - looked_ns_ < look_after_ns) return;
   looked_ns_ = now_ns;
   endpoints_.for_each([&](Endpoint& one) {
-    if (one.state == State::open && !one.ending && !one.left_after) look_after(one, now_ns);
+    if (one.ending) return;
+    if (one.state == State::open && !one.left_after) look_after(one, now_ns);
+    if (one.state == State::connecting && !one.held) say_hello_again(one, now_ns);
   });
+}
+
+// It, or its answer, may be lost.
+void Datagrams::say_hello_again(Endpoint& endpoint, int64_t now_ns) {
+  const EndpointId id = endpoint.own_id();
+  const bool is_unsent = std::ranges::find(unsent_, id, &Operation::endpoint) != unsent_.end();
+  if (endpoint.heard_ns == 0 || is_unsent) {
+    endpoint.heard_ns = now_ns;
+    endpoint.ask_after_ns = options_.silence_timeout_ns / first_question_part;
+    return;
+  }
+  if (now_ns - endpoint.heard_ns < endpoint.ask_after_ns) return;
+  endpoint.heard_ns = now_ns;
+  endpoint.ask_after_ns *= 2;
+  std::string own;
+  (void)peers_.own_address(&own);  // known since the hello
+  say(ControlKind::hello, endpoint.peer, id,
+      {.from = endpoint.number, .parcels = 1, .text = endpoint.said, .address = own});
 }
 
 // No event tells that a peer has died: only what is sent to it finds out. A connection that waits
@@ -230,6 +272,8 @@ void Datagrams::look_after(Endpoint& endpoint, int64_t now_ns) {
   if (endpoint.heard != endpoint.received || endpoint.heard_ns == 0) {
     endpoint.heard = endpoint.received;
     endpoint.heard_ns = now_ns;
+    endpoint.ask_after_ns = options_.silence_timeout_ns / first_question_part;
+    if (endpoint.received != 0) endpoint.said = {};
     return;
   }
   if (endpoint.asked_ns != 0) {
@@ -239,8 +283,10 @@ void Datagrams::look_after(Endpoint& endpoint, int64_t now_ns) {
   }
   const bool waits = endpoint.is_ours || endpoint.due || !endpoint.rma_waiting.empty() ||
                      endpoint.owed >= window / 2;
-  if (!waits || now_ns - endpoint.heard_ns < options_.silence_timeout_ns / 3) return;
+  if (!waits || now_ns - endpoint.heard_ns < endpoint.ask_after_ns) return;
   endpoint.heard_ns = endpoint.asked_ns = now_ns;
+  endpoint.ask_after_ns = std::min(2 * endpoint.ask_after_ns,
+                                   options_.silence_timeout_ns / longest_question_part);
   std::string own;
   (void)peers_.own_address(&own);  // known since the hello
   say(ControlKind::ask, endpoint.peer, endpoint.own_id(),
@@ -260,7 +306,7 @@ void Datagrams::count_parcels(Endpoint& endpoint, uint32_t sent) {
   } else if (endpoint.missed_ns == 0 || endpoint.missed_after != endpoint.received) {
     endpoint.missed_ns = now_ns;
     endpoint.missed_after = endpoint.received;
-  } else if (now_ns - endpoint.missed_ns >= options_.silence_timeout_ns / 6) {
+  } else if (now_ns - endpoint.missed_ns >= options_.silence_timeout_ns / lost_part) {
     endpoints_.end_soon(endpoint, CloseReason::reset, "parcels of the peer are lost");
   }
 }
@@ -282,7 +328,7 @@ void Datagrams::take(Operation* parcel, Sink& sink) {
                             control.address_bytes);
   switch (static_cast<ControlKind>(control.kind)) {
     case ControlKind::hello: handle_hello(control, text, address, sink); break;
-    case ControlKind::accept: handle_accept(control, text, sink); break;
+    case ControlKind::accept: handle_accept(control, text, address, sink); break;
     case ControlKind::refuse:
     case ControlKind::held: handle_answer(control, text, sink); break;
     case ControlKind::farewell: handle_farewell(control, address); break;
@@ -300,6 +346,7 @@ void Datagrams::handle_hello(const Control& control, Bytes text, const std::stri
     ++endpoints_.traffic.unauthenticated.garbage;
     return;
   }
+  if (control.parcels != 0 && was_heard(control.from, *peer)) return;
   if (!listens_ || is_crowded()) {
     if (listens_) ++endpoints_.traffic.unauthenticated.crowded_out;
     return refuse(peer, control.from, listens_ ? CloseReason::crowded_out : CloseReason::refused,
@@ -310,21 +357,36 @@ void Datagrams::handle_hello(const Control& control, Bytes text, const std::stri
   sink.on_connect_request(id, text, peers_.name_of(*peer));
 }
 
-void Datagrams::handle_accept(const Control& control, Bytes reply, Sink& sink) {
+// Is the sender of a hello that was said again known? Then what may have been lost is said again.
+bool Datagrams::was_heard(uint64_t number, const Peer& peer) {
+  const Endpoint* const known = endpoints_.find_if([&](const Endpoint& one) {
+    return !one.is_ours && one.peer.get() == &peer && one.peer_number == number;
+  });
+  if (known == nullptr) return false;
+  if (known->state == State::open && known->received == 0) say_accept(*known);
+  if (known->state == State::asking && known->held)
+    say(ControlKind::held, known->peer, no_endpoint, {.number = number});
+  return true;
+}
+
+void Datagrams::handle_accept(const Control& control, Bytes reply, const std::string& address,
+                              Sink& sink) {
   Endpoint* endpoint = endpoints_.find_numbered(control.head.number);
-  if (endpoint == nullptr) {
-    // Accepted while our withdrawal was under way.
-    const auto found = withdrawn_.find(control.head.number);
-    if (found == withdrawn_.end()) return;
-    say(ControlKind::farewell, found->second.peer, no_endpoint,
+  if (endpoint == nullptr || endpoint->state != State::connecting) {
+    // Accepted while our withdrawal was under way, or once more for a hello that was said again.
+    withdrawn_.erase(control.head.number);
+    if (endpoint != nullptr && endpoint->peer_number == control.from) return;
+    std::shared_ptr<Peer> peer;
+    if (!peers_.get(address, &peer).ok()) return;
+    say(ControlKind::farewell, peer, no_endpoint,
         {.number = control.from, .from = control.head.number});
-    withdrawn_.erase(found);
     return;
   }
-  if (endpoint->state != State::connecting) return;
   const EndpointId id = endpoint->own_id();
   endpoint->state = State::open;
   endpoint->peer_number = control.from;
+  endpoint->heard_ns = 0;
+  endpoint->said = {};
   sink.on_connected(id, reply);
   endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return;

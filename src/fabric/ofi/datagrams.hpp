@@ -14,6 +14,9 @@
 // closes while it connects does not know the number of the other end: it withdraws by address. If
 // the answer is under way already, a farewell follows it.
 //
+// Some providers lose parcels. A hello without an answer is said again, with `parcels` 1; its
+// receiver then says again what it answered.
+//
 // Puts of a closed connection may still be under way, and no close of the passive side stops them.
 // So an origin says no hello to a peer before its earlier puts there are complete. When a
 // connection is accepted, none of an older one follows it (Capabilities::close_fences_rma).
@@ -28,13 +31,13 @@ constexpr uint16_t control_frames = 0xffff;
 
 enum class ControlKind : uint8_t { hello = 1, accept, refuse, held, farewell, ask, tell };
 
-// Text (of hello and accept; of refuse one byte, the CloseReason) and address (of hello, ask and a
-// farewell without a number) follow.
+// Text (of hello and accept; of refuse one byte, the CloseReason) and address (of hello, accept,
+// ask and a farewell without a number) follow.
 struct Control {
   ParcelHead head;   // sequence: control_magic; number: the receiver's, 0 with an address
   uint64_t from;     // the number of the sender's end; 0: none
   uint32_t parcels;  // farewell, ask, tell: so many went before it; refuse: whether the peer was
-                     // held
+                     // held; hello: whether it was said before
   uint8_t kind;
   uint8_t version;
   uint8_t text_bytes;
@@ -80,12 +83,15 @@ class Datagrams final : public Connector {
   bool try_to_send(Operation* operation);
   void failed(Operation* operation, int error_number);
   void handle_hello(const Control& control, Bytes text, const std::string& address, Sink& sink);
-  void handle_accept(const Control& control, Bytes reply, Sink& sink);
+  bool was_heard(uint64_t number, const Peer& peer);
+  void handle_accept(const Control& control, Bytes reply, const std::string& address, Sink& sink);
   void handle_answer(const Control& control, Bytes reason, Sink& sink);
   void handle_farewell(const Control& control, const std::string& address);
   void handle_ask(const Control& control, const std::string& address);
   void count_parcels(Endpoint& endpoint, uint32_t sent);
   void look_after(Endpoint& endpoint, int64_t now_ns);
+  void say_hello_again(Endpoint& endpoint, int64_t now_ns);
+  void say_accept(const Endpoint& endpoint);
 
   Peers& peers_;
   Pool& pool_;

@@ -236,7 +236,8 @@ void Endpoints::add_memory(Fabric::Memory* memory) const {
   slots_.for_each([&](const Endpoint& e) {
     memory->endpoint_bytes += slots_.item_bytes() + table_bytes(e.operations) +
                               deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) +
-                              vector_bytes(e.early) + vector_bytes(e.end_detail);
+                              vector_bytes(e.early) + vector_bytes(e.said) +
+                              vector_bytes(e.end_detail);
     for (const Operation* operation : e.operations) count(operation);
     for (const Operation* operation : e.inbox) count(operation);
     for (const Operation* operation : e.early) count(operation);

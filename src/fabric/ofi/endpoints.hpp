@@ -106,6 +106,9 @@ struct Connection {
   uint32_t heard = 0;
   int64_t heard_ns = 0;
   int64_t asked_ns = 0;  // datagram: a question is under way since; 0: none
+  int64_t ask_after_ns = 0;  // datagram: with so much silence since `heard_ns` the next is due
+  // Datagram: the text of our hello or accept, in case that is lost. Empty: it arrived.
+  std::vector<std::byte> said;
   // Datagram: since when the peer says that it sent more than `missed_after` parcels, which is what
   // has come. 0: it has not said so.
   int64_t missed_ns = 0;

@@ -285,6 +285,43 @@ TEST_F(Datagrams, AConnectionEndsWhoseParcelsAreLost) {
   ASSERT_TRUE(peer_->wait_heard(*target, ControlKind::farewell));
 }
 
+// Guards against: rxm lost the answer to a hello, and its sender waited until it gave up.
+TEST_F(Datagrams, AHelloSaidAgainIsAnsweredAgain) {
+  const uint64_t number = join();
+  peer_->heard.clear();
+  peer_->say(ControlKind::hello, 0, own_number, 1, "h", peer_->own());
+  ASSERT_TRUE(peer_->wait_heard(*target, ControlKind::accept));
+  EXPECT_EQ(peer_->heard.back().from, number);
+  EXPECT_EQ(target->requests.size(), 1u);
+  target->accept_requests = false;
+  peer_->say(ControlKind::hello, 0, own_number + 1, 1, "h", peer_->own());  // the first was lost
+  ASSERT_TRUE(target_until([&] { return target->requests.size() == 2; }));
+}
+
+TEST_F(Datagrams, AnOriginSaysItsHelloAgainAndTakesOneAnswer) {
+  client = side();
+  std::vector<std::byte> own;
+  ASSERT_TRUE(client->fabric->listen(&own).ok());
+  RawPeer there(*client, own);
+  std::vector<std::byte> to(address.begin(), address.begin() + 4);
+  const Bytes rest = as_bytes(there.own());
+  to.insert(to.end(), rest.begin(), rest.end());
+  ASSERT_TRUE(client->fabric->connect(to, as_bytes("h"), &near).ok());
+  ASSERT_TRUE(run_until({client.get()}, [&] {
+    there.look();
+    return there.heard.size() == 2;
+  }));
+  EXPECT_EQ(there.heard[0].parcels, 0u);
+  EXPECT_EQ(there.heard[1].parcels, 1u);
+  EXPECT_EQ(there.heard[1].from, there.heard[0].from);
+  for (const uint64_t from : {5u, 6u})
+    there.say(ControlKind::accept, there.heard[0].from, from, 0, "yes", there.own());
+  ASSERT_TRUE(there.wait_heard(*client, ControlKind::farewell));
+  EXPECT_EQ(there.heard.back().head.number, 6u);
+  EXPECT_EQ(client->connected.size(), 1u);
+  EXPECT_TRUE(client->closed.empty());
+}
+
 TEST_F(Datagrams, WhoAsksForAnUnknownConnectionHearsThatItEnded) {
   peer_->say(ControlKind::ask, 4711, own_number, 0, {}, peer_->own());
   ASSERT_TRUE(peer_->wait_heard(*target, ControlKind::farewell));
