@@ -130,7 +130,7 @@ TEST_P(Conformance, AcceptMayComeLater) {
 // Guards against: a peer that waits for its turn took the server for unreachable.
 TEST_P(Conformance, AHeldRequestIsTold) {
   Options options;
-  options.connect_timeout_ns = 200'000'000;
+  options.connect_timeout_ns = 1'000'000'000;
   client = side(options);
   target = server(options);
   target->accept_requests = false;
