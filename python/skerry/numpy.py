@@ -187,10 +187,13 @@ def array(
         if not hasattr(a, "__array__") or type(a).__module__.startswith("skerry"):
             return _creation.asarray(a, dtype=dtype, copy=copy)
     # Whether an ndarray is copied must not depend on the number of ranks: it always is.
+    most = _options.values["whole_bytes"]
+    if isinstance(a, _numpy.ndarray) and _exchange.ranks() > 1 and a.nbytes > most:
+        return _xp._array.of_data(_numpy.array(a, dtype, copy=None, ndmin=ndmin), False)
     values = _numpy.array(a, dtype, order=order, ndmin=ndmin)
-    if _exchange.ranks() == 1 or values.nbytes <= _options.values["whole_bytes"]:
+    if _exchange.ranks() == 1 or values.nbytes <= most:
         return _core.xp_whole(values)
-    return _xp._array.of_numpy(values)
+    return _xp._array.of_data(values, True)
 
 
 # Of NumPy's functions, those that neither take nor make arrays.

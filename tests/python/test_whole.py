@@ -17,7 +17,7 @@ import skerry as sk
 import skerry.numpy as np
 import skerry.xp as xp
 from skerry import _core
-from skerry.xp import _array, _exchange
+from skerry.xp import _array, _exchange, _pages
 
 
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
@@ -658,3 +658,98 @@ def test_own_parts_that_the_program_writes_are_seen_after_a_sync():
     x.local[...] = numpy.arange(low, high)
     sk.sync()
     assert x[50] == 50 and x[3999] == 3999
+
+
+def solved(module, lower, b):
+    """A triangular system by rows, as one writes it for NumPy."""
+    x = module.zeros(lower.shape[0])
+    for i in range(lower.shape[0]):
+        x[i] = (b[i] - lower[i, :i] @ x[:i]) / lower[i, i]
+    return x
+
+
+def test_an_array_of_a_node_becomes_whole_without_a_copy(monkeypatch):
+    """The loop reads each element once. To copy the array to all ranks took ten times as long as
+    NumPy takes for the loop."""
+    monkeypatch.setattr(_pages, "LEAST_BYTES", 1)
+    n = 311
+    values = numpy.tril(numpy.cos(numpy.arange(float(n * n)).reshape(n, n))) + numpy.eye(n) * n
+    xp.options(loop_bytes=8 * values.nbytes)
+    lower, b = np.asarray(values), np.asarray(numpy.arange(float(n)))
+    part, turned, lazy = lower[5:300:7, 3:], lower.T, lower * 2
+    divided = not lower.layout.whole
+    lower[7, :] *= 3.0  # what ranks wrote before is seen
+    values[7, :] *= 3.0
+    before = xp.counters()["bytes_read"]
+    found = solved(np, lower, b)
+    read = xp.counters()["bytes_read"] - before
+    numpy.testing.assert_allclose(found.numpy(), solved(numpy, values, numpy.arange(float(n))))
+    if divided and all(sk.same_node(rank) for rank in range(sk.size())):
+        assert lower.layout.whole and read < values.nbytes / 4
+    # What is written is written on every rank, and in views.
+    lower[n // 2 : n // 2 + 9] = 5.0
+    values[n // 2 : n // 2 + 9] = 5.0
+    part[0, 0] = -1.0
+    values[5, 3] = -1.0
+    numpy.testing.assert_array_equal(lower.numpy(), values)
+    numpy.testing.assert_array_equal(turned.numpy(), values.T)
+    assert float(lazy[n // 2, 3]) != 10.0 and float(part[0, 0]) == -1.0
+    xp.options(loop_bytes=0)
+
+
+def test_blocks_that_are_mapped_in_a_row_meet_within_pages():
+    """Blocks end anywhere in a page, and may be smaller than one, or empty."""
+    sizes = [5003, 1, 0, 3 << 20, 77, 2]
+    data = numpy.arange(sum(sizes)).astype(numpy.uint8)
+    ends = numpy.cumsum(sizes).tolist()
+    alive = _pages.Pages.count
+    blocks = [_pages.Pages(max(n, 1), end - n) for n, end in zip(sizes, ends, strict=True)]
+    for pages, n, end in zip(blocks, sizes, ends, strict=True):
+        pages.bytes[:n] = data[end - n : end]
+    whole = _pages.joined([(p.name(), n) for p, n in zip(blocks, sizes, strict=True)])
+    numpy.testing.assert_array_equal(whole, data)
+    whole[:] = 255  # nobody else sees it
+    assert (blocks[3].bytes == data[ends[2] : ends[3]]).all()
+    assert blocks[3].holds(blocks[3].bytes) and not blocks[3].holds(blocks[3].bytes[1:])
+    with pytest.raises(OSError, match="another file"):  # a number that means another file here
+        _pages.joined([((*blocks[0].name()[:2], 1), 5003)])
+    del blocks, pages
+    assert _pages.Pages.count == alive and (whole == 255).all()
+
+
+def test_sorting_sends_values_and_no_places():
+    x = numpy.cos(numpy.arange(40001.0))
+    x[::100], x[50::100] = 0.0, -0.0
+    x[7::1000] = numpy.nan
+    a = np.asarray(x)
+    before = xp.counters()["bytes_read"]
+    got = np.sort(a, kind="stable")
+    assert int(sk.allreduce(xp.counters()["bytes_read"] - before)) < 1.1 * x.nbytes + 10**5
+    expected = numpy.sort(x, kind="stable")
+    numpy.testing.assert_array_equal(got.numpy(), expected)
+    numpy.testing.assert_array_equal(numpy.signbit(got.numpy()), numpy.signbit(expected))
+    few = np.asarray(numpy.arange(10**5) % 37)
+    before = xp.counters()["bytes_read"]
+    assert np.unique(few).tolist() == list(range(37))
+    assert xp.counters()["bytes_read"] - before < 10**4
+    values, counts = np.unique(few, return_counts=True)
+    assert values.tolist() == list(range(37))
+    assert counts.tolist() == numpy.bincount(numpy.arange(10**5) % 37).tolist()
+
+
+def test_views_as_another_dtype_share_memory_and_bytes_are_swapped():
+    values = numpy.arange(60.0).reshape(6, 10)
+    x = np.asarray(values)
+    bits, same = x.view(numpy.int64), x.view()
+    assert bits.dtype == numpy.int64 and bits.shape == (6, 10)
+    bits[2, 3] = 0
+    same[4, 4] = -1.0
+    assert float(x[2, 3]) == 0.0 and float(x[4, 4]) == -1.0
+    swapped = x.byteswap()
+    numpy.testing.assert_array_equal(swapped.numpy(), x.numpy().byteswap())
+    assert float(x[1, 1]) == 11.0
+    x.byteswap(True)
+    numpy.testing.assert_array_equal(x.numpy(), swapped.numpy())
+    if not x.layout.whole:
+        with pytest.raises(sk.GatherError, match="another size"):
+            x.view(numpy.int32)

@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
-from . import _exchange, _layout, _lazy, _options
+from . import _exchange, _layout, _lazy, _options, _pages
 from ._layout import Layout
 from ._lazy import Expression
 from ._type import Array
@@ -54,7 +54,7 @@ class Memory:
     """What an array and its views share."""
 
     __slots__ = ("source", "open", "placed", "views", "shown", "reads", "paid", "work", "parts",
-                 "bytes", "loop", "ahead", "__weakref__")  # fmt: skip
+                 "bytes", "loop", "ahead", "pages", "__weakref__")  # fmt: skip
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
@@ -71,6 +71,8 @@ class Memory:
         self.loop: Loop | None = None  # of a program that reads elements; None: it has read none
         # The array some of whose elements every rank has; None: there are none.
         self.ahead: weakref.ref[Array] | None = None
+        # What others of the node can map; None: they cannot. Perhaps not the block any more.
+        self.pages: _pages.Pages | None = None
 
 
 def _of_pickle(block: Block) -> Array:
@@ -375,6 +377,38 @@ def of_numpy(values: Any, layout: Layout | None = None) -> Array:
         return Array(values, layout)
     box = layout.boxes[_exchange.job().rank]
     return Array(np.ascontiguousarray(values[tuple(slice(*bounds) for bounds in box)]), layout)
+
+
+def of_data(values: Block, fresh: bool) -> Array:
+    """An array of the program's data, which every rank has. Unless it is `fresh`, made for this, it
+    is copied: each rank copies its part."""
+    layout = new_layout(values.shape, values.dtype)
+    if layout.whole:
+        return of_numpy(values if fresh else values.copy())
+    part = values[tuple(slice(*bounds) for bounds in layout.boxes[_exchange.job().rank])]
+    pages = _pages_for(layout, values.dtype)
+    if pages is None:
+        return Array(np.array(part, order="C", copy=None if fresh else True), layout)
+    block = pages.bytes.view(values.dtype).reshape(part.shape)
+    block[...] = part
+    x = Array(block, layout)
+    x._memory.pages = pages
+    return x
+
+
+def _pages_for(layout: Layout, dtype: np.dtype[Any]) -> _pages.Pages | None:
+    """Memory for the own block of a large array, where it may become whole without a copy."""
+    here = _exchange.job()
+    (low, high), *_ = layout.boxes[here.rank]
+    row = prod(layout.shape[1:]) * dtype.itemsize
+    if (high - low) * row < _pages.LEAST_BYTES or not all(here.near):
+        return None
+    if not _layout.ordered(layout):
+        return None
+    try:
+        return _pages.Pages((high - low) * row, low * row)
+    except OSError:  # the usual memory will do
+        return None
 
 
 _LEAST_PARTS = 64

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _exchange, _layout
-from ._array import Array, as_array, made, Memory, new_layout, of_numpy, of_storage
+from ._array import Array, as_array, made, Memory, new_layout, of_data, of_numpy, of_storage
 from ._elementwise import astype
 from ._info import check_device, check_dtype
 from ._types import Block, Box, Device, Fill, Operand, Shape, ShapeLike
@@ -154,7 +154,7 @@ def _of_data(obj: Any, dtype: DTypeLike | None, copy: bool | None) -> Array:
     check_dtype(values.dtype)
     if copy is not False:
         fresh = not isinstance(obj, np.ndarray) and not hasattr(obj, "__array_interface__")
-        return of_numpy(values if fresh else values.copy())
+        return of_data(values, fresh)
     x = of_numpy(values)
     if not np.may_share_memory(values, np.asarray(obj)) or not x.layout.whole:
         raise ValueError(f"a {type(obj).__name__} cannot become this array without a copy")

@@ -22,7 +22,7 @@ from ._elementwise import apply, astype, functions
 from ._manipulation import (
     broadcast_to, concat, moveaxis, permute_dims, reshape,
 )  # fmt: skip
-from ._sorting import nonzero, unique_all
+from ._sorting import nonzero, unique_all, unique_counts, unique_values
 from .linalg import matmul, matrix_norm, tensordot, vector_norm
 from ._types import Axes, Block, Box, Operand, Shape
 
@@ -154,13 +154,21 @@ def unique(
     equal_nan: bool = True,
 ) -> Any:
     """Different values, ascending; where each is first, which each element is, how often."""
-    found = unique_all(ar)
+    found: Any
+    if return_index or return_inverse:
+        found = unique_all(ar)
+    elif return_counts:
+        values, counts = unique_counts(ar)
+        found = values, None, None, counts
+    else:
+        found = (unique_values(ar), None, None, None)
     wanted = [True, return_index, return_inverse, return_counts]
-    nans = int(_reductions.sum(found.values != found.values)) if equal_nan else 0
+    values = found[0]
+    nans = int(_reductions.sum(values != values)) if equal_nan and values.dtype.kind in "fc" else 0
     if nans > 1:
         if any(wanted[1:]):
             raise sk.GatherError("unique with indices of arrays with several NaN: use x.numpy()")
-        return found.values[: found.values.size - nans + 1]
+        return values[: values.size - nans + 1]
     parts = [part for part, want in zip(found, wanted, strict=True) if want]
     return tuple(parts) if len(parts) > 1 else parts[0]
 

@@ -225,7 +225,37 @@ def _tobytes(self: Array, order: Any = "C") -> bytes:
     return self.numpy().tobytes(order)
 
 
-_methods._BY_NAME.update(sort=_sort, partition=_partition, put=_placing.put, tobytes=_tobytes)
+def _byteswap(self: Array, inplace: bool = False) -> Array:
+    """The elements with their bytes in the other order."""
+    out = self if inplace else self.copy()
+    may_write(out)
+    block = out._evaluate()
+    _lazy.settle(block)
+    block.byteswap(True)
+    return out
+
+
+def _viewed(x: Array, dtype: Any) -> Array:
+    block = x._evaluate()
+    shown = block if dtype is None else block.view(dtype)
+    return Array(shown, x.layout, x._memory, (_viewed, x, dtype))
+
+
+def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
+    """The same memory, perhaps as elements of another dtype of the same size."""
+    if type not in (None, np.ndarray) or dtype is np.ndarray:
+        raise TypeError("x.view takes a dtype: arrays of all ranks have one type")
+    if dtype is not None and np.dtype(dtype).itemsize != self.dtype.itemsize:
+        dtype = np.dtype(dtype)
+        raise sk.GatherError(
+            f"a divided array of {self.dtype} has no view as {dtype}, whose elements are of "
+            "another size: use x.numpy(), or x.local for the own block"
+        )
+    return _viewed(self, dtype)
+
+
+_methods._BY_NAME.update(sort=_sort, partition=_partition, put=_placing.put, tobytes=_tobytes,
+                         byteswap=_byteswap, view=_view)  # fmt: skip
 
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):

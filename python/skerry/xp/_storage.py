@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import skerry as sk
-from . import _exchange, _layout, _lazy, _options
+from . import _exchange, _layout, _lazy, _options, _pages
 from ._array import (
     _LEAST_TIMES,
     Array,
@@ -76,8 +76,10 @@ def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) ->
 
 # ---- loops over rows and elements ----------------------------------------------------------------
 
-_LEAST_READS = 32
+_LEAST_READS = 8
 _ROW = 4  # a row takes so many times as long as an element: views, layouts, a product
+# Seconds that mapping all blocks takes, and bytes a second whose pages the kernel then enters.
+_MAP_S, _MAP_SPEED = 200e-6, 5e10
 _PART_S = 30e-6  # seconds of an operation on a small part of a divided array, beside a whole one's
 _taken = 0  # bytes of arrays that became whole and live
 
@@ -113,27 +115,60 @@ def _use(x: Array) -> None:
 
 
 def _vote(root: Array, memory: Memory) -> None:
-    """The array becomes whole if all ranks find that this would have cost less. Collective."""
+    """The array becomes whole if all ranks find that this would have cost less. Where all of them
+    can map all blocks, nothing is copied, and it costs little. Collective."""
     ranks, (read_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
     paid_s = memory.paid * read_s + memory.parts * _PART_S
-    saved_s = memory.work * (1 - 1 / ranks) / _exchange.costs[1]
-    whole_s = root.nbytes / fresh_speed + saved_s
-    wants = (
-        paid_s > whole_s
-        and not memory.open
+    # The speed is that of an addition's results, which reads twice as much.
+    saved_s = memory.work * (1 - 1 / ranks) / (2 * _exchange.costs[1])
+    may = (
+        not memory.open
         and not memory.placed
         and _taken + root.nbytes <= _options.values["loop_bytes"]
         and all(each._recipe is not None for each in memory.views)
     )
-    if _exchange.agree([wants])[:, 0].all():
-        _become_whole(root)
+    pages, block = memory.pages, root._block
+    mapped = pages is not None and block is not None and (not block.size or pages.holds(block))
+    told = _exchange.agree([
+        may and mapped and paid_s > saved_s + _MAP_S + root.nbytes / _MAP_SPEED,
+        may and paid_s > saved_s + root.nbytes / fresh_speed,
+    ])  # fmt: skip
+    by_mapping, by_copying = told.all(axis=0)
+    if by_mapping:
+        _become_whole(root, _joined(root, memory))
+    elif by_copying:
+        _become_whole(root, in_layout(root, _layout.whole(root.shape, ranks)))
 
 
-def _become_whole(x: Array) -> None:
+def _joined(x: Array, memory: Memory) -> Block | None:
+    """All blocks of x, mapped in a row. None if some rank could not. Collective."""
+    assert memory.pages is not None
+    # What ranks have written is seen by others when all have told their names.
+    names = _exchange.agree(memory.pages.name()).tolist()
+    parts = [
+        (tuple(name), _layout.volume(box) * x.itemsize)
+        for name, box in zip(names, x.layout.boxes, strict=True)
+    ]
+    try:
+        block = _pages.joined(parts).view(x.dtype).reshape(x.shape)
+    except OSError:  # a container may hide the processes of others
+        block = None
+    # Nobody gives its block back before all have mapped it.
+    if _exchange.agree([block is not None]).all():
+        return block
+    memory.pages = None
+    return None
+
+
+def _become_whole(x: Array, block: Block | None) -> None:
+    """x lies in `block`, which has all of it, from now on; None: nothing happens."""
     global _taken
+    if block is None:
+        return
     layout = _layout.whole(x.shape, _exchange.ranks())
     followers = _following(x, x._evaluate())
-    _take_place(x, layout, in_layout(x, layout), followers)
+    x._memory.pages = None
+    _take_place(x, layout, block, followers)
     _taken += x.nbytes
     weakref.finalize(x, _given_back, x.nbytes)
 

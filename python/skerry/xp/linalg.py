@@ -25,6 +25,7 @@ from ._array import (
     new_layout,
     of_numpy,
     redistributed,
+    small_reads,
     undivided,
     works,
 )
@@ -178,6 +179,11 @@ def _whole_product(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
 def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> Array:
     """A short result: each rank multiplies along its part of the summed axis."""
     ranks = _exchange.ranks()
+    if 1 in (m, n) and not b.layout.whole:  # in a loop it costs more than a whole array would
+        for told in small_reads:
+            told(b, m * n * dtype.itemsize)
+        if b.layout.whole:
+            return _product(a, b)
     b = b if rows_only(b.layout) else redistributed(b, _layout.slabs(b.shape, 0, ranks))
     mine = redistributed(a, _layout.permuted(_wide(b.layout, m), (1, 0)))._evaluate()
     other = b._evaluate()
