@@ -13,6 +13,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from ._types import Block
 PAGE, _HUGE = 4096, 2 << 20
 LEAST_BYTES = 4 << 20  # of a block: making a memfd and mapping it takes some 20 us
 _MOST_BLOCKS = 64  # of a process, which may have few descriptors
-_FIXED, _NO_RESERVE = 0x10, 0x4000  # of Linux: MAP_FIXED, MAP_NORESERVE
+_FIXED, _NO_RESERVE, _COLLAPSE = 0x10, 0x4000, 25  # of Linux: MAP_FIXED, MAP_NORESERVE, MADV_...
 
 Name = tuple[int, int, int]  # process, descriptor, inode
 
@@ -68,8 +69,29 @@ class _Mapped:
         _mmap(self.base + at, count, access, kind | _FIXED, fd, offset)
         _libc.madvise(self.base + at, count, mmap.MADV_HUGEPAGE)  # a hint
 
+    def use_huge_pages(self) -> None:
+        """Of a new shared mapping. Each begins with a single small page: the kernel copies what is
+        there, and refuses where nothing is. Errors: OSError (there are none)."""
+        touched = self.view(0, self.nbytes)
+        for at in range(0, self.nbytes - _HUGE + 1, _HUGE):
+            touched[at] = 0
+            if _libc.madvise(self.base + at, _HUGE, _COLLAPSE) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, f"no huge page: {os.strerror(number)}")
+
     def view(self, at: int, count: int) -> Block:
         return np.asarray(_Shown(self, at, count))
+
+
+@lru_cache(maxsize=1)
+def numpys_are_huge() -> bool:
+    """Whether NumPy's large arrays have huge pages. Sums of an array without them take 1.1 times as
+    long, products with vectors 1.4 times: then ours need them too."""
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as choices:
+            return "[never]" not in choices.read()
+    except OSError:
+        return False
 
 
 class _Shown:
@@ -97,6 +119,8 @@ class Pages:
         Pages.count += 1
         os.ftruncate(self.fd, mapped.nbytes)
         mapped.put(self.fd, 0, mapped.nbytes, 0, mmap.MAP_SHARED)
+        if numpys_are_huge():
+            mapped.use_huge_pages()
         self.bytes = mapped.view(skew, nbytes)
 
     def __del__(self) -> None:

@@ -6,6 +6,7 @@ its part, all agree on values that split it evenly, each rank receives one range
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -27,67 +28,91 @@ class _Sorted(NamedTuple):
 def _split_sorted(x: Array) -> _Sorted:
     """A divided 1-d array in order of value, then of place. Equal values are on one rank."""
     x = in_order(x)
-    here, block = _exchange.job(), x._evaluate()
-    order = np.argsort(block, kind="stable")
-    values = block[order]
-    places = order + x.layout.boxes[here.rank][0][0]
-    cuts = np.searchsorted(values, _splitters(values, here.ranks), side="left")
-    counts = np.diff(np.concatenate(([0], cuts, [len(values)])))
-    table = _exchange.agree(counts)
-    got = np.concatenate(_exchange.pass_rows(np.split(values, cuts), table, x.dtype))
-    where = np.concatenate(_exchange.pass_rows(np.split(places, cuts), table, np.dtype(np.int64)))
+    first, block = x.layout.boxes[_exchange.job().rank][0][0], x._evaluate()
+    parts = _parts(block, _splitters(_sample(block, x.size)))
+    got = _sent(parts, block.dtype, lambda part, out: np.take(block, part, out=out, mode="clip"))
+    where = _sent(parts, np.dtype(np.int64), lambda part, out: np.add(part, first, out=out))
     order = np.argsort(got, kind="stable")
     return _Sorted(got[order], where[order])
 
 
-def _split_values(values: Block) -> Block:
-    """This rank's range of the ascending values that the ranks have, ascending: for who does not
-    ask where they were. Equal values are on one rank, in the order of the ranks."""
+def _split_values(block: Block, sample: Block) -> Block:
+    """This rank's range of the values that the ranks have, ascending: for who does not ask where
+    they were. Equal values are on one rank."""
+    parts = _parts(block, _splitters(sample))
+    return _ascending(
+        _sent(parts, block.dtype, lambda part, out: np.take(block, part, out=out, mode="clip"))
+    )
+
+
+_SAMPLED = 1024  # values of a rank at most: with so many, parts differ by some 3 %
+
+
+def _sample(block: Block, size: int) -> Block:
+    """Some values of all ranks, ascending; the same on every rank. `size`: of all blocks."""
+    ranks = _exchange.ranks()
+    wanted = min(_SAMPLED * ranks, size // 16 + ranks)
+    count = min(len(block), -(-wanted * len(block) // size))
+    places = np.random.default_rng(0).integers(0, max(1, len(block)), count)
+    return np.sort(by_counts(block[places], ()).numpy())
+
+
+def _splitters(sample: Block) -> Block:
+    """Values that part all ranks' values about evenly."""
+    ranks = _exchange.ranks()
+    return sample[[len(sample) * i // ranks for i in range(1, ranks)]]
+
+
+def _parts(values: Block, splitters: Block) -> list[Block]:
+    """Ascending places of the values of each range: below the first splitter, below the next, and
+    so on. NaN is in the last one."""
+    middle = len(splitters) // 2
+    at = splitters[middle]
+    below = ~np.isnan(values) if at != at else values < at
+    low, high = np.flatnonzero(below), np.flatnonzero(~below)
+    before, after = splitters[:middle], splitters[middle + 1 :]
+    return [
+        *([low[part] for part in _parts(values[low], before)] if len(before) else [low]),
+        *([high[part] for part in _parts(values[high], after)] if len(after) else [high]),
+    ]
+
+
+def _sent(
+    parts: list[Block], dtype: np.dtype[Any], write: Callable[[Block, Block], Any]
+) -> Block:
+    """What all ranks have for this one, in their order. parts: places of what this rank has for
+    each; write(places, out) writes it."""
     here = _exchange.job()
-    cuts = np.searchsorted(values, _splitters(values, here.ranks), side="left")
-    parts = np.split(values, cuts)
     table = _exchange.agree([len(part) for part in parts])
+    counts = table[:, here.rank].copy()
     np.fill_diagonal(table, 0)  # what stays is not sent
-
-    def fill(to: int, view: Block) -> None:
-        view[...] = parts[to]
-
-    got = _exchange.rows_of_others(fill, table, values.dtype)
-    got[here.rank] = parts[here.rank]
-    out = np.concatenate([got[at] for at in range(here.ranks)])
-    out.sort(kind="stable")  # it finds the parts, which ascend, and merges them
+    got = _exchange.rows_of_others(lambda to, view: write(parts[to], view), table, dtype)
+    out = np.empty(counts.sum(), dtype)
+    for at, part in enumerate(np.split(out, np.cumsum(counts)[:-1])):
+        if at == here.rank:
+            write(parts[at], part)
+        else:
+            part[...] = got[at]
     return out
 
 
-def _ascending(block: Block) -> Block:
-    """A sorted copy of a 1-d block. A sort that is not stable takes a fifth of the time. What it
-    may exchange and somebody can tell apart is zeros of either sign, and NaN: these are put back in
-    order."""
-    kind = block.dtype.kind
-    if kind not in "biuf" or block.dtype.itemsize <= 2:
-        return np.sort(block, kind="stable")
-    values = np.sort(block)
-    if kind == "f":
-        low, high = (np.searchsorted(values, values.dtype.type(0), side) for side in _SIDES)
-        if high - low > 1:
-            values[low:high] = block[block == 0]
-        nans = np.searchsorted(values, values.dtype.type("nan"))
-        if len(values) - nans > 1:
-            values[nans:] = block[np.isnan(block)]
+def _ascending(values: Block) -> Block:
+    """Sorts a 1-d block that nobody else has. A sort that is not stable takes a fifth of the time.
+    What it may exchange and somebody can tell apart is zeros of either sign, and NaN: these are put
+    back in order."""
+    kind = values.dtype.kind
+    if kind not in "iuf" or values.dtype.itemsize <= 2:
+        values.sort(kind="stable")
+        return values
+    zeros = values[values == 0] if kind == "f" else values[:0]
+    nans = values[np.isnan(values)] if kind == "f" else values[:0]
+    values.sort()
+    if len(zeros) > 1:
+        first = np.searchsorted(values, zeros[0])
+        values[first : first + len(zeros)] = zeros
+    if len(nans) > 1:
+        values[-len(nans) :] = nans
     return values
-
-
-_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
-
-
-def _splitters(values: Block, ranks: int) -> Block:
-    """Values that part all ranks' values about evenly: from a sample of each rank's."""
-    count = min(len(values), 4 * ranks)
-    sample = values[np.linspace(0, len(values) - 1, count).astype(np.int64)] if count else values
-    samples = np.sort(by_counts(np.ascontiguousarray(sample), ()).numpy())
-    if not len(samples):
-        return samples
-    return samples[[len(samples) * i // ranks for i in range(1, ranks)]]
 
 
 def _parted(x: Array, axis: int) -> Array | None:
@@ -114,7 +139,8 @@ def sort(
     axis = axis_of(axis, x.ndim)
     parted = _parted(x, axis)
     if parted is None:
-        out = by_counts(_split_values(_ascending(in_order(x)._evaluate())), ())
+        block = in_order(x)._evaluate()
+        out = by_counts(_split_values(block, _sample(block, x.size)), ())
         return flip(out) if descending else out
     tells = parted.dtype.kind not in "biu" or parted.dtype.itemsize <= 2  # these by their digits
     block = np.sort(parted._evaluate(), axis=axis, kind="stable" if stable and tells else None)
@@ -266,7 +292,8 @@ def unique_counts(x: Operand, /) -> UniqueCounts:
     if flat.layout.whole:
         values, _, _, counts = unique_all(flat)
         return UniqueCounts(values, counts)
-    ranked = _split_values(_ascending(in_order(flat)._evaluate()))
+    block = in_order(flat)._evaluate()
+    ranked = _split_values(block, _sample(block, flat.size))
     begins = _runs(ranked)
     often = np.diff(np.append(begins, len(ranked)))
     values = by_counts(ranked[begins], ())
@@ -285,9 +312,12 @@ def unique_values(x: Operand, /) -> Array:
     Collective. Gathers: no."""
     flat = _flat(x)
     if flat.layout.whole:
-        return of_numpy(_first_of_runs(_ascending(flat._evaluate())))
-    own = _first_of_runs(_ascending(in_order(flat)._evaluate()))  # others need no more of them
-    return by_counts(_first_of_runs(_split_values(own)), ())
+        return of_numpy(_first_of_runs(_ascending(flat._evaluate().copy())))
+    block = in_order(flat)._evaluate()
+    sample = _sample(block, flat.size)
+    if 2 * len(_runs(sample)) < len(sample):  # few different ones: others need no more of them
+        block = _first_of_runs(_ascending(block.copy()))
+    return by_counts(_first_of_runs(_split_values(block, sample)), ())
 
 
 def _first_of_runs(values: Block) -> Block:

@@ -78,8 +78,9 @@ def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) ->
 
 _LEAST_READS = 8
 _ROW = 4  # a row takes so many times as long as an element: views, layouts, a product
-# Seconds that mapping all blocks takes, and bytes a second whose pages the kernel then enters.
-_MAP_S, _MAP_SPEED = 200e-6, 5e10
+# Seconds that mapping all blocks takes, and bytes a second whose huge pages the kernel then enters.
+_MAP_S, _MAP_SPEED = 100e-6, 2e11
+_WRITTEN = 2  # of a mapped array half counts: it takes memory as it is written
 _PART_S = 30e-6  # seconds of an operation on a small part of a divided array, beside a whole one's
 _taken = 0  # bytes of arrays that became whole and live
 
@@ -124,20 +125,22 @@ def _vote(root: Array, memory: Memory) -> None:
     may = (
         not memory.open
         and not memory.placed
-        and _taken + root.nbytes <= _options.values["loop_bytes"]
         and all(each._recipe is not None for each in memory.views)
     )
+    room = _options.values["loop_bytes"] - _taken
     pages, block = memory.pages, root._block
     mapped = pages is not None and block is not None and (not block.size or pages.holds(block))
     told = _exchange.agree([
-        may and mapped and paid_s > saved_s + _MAP_S + root.nbytes / _MAP_SPEED,
-        may and paid_s > saved_s + root.nbytes / fresh_speed,
+        may and mapped and root.nbytes // _WRITTEN <= room
+        and paid_s > saved_s + _MAP_S + root.nbytes / _MAP_SPEED,
+        may and root.nbytes <= room and paid_s > saved_s + root.nbytes / fresh_speed,
     ])  # fmt: skip
     by_mapping, by_copying = told.all(axis=0)
     if by_mapping:
-        _become_whole(root, _joined(root, memory))
+        _become_whole(root, _joined(root, memory), root.nbytes // _WRITTEN)
     elif by_copying:
-        _become_whole(root, in_layout(root, _layout.whole(root.shape, ranks)))
+        whole = _layout.whole(root.shape, ranks)
+        _become_whole(root, in_layout(root, whole), root.nbytes)
 
 
 def _joined(x: Array, memory: Memory) -> Block | None:
@@ -160,8 +163,9 @@ def _joined(x: Array, memory: Memory) -> Block | None:
     return None
 
 
-def _become_whole(x: Array, block: Block | None) -> None:
-    """x lies in `block`, which has all of it, from now on; None: nothing happens."""
+def _become_whole(x: Array, block: Block | None, takes: int) -> None:
+    """x lies in `block`, which has all of it and takes so many bytes, from now on; None: nothing
+    happens."""
     global _taken
     if block is None:
         return
@@ -169,8 +173,8 @@ def _become_whole(x: Array, block: Block | None) -> None:
     followers = _following(x, x._evaluate())
     x._memory.pages = None
     _take_place(x, layout, block, followers)
-    _taken += x.nbytes
-    weakref.finalize(x, _given_back, x.nbytes)
+    _taken += takes
+    weakref.finalize(x, _given_back, takes)
 
 
 small_reads.append(_read)
