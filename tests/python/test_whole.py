@@ -591,6 +591,26 @@ def test_an_array_that_is_used_by_columns_becomes_whole():
     xp.options(loop_bytes=0)
 
 
+def products(data, out):
+    """A symmetric matrix by rows and columns, as a program for NumPy makes it."""
+    for i in range(out.shape[0]):
+        out[i:, i] = out[i, i:] = data[:, i] @ data[:, i:] / 179.0
+
+
+def test_an_array_that_is_written_by_rows_and_columns_becomes_whole():
+    """What is written is whole, a small result: this was not counted."""
+    values = numpy.cos(numpy.arange(180.0 * 150)).reshape(180, 150)
+    if xp.options()["whole_bytes"] == 0:
+        xp.options(whole_bytes=4096)
+    data, out, expected = np.asarray(values), np.zeros((150, 150)), numpy.zeros((150, 150))
+    xp.options(loop_bytes=4 * values.nbytes)
+    products(data, out)
+    products(values, expected)
+    numpy.testing.assert_allclose(out.numpy(), expected, atol=1e-12)
+    assert out.layout.whole
+    xp.options(loop_bytes=0)
+
+
 def a_loop(x, steps):
     """Elements that a program reads one after another, whatever a key is written as."""
     n = x.shape[0]

@@ -410,8 +410,16 @@ def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
     if x.layout.whole and isinstance(value, Array) and value.layout.whole:
         if _assign_whole(x, key, value, unnamed):
             return
-    elif not x.layout.whole and _assign_planned(x, key, value, unnamed):
-        return
+    elif not x.layout.whole:
+        plan = _planned(x.layout, key, True)
+        if plan is not None and _assign_planned(x, plan, value, unnamed):
+            return
+        if plan is not None and isinstance(value, Array) and not x.layout.whole:
+            if value.layout.whole:
+                used(x, x._memory, prod(plan.layout.shape) * x.itemsize)
+            if not x.layout.whole:
+                _assign(_seen(x, plan), _value(value, x))
+                return
     key = _expanded(_arrays_for_lists(key), x.shape)
     by_arrays = any(_is_index_array(item) for item in key)
     if isinstance(value, np.generic) and value.dtype.kind == "f" and x.dtype.kind in "iu":
@@ -447,12 +455,9 @@ def _assign_whole(x: Array, key: Any, value: Array, unnamed: bool) -> bool:
     return True
 
 
-def _assign_planned(x: Array, key: Any, value: Any, unnamed: bool) -> bool:
-    """x[key] = value of a divided array, where each rank has what it writes: a number, or an array
-    that lies as the slice does. Otherwise False, and nothing is done."""
-    plan = _planned(x.layout, key, True)
-    if plan is None:
-        return False
+def _assign_planned(x: Array, plan: _Plan, value: Any, unnamed: bool) -> bool:
+    """Writes the slice of a divided array where each rank has what it writes: a number, or an array
+    that lies as the slice does. Otherwise False, and nothing is written."""
     if isinstance(value, Array):
         if value.layout != plan.layout or value.dtype != x.dtype:
             return False
