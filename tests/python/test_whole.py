@@ -748,7 +748,12 @@ def test_sorting_sends_values_and_no_places():
     expected = numpy.sort(x, kind="stable")
     numpy.testing.assert_array_equal(got.numpy(), expected)
     numpy.testing.assert_array_equal(numpy.signbit(got.numpy()), numpy.signbit(expected))
+    order = np.argsort(a, kind="stable")
+    numpy.testing.assert_array_equal(order.numpy(), numpy.argsort(x, kind="stable"))
     few = np.asarray(numpy.arange(10**5) % 37)
+    numpy.testing.assert_array_equal(
+        np.argsort(few, kind="stable").numpy(), numpy.argsort(few.numpy(), kind="stable")
+    )
     before = xp.counters()["bytes_read"]
     assert np.unique(few).tolist() == list(range(37))
     assert int(sk.allreduce(xp.counters()["bytes_read"] - before)) < few.nbytes // 2

@@ -32,8 +32,27 @@ def _split_sorted(x: Array) -> _Sorted:
     parts = _parts(block, _splitters(_sample(block, x.size)))
     got = _sent(parts, block.dtype, lambda part, out: np.take(block, part, out=out, mode="clip"))
     where = _sent(parts, np.dtype(np.int64), lambda part, out: np.add(part, first, out=out))
-    order = np.argsort(got, kind="stable")
+    order = _order(got)
     return _Sorted(got[order], where[order])
+
+
+def _order(values: Block) -> Block:
+    """Places of a 1-d block in ascending order of value, then of place. A sort that is not stable
+    takes half of the time: equal values are put in order after it."""
+    if values.dtype.kind not in "iuf" or values.dtype.itemsize <= 2:
+        return np.argsort(values, kind="stable")
+    order = np.argsort(values)
+    ranked = values[order]
+    same = ranked[1:] == ranked[:-1]
+    if same.any():
+        run = np.cumsum(np.concatenate(([0], ~same)))
+        tied = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
+        keys = run[tied] * len(values) + order[tied]  # by run, then by place
+        keys.sort()
+        order[tied] = keys % len(values)
+    if values.dtype.kind == "f":
+        order[np.searchsorted(ranked, values.dtype.type("nan")) :].sort()
+    return order
 
 
 def _split_values(block: Block, sample: Block) -> Block:
@@ -246,7 +265,7 @@ def unique_all(x: Operand, /) -> UniqueAll:
     x = as_array(x)
     flat = _flat(x)
     if flat.layout.whole:
-        order = np.argsort(flat._evaluate(), kind="stable")
+        order = _order(flat._evaluate())
         ranked = _Sorted(flat._evaluate()[order], order)
     else:
         ranked = _split_sorted(flat)
