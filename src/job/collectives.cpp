@@ -81,21 +81,25 @@ Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, con
   return {};
 }
 
-// The same for long ones. `place`: of the root's node.
+// The same for long ones, in pieces: members that have no part in the sum need room for it.
+// `place`: of the root's node.
 Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const Reduction& how,
                       std::byte* buffer, uint64_t bytes, Rank root, int32_t place) {
+  if (node.count() == 1) return ring.reduce(how, buffer, bytes, place);
   constexpr uint32_t first = 0;
-  const bool is_root = job.rank() == root, is_alone = node.count() == 1;
+  constexpr uint64_t most = 1 << 20;
+  const uint64_t piece = most / how.unit() * how.unit();
   const bool is_there = job.map().node_of(root) == job.node();
-  std::vector<std::byte> room;
-  std::byte* sum = buffer;
-  if (!is_alone && !is_root && (ring.leads() || is_there)) {
-    room.assign(buffer, buffer + bytes);
-    sum = room.data();
+  std::vector<std::byte> room(job.rank() == root ? 0 : std::min(piece, bytes));
+  for (uint64_t from = 0; from < bytes; from += piece) {
+    const uint64_t n = std::min(piece, bytes - from);
+    std::byte* const sum = room.empty() ? buffer + from : room.data();
+    if (!room.empty()) copy_bytes(sum, buffer + from, n);
+    SKERRY_TRY(node.reduce(how, sum, n, &first));
+    if (ring.leads()) SKERRY_TRY(ring.reduce(how, sum, n, place));
+    if (is_there) SKERRY_TRY(node.broadcast(sum, n, first));
   }
-  if (!is_alone) SKERRY_TRY(node.reduce(how, sum, bytes, &first));
-  if (ring.leads()) SKERRY_TRY(ring.reduce(how, sum, bytes, place));
-  return is_there && !is_alone ? node.broadcast(sum, bytes, first) : Status();
+  return {};
 }
 
 Status reduce_by_ring(NodeCollectives& node, Ring& ring, const Reduction& how, std::byte* buffer,
@@ -126,10 +130,15 @@ Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, 
   return area_->put_notify(rank, offset, data, {counter, is_last ? depth : 1}, is_fenced);
 }
 
-Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes) {
+// Who knows that somebody leaves does not wait for long: for one that comes later the message with
+// that name is there.
+Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes,
+                      bool* is_late) {
   constexpr int64_t known_ns = 2'000'000'000;
-  const int64_t timeout_ns = what.knows_leaver ? known_ns : -1;
-  return area_->wait_counter(counter, at_least, timeout_ns, nullptr, from_nodes);
+  const int64_t timeout_ns = what.leaver != no_rank ? known_ns : -1;
+  const Status status = area_->wait_counter(counter, at_least, timeout_ns, nullptr, from_nodes);
+  *is_late = status.code() == Code::timeout;
+  return *is_late ? Status() : status;
 }
 
 // At a top: what the other has gathered joins what this one has, in the same order at both.
@@ -163,15 +172,16 @@ Status Group::check_together(const std::byte* message) {
 Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from,
                       uint64_t bytes) {
   uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
-  // The lowest name, which that of the leaver itself replaces: it comes to the same sweep.
-  constexpr uint64_t somebody = uint64_t{1} << leaver_shift;
-  const uint64_t me = static_cast<uint64_t>(job_->rank() + 1) << leaver_shift;
-  uint64_t who = what.leaves ? me : what.knows_leaver ? some_stay | somebody : some_stay;
+  const Rank leaver = what.leaves ? job_->rank() : what.leaver;
+  uint64_t who = static_cast<uint64_t>(leaver + 1) << leaver_shift;
+  if (!what.leaves) who |= some_stay;
   for (uint32_t c = 0; c < children_.size(); ++c) {
     // Slots at a parent are dense within the node and follow there for leaders: the order of
     // children_ is the order of slots.
     const bool is_leader = c + static_cast<size_t>(leaders_below_) >= children_.size();
-    SKERRY_TRY(receive(what, up_counter(c), s + 1, is_leader));
+    bool is_late = false;
+    SKERRY_TRY(receive(what, up_counter(c), s + 1, is_leader, &is_late));
+    if (is_late) continue;
     const std::byte* const theirs = area_->own() + up_data(c, s);
     const uint64_t their_length = length_of(theirs);
     who = callers(who, head_of(theirs));
@@ -213,16 +223,17 @@ Status Group::sweep(const Sweep& what) {
     return send_up(what, own_message(t), chunk_ + t, from,
                    std::min(step, what.bytes - std::min(what.bytes, from)));
   };
+  bool is_late = false;  // what comes from above
   auto result = [&](uint64_t t) -> const std::byte* {
-    return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
+    return parent_ == no_rank || is_late ? own_message(t) : area + down_data(chunk_ + t);
   };
   // Down go the chunks [t, end), after one wait for all: each wait may be a sleep. Chunk t tells
   // whether all members are in the same collective. If not, it is the last.
   auto down = [&](uint64_t t, uint64_t end) -> Status {
     if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(what, down_counter, chunk_ + end, ring_.leads()));
+      SKERRY_TRY(receive(what, down_counter, chunk_ + end, ring_.leads(), &is_late));
     for (uint64_t d = t; d < end; ++d) {
-      if (other_top_ != no_rank)
+      if (other_top_ != no_rank && !is_late)
         join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
       if (are_apart(head_of(result(d)))) end = d + 1;
     }
@@ -266,18 +277,14 @@ Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
   if (survivors_.goes_on()) return survivors_.settle(Survivors::Call::brings_data, what);
   const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);
   departure_->begin_call();
-  Status status;
-  {
-    const Job::Borrowed server(*job_);  // once, and not for each message
-    status = what();
-  }
+  const Status status = what();
   const Rank leaver = departure_->leaver() != no_rank ? departure_->leaver() : node_.leaver();
   if (leaver == no_rank) [[likely]]
     return status;
   departure_->tell(leaver, true);
   node_.abandon(leaver, Flags::Gone::apart);
   Sweep meeting;
-  meeting.knows_leaver = true;
+  meeting.leaver = leaver;
   const Status met = sweep(meeting);
   if (met.code() == Code::peer_dead) return met;
   leaver_ = leaver;
@@ -360,7 +367,7 @@ Status Group::barrier() {
 
 Status Group::leave() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.leave(); });
-  if (leaver_ == no_rank) {
+  if (leaver_ == no_rank && !survivors_.goes_on()) {
     (void)ring_.take_owed();  // the sweep tells of what is wrong
     departure_->tell(job_->rank(), false);
     node_.abandon(job_->rank(), Flags::Gone::together);

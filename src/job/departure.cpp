@@ -1,5 +1,6 @@
 #include "job/departure.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "job/segment.hpp"
@@ -16,9 +17,10 @@ void Departure::tell(Rank leaver, bool now) {
 }
 
 Status Departure::wait(Segment& slots, uint64_t counter, uint64_t at_least, Rank from) {
-  constexpr int64_t look_ns = 100'000'000;
+  constexpr int64_t first_look_ns = 100'000'000, longest_ns = 1'000'000'000;
   constexpr bool from_nodes = true;
-  for (;;) {
+  // Under a cap on connections each look evicts one.
+  for (int64_t look_ns = first_look_ns;; look_ns = std::min(2 * look_ns, longest_ns)) {
     const Status status = slots.wait_counter(counter, at_least, look_ns, nullptr, from_nodes);
     if (status.code() != Code::timeout) return status;
     SKERRY_TRY(look_at(from));

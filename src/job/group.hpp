@@ -196,7 +196,7 @@ class Group {
     Deliver deliver;      // null: the result is not wanted here
     uint64_t unit = 1;    // chunks hold whole elements of this many bytes
     bool leaves = false;   // the caller leaves the job
-    bool knows_leaver = false;  // and has no part in the call that the others are in
+    Rank leaver = no_rank;  // known to leave, by one with no part in the call the others are in
     bool is_half = false;  // of a call that Survivors settles
   };
   // Members [first, end) give `bytes` each; all get them, one behind the other, whole units at a
@@ -239,7 +239,9 @@ class Group {
   std::map<Rank, uint64_t> build_tree();
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
   // `from_nodes`: its sender is on another node.
-  Status receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes);
+  // *is_late: it has not come, and what is known goes without it.
+  Status receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes,
+                 bool* is_late);
   Status open_area(SegmentId id);
   static Group* keep(std::unique_ptr<Group> group);
   static std::unique_ptr<Group> use_again(std::unique_ptr<Group> kept, bool all_keep,

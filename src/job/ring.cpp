@@ -84,40 +84,40 @@ Status Ring::finish() { return slots_->job().engine().push_out(); }
 // Block b of a piece is summed from the node at place b + 1 on to the one at place b, in this
 // order; so all nodes get the same bits.
 Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) {
+  const Job::Borrowed server(slots_->job());  // once, and not for each message
   SKERRY_TRY(take_owed());
   const auto nodes = static_cast<uint64_t>(nodes_), me = static_cast<uint64_t>(place_);
   const uint64_t turns = 2 * (nodes - 1), unit = how.unit();
   const uint64_t most = window_ * nodes * (slot_bytes / unit), all = bytes / unit;
   const uint64_t passes = (all + most - 1) / most;  // of about the same size
-  for (uint64_t pass = 0, next = 0; pass < passes; ++pass) {
-    const uint64_t begin = next;
-    next = begin + (all - begin) / (passes - pass);
-    const uint64_t from = begin * unit, units = next - begin;
-    // No more than its size asks for: a message costs more than what overlaps in smaller ones.
-    const uint64_t pieces = (units * window_ + most - 1) / most, blocks = pieces * nodes;
-    const auto edge = [&](uint64_t b) { return from + units * b / blocks * unit; };
-    const auto block_of = [&](uint64_t piece, uint64_t place) {
-      const uint64_t b = piece * nodes + place % nodes;
-      return std::span(buffer + edge(b), edge(b + 1) - edge(b));
-    };
-    for (uint64_t turn = 0; turn <= turns; ++turn)
+  const uint64_t of_pass = (all + passes - 1) / passes;
+  // No more than its size asks for: a message costs more than what overlaps in smaller ones.
+  const uint64_t pieces = (of_pass * window_ + most - 1) / most, blocks = pieces * nodes;
+  const auto block_of = [&](uint64_t pass, uint64_t piece, uint64_t turn) {
+    const uint64_t b = piece * nodes + (me + 2 * nodes - turn) % nodes;
+    const uint64_t begin = all * pass / passes, units = all * (pass + 1) / passes - begin;
+    const uint64_t from = begin + units * b / blocks, to = begin + units * (b + 1) / blocks;
+    return std::span(buffer + from * unit, (to - from) * unit);
+  };
+  for (uint64_t piece = 0; piece < pieces; ++piece) SKERRY_TRY(send(block_of(0, piece, 1)));
+  for (uint64_t pass = 0; pass < passes; ++pass)
+    for (uint64_t turn = 1; turn <= turns; ++turn)
       for (uint64_t piece = 0; piece < pieces; ++piece) {
-        if (turn > 0) {  // what the last turn brought: first parts of sums, then sums
-          const std::byte* came = nullptr;
-          SKERRY_TRY(take(&came));
-          const auto into = block_of(piece, me + 2 * nodes - 1 - turn);
-          if (turn < nodes) how.combine(into.data(), came, into.size());
-          else copy_bytes(into.data(), came, into.size());
-        }
-        if (turn < turns) SKERRY_TRY(send(block_of(piece, me + 2 * nodes - 1 - turn)));
+        const std::byte* came = nullptr;  // first parts of sums, then sums
+        SKERRY_TRY(take(&came));
+        const auto into = block_of(pass, piece, turn + 1);
+        if (turn < nodes) how.combine(into.data(), came, into.size());
+        else copy_bytes(into.data(), came, into.size());
+        if (turn < turns) SKERRY_TRY(send(into));
+        else if (pass + 1 < passes) SKERRY_TRY(send(block_of(pass + 1, piece, 1)));
       }
-  }
   return finish();
 }
 
 // The last leader, to the left of the first, sends as many messages without data: they say that the
 // parts have come round. The first one sends no more than a window ahead of them.
 Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took) {
+  const Job::Borrowed server(slots_->job());
   const bool is_last = (place_ + 1) % nodes_ == first;
   const std::byte* came = nullptr;
   if (place_ == first) {
@@ -177,17 +177,22 @@ Status Ring::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int
 Status Ring::pass_on(int32_t first, uint64_t pieces,
                      const std::function<std::span<const std::byte>(Block)>& pack,
                      const std::function<void(Block, const std::byte*)>& unpack) {
+  const Job::Borrowed server(slots_->job());
   SKERRY_TRY(take_owed());
+  const auto block = [&](uint64_t piece, int32_t turn) {
+    return Block{piece, (first + 2 * nodes_ - turn) % nodes_};
+  };
+  const auto begin = [&](uint64_t piece) {
+    return piece < pieces ? send(pack(block(piece, 0))) : Status();
+  };
+  for (uint64_t piece = 0; piece < window_; ++piece) SKERRY_TRY(begin(piece));
   for (uint64_t from = 0; from < pieces; from += window_)
-    for (int32_t turn = 0; turn < nodes_; ++turn)
+    for (int32_t turn = 1; turn < nodes_; ++turn)
       for (uint64_t piece = from; piece < std::min(pieces, from + window_); ++piece) {
-        const Block block{piece, (first + 2 * nodes_ - turn) % nodes_};
-        if (turn > 0) {
-          const std::byte* came = nullptr;
-          SKERRY_TRY(take(&came));
-          unpack(block, came);
-        }
-        if (turn + 1 < nodes_) SKERRY_TRY(send(pack(block)));
+        const std::byte* came = nullptr;
+        SKERRY_TRY(take(&came));
+        unpack(block(piece, turn), came);
+        SKERRY_TRY(turn + 1 < nodes_ ? send(pack(block(piece, turn))) : begin(piece + window_));
       }
   return finish();
 }

@@ -84,7 +84,7 @@ class Ring {
 
  private:
   static constexpr uint64_t counter_at = 0, slots_at = 4096;
-  static constexpr uint64_t most_window = 8, most_slots = 128;
+  static constexpr uint64_t most_window = 3, most_slots = 128;
   static constexpr uint32_t calls_before = 3;
   static constexpr int32_t few_nodes = 8;
   static constexpr uint64_t sweep_bytes = 1024;

@@ -162,7 +162,7 @@ def test_a_rank_that_fails_ends_the_job(how, tmp_path):
 
 
 LEAVES_LATER = """
-import sys
+import sys, time
 import numpy as np, skerry as sk
 leaver, ranks = int(sys.argv[1]), int(sys.argv[2])
 sk.init()
@@ -193,6 +193,9 @@ print("passed")
         (6, 3, 5, "sk.broadcast(np.ones(200_000), root % ranks)"),
         (4, 4, 0, "sk.broadcast(np.ones(50_000), 2); sk.allreduce(np.ones(5000))"),
         (5, 3, 2, "sk.allgather(np.ones(50_000)); sk.barrier(others)"),
+        # Who only gave comes when those that know wait for nobody any more.
+        (3, 3, 2, "sk.broadcast(np.ones(9999), 1); time.sleep(4 * (sk.rank() == 1)); sk.barrier()"),
+        (7, 7, 6, "time.sleep(4 * (sk.rank() == 3)); sk.allreduce(np.ones(100_000))"),
     ],
 )
 def test_who_leaves_is_found_by_those_that_wait_for_it(ranks, nodes, leaver, waits, tmp_path):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""merge of a full mirrored array beside MPI_Allreduce of the same bytes.
+"""merge of a full mirrored array, and allreduce, beside MPI_Allreduce of the same bytes.
 
 One rank runs on each of 2, 4 and 8 hosts, which are network namespaces (root) and share this
 machine's cores. Over links of 100 Mbit/s a row also says which share of the links' rate was
@@ -29,6 +29,7 @@ PEERS = {
     "openmpi": mpis.Mpi("openmpi4", "mpirun.openmpi"),
     "mpich": mpis.Mpi("hydra", "mpiexec.hydra"),
 }
+OURS = {"merge": [], "allreduce": ["allreduce"]}  # the last words of merge_row
 RATE_BYTES = 100e6 / 8  # of a shaped link, a second
 TESTBED = ROOT / "testbed" / "hosts.sh"
 
@@ -51,18 +52,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def command(name: str, build: Path, hosts: int, size: int, turns: int) -> list[str]:
     """One measurement of Skerry or a peer, started from the launchers' own host."""
     each = (1,) * hosts
-    if name == "skerry":
+    if name in OURS:
         where = ",".join(f"sk{host}:1" for host in range(1, hosts + 1))
         line = [build / "bin/skerry", "run", "--hosts", where, "--agent"]
         line += [os.environ["TESTBED_AGENT"], build / "bin/bench/merge_row"]
     else:
         line = [*PEERS[name].command(each), build / f"bin/bench/peer_allreduce_{name}"]
-    return [str(word) for word in (TESTBED, "exec", "sk0", *line, size, turns)]
+    words = (TESTBED, "exec", "sk0", *line, size, turns, *OURS.get(name, ()))
+    return [str(word) for word in words]
 
 
 def known(build: Path) -> list[str]:
     """Skerry and the peers that are there; names the others."""
-    found = ["skerry"]
+    found = list(OURS)
     for name, mpi in PEERS.items():
         if shutil.which(mpi.starter) and (build / f"bin/bench/peer_allreduce_{name}").exists():
             found.append(name)
@@ -83,19 +85,22 @@ def measure(name: str, options: argparse.Namespace, hosts: int, size: int) -> fl
 def rows(rate: str, hosts: int, size: int, seconds: dict[str, list[float]]) -> list[dict]:
     """Against the fastest peer, and against the links if they are shaped."""
     middle = {name: statistics.median(each) for name, each in seconds.items() if each}
-    ours, label = middle.get("skerry"), f"merge.{rate}.{hosts}_hosts"
-    peers = {name: value for name, value in middle.items() if name != "skerry"}
+    peers = {name: value for name, value in middle.items() if name not in OURS}
+    fastest = min(peers.values(), default=None)
 
     def row(name: str, value: float | None, unit: str, target: str, met: bool | None) -> dict:
         return {"name": name, "value": value, "unit": unit, "target": target, "met": met,
                 "bytes": size, "peers": peers}  # fmt: skip
 
-    fastest = min(peers.values(), default=None)
-    known = ours is not None and fastest is not None
-    out = [row(label, ours, "s", "<= 1.0 x MPI_Allreduce", ours <= fastest if known else None)]
-    if rate != "unshaped" and ours is not None:
-        share = 2 * (hosts - 1) / hosts * size / RATE_BYTES / ours
-        out.append(row(f"{label}.share", share, "of the links", ">= 0.85", share >= 0.85))
+    out = []
+    for call in OURS:
+        ours, label = middle.get(call), f"{call}.{rate}.{hosts}_hosts"
+        known = ours is not None and fastest is not None
+        out.append(row(label, ours, "s", "<= 1.0 x MPI_Allreduce",
+                       ours <= fastest if known else None))  # fmt: skip
+        if rate != "unshaped" and ours is not None:
+            share = 2 * (hosts - 1) / hosts * size / RATE_BYTES / ours
+            out.append(row(f"{label}.share", share, "of the links", ">= 0.85", share >= 0.85))
     return out
 
 
@@ -121,7 +126,7 @@ def main(arguments: list[str]) -> int:
                     value = measure(name, options, hosts, size << 20)
                     if value is not None:
                         seconds[name].append(value)
-                    elif name != "skerry":  # it would cost its time limit each time
+                    elif name not in OURS:  # it would cost its time limit each time
                         names = [other for other in names if other != name]
             new = rows(rate, hosts, size << 20, seconds)
             records += new

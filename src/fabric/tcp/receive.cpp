@@ -36,6 +36,9 @@ constexpr uint64_t place_inline_from_bytes = 16 * 1024;
 // long.
 constexpr uint8_t reads_after_part = 16;
 constexpr uint64_t short_read_bytes = 4 * 1024;
+// Also after a whole message of more than this: a read brings no two of those. Parts of an
+// accumulate are shorter. They are applied where the read brought them.
+constexpr uint64_t large_inline_bytes = 48 * 1024;
 
 CloseReason close_reason_of(int error_number) {
   switch (error_number) {
@@ -269,7 +272,7 @@ Parsed Receiver::deliver(Endpoint& endpoint, EndpointId id, Bytes all, uint64_t*
         return Parsed::parked;
       }
       at += frame_bytes;
-      if (prefix.payload_bytes >= place_inline_from_bytes) endpoint.short_reads = reads_after_part;
+      if (prefix.payload_bytes > large_inline_bytes) endpoint.short_reads = reads_after_part;
     } else {
       if (bytes - at < head_bytes) break;
       const Bytes available{data + at + head_bytes,
