@@ -15,12 +15,14 @@
 #include <cstring>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "core/futex.hpp"
 #include "core/namespaces.hpp"
 #include "launcher/child.hpp"
 #include "launcher/describe.hpp"
 #include "launcher/event_loop.hpp"
+#include "launcher/lease.hpp"
 #include "launcher/link.hpp"
 #include "launcher/lookout.hpp"
 #include "launcher/plan.hpp"
@@ -86,7 +88,7 @@ class Agent {
     FrameType type;
     void (Agent::*handle)(const Frame& frame);
   };
-  static const FrameRow frame_table[16];
+  static const FrameRow frame_table[18];
   void on_launcher(const Frame& frame);
   void on_plan(const Frame& frame);
   void on_signal_rank(const Frame& frame);
@@ -95,6 +97,9 @@ class Agent {
   void on_stop(const Frame&) { stop(); }
   void on_look(const Frame& frame) { lookout_.on_look(frame); }
   void on_looked(const Frame& frame) { lookout_.on_looked(frame); }
+  void on_lease(const Frame& frame);
+  void on_beat_back(const Frame& frame) { lease_.answer(FrameReader(frame).u32()); }
+  void keep_lease();
   void relay_to_ranks(const Frame& frame);
   void start(const Plan& plan);
   Status start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core,
@@ -122,6 +127,8 @@ class Agent {
       lifeline_;  // at its end when the launcher has gone; none: the launcher's socket is enough
   Link launcher_;
   Lookout lookout_{loop_, launcher_};
+  Lease lease_;                        // of all ranks here
+  EventLoop::TimerId lease_timer_ = 0;  // 0: no lease is held
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::unordered_map<uint32_t, Rank*> by_number_;  // into ranks_, by the rank's number
   size_t output_in_flight_ = 0;                    // bytes of output sent and not acknowledged
@@ -142,6 +149,8 @@ const Agent::FrameRow Agent::frame_table[] = {
     {FrameType::stop, &Agent::on_stop},
     {FrameType::look, &Agent::on_look},
     {FrameType::looked, &Agent::on_looked},
+    {FrameType::lease, &Agent::on_lease},
+    {FrameType::beat_back, &Agent::on_beat_back},
     {FrameType::welcome, &Agent::relay_to_ranks},
     {FrameType::value, &Agent::relay_to_ranks},
     {FrameType::fence_done, &Agent::relay_to_ranks},
@@ -184,6 +193,21 @@ void Agent::on_input_frame(const Frame& frame) {
 void Agent::on_output_ack(const Frame& frame) {
   output_in_flight_ -= std::min<size_t>(output_in_flight_, FrameReader(frame).u32());
   if (output_paused_ && output_in_flight_ < output_window) pause_output(false);
+}
+
+void Agent::on_lease(const Frame& frame) {
+  lease_.begin(EventLoop::Clock::now(), LeaseLength(FrameReader(frame).u32()));
+  loop_.cancel(std::exchange(lease_timer_, 0));
+  if (lease_.is_held()) keep_lease();
+}
+
+void Agent::keep_lease() {
+  // An answer may have come while this process did not run.
+  if (!lease_.holds(EventLoop::Clock::now())) launcher_.drain();
+  const auto now = EventLoop::Clock::now();
+  if (!lease_.holds(now)) return launcher_gone();
+  launcher_.send(FrameWriter(FrameType::beat).u32(lease_.ask(now)).finish());
+  lease_timer_ = loop_.after(lease_.pause(now), [this] { keep_lease(); });
 }
 
 void Agent::relay_to_ranks(const Frame& frame) {

@@ -10,6 +10,7 @@
 #include "launcher/auth.hpp"
 #include "launcher/event_loop.hpp"
 #include "launcher/exchange.hpp"
+#include "launcher/lease.hpp"
 #include "launcher/link.hpp"
 #include "launcher/meetings.hpp"
 #include "launcher/options.hpp"
@@ -36,6 +37,7 @@ class Job {
     UniqueFd lifeline;   // its standard input; none: local
     std::unique_ptr<Link> link;  // null: has not connected yet
     bool gone = false;           // stopped, lost or never started: nothing more is expected from it
+    Heard heard;                 // of another host, in a job that goes on
     uint32_t unacknowledged = 0;  // bytes of output taken from it that wait in our queues
   };
   struct Rank {
@@ -74,7 +76,7 @@ class Job {
     bool is_about_rank;  // the frame's rank must be one of the agent's
     FrameHandler handle;
   };
-  static const FrameRow frame_table[20];
+  static const FrameRow frame_table[21];
   void on_started(uint32_t number, const job::Frame& frame);
   void on_not_started(uint32_t number, const job::Frame& frame);
   void on_exited(uint32_t number, const job::Frame& frame);
@@ -90,8 +92,12 @@ class Job {
   void on_output(uint32_t number, const job::Frame& frame);
   void on_look_wanted(uint32_t number, const job::Frame& frame);
   void on_report(uint32_t number, const job::Frame& frame);
+  void on_beat(uint32_t number, const job::Frame& frame);
   uint32_t others_of(uint32_t number) const;  // agents that live
   void on_agent_end(uint32_t number, const std::string& why);
+  void lease_to_hosts(bool begin);
+  void watch_hosts();
+  void go_on_without_host(uint32_t number, const std::string& why);
   void on_rank_end(uint32_t rank, int wait_status);
   void on_signals();
   void on_signal(int signal);
@@ -134,6 +140,7 @@ class Job {
   uint32_t reporting_ranks_ = 0;  // ranks that asked to be told of dead ones
   uint32_t going_on_ = 0;         // of these, ranks that go on without them
   uint32_t view_ = 0;             // how many ranks the job has lost and goes on without
+  EventLoop::TimerId lease_timer_ = 0;  // 0: no host holds a lease
 
   Input input_ = Input::none;   // of rank 0
   size_t input_window_ = 0;     // bytes of input that rank 0's agent will still take

@@ -61,10 +61,10 @@ void Job::stop_agents() {
   ending_ = true;
   for (auto& agent : agents_) {
     if (agent.gone) continue;
-    if (agent.link) {
+    if (agent.link && !agent.link->ended()) {
       agent.link->send(FrameWriter(FrameType::stop).finish());
     } else {
-      agent_is_gone(agent);  // never connected; finish_processes() ends its command
+      agent_is_gone(agent);  // never connected, or lost; finish_processes() ends its command
     }
   }
   if (!stopping_) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "launcher/describe.hpp"
 #include "launcher/job.hpp"
@@ -54,6 +55,7 @@ const Job::FrameRow Job::frame_table[] = {
     {FrameType::stopped, false, &Job::on_stopped},
     {FrameType::look_wanted, false, &Job::on_look_wanted},
     {FrameType::report, false, &Job::on_report},
+    {FrameType::beat, false, &Job::on_beat},
     {FrameType::hello, true, &Job::on_rank_request},
     {FrameType::put, true, &Job::on_rank_request},
     {FrameType::get, true, &Job::on_rank_request},
@@ -198,6 +200,7 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
     going_on_ += (goes_on ? 1U : 0U) - (asks.goes_on ? 1U : 0U);
     asks.reports_failures = true;
     asks.goes_on = goes_on;
+    if (all_go_on()) lease_to_hosts(true);
   } else if (frame.type == FrameType::abort) {
     const auto exit_status = static_cast<int>(reader.u32() & 0xff);
     return suspect({rank, Weight::aborted, concat("ended the job: ", reader.string()),
@@ -311,6 +314,64 @@ void Job::go_on_without(uint32_t rank, const std::string& cause) {
   advance();
 }
 
+// ---- hosts that fall silent -------------------------------------------------------------------
+
+void Job::lease_to_hosts(bool begin) {
+  if (!begin && lease_timer_ == 0) return;
+  const LeaseLength length(begin ? options_.lease_ms : 0);
+  loop_.cancel(std::exchange(lease_timer_, 0));
+  bool watches = false;
+  for (auto& agent : agents_) {
+    if (agent.local || agent.gone || !agent.link) continue;
+    agent.link->send(
+        FrameWriter(FrameType::lease).u32(static_cast<uint32_t>(length.count())).finish());
+    if (begin) agent.heard.begin(EventLoop::Clock::now(), length);
+    else agent.heard.end();
+    watches = begin;
+  }
+  if (watches) watch_hosts();
+}
+
+void Job::on_beat(uint32_t number, const Frame& frame) {
+  auto& agent = agents_[number];
+  agent.heard.beat(EventLoop::Clock::now());
+  agent.link->send(FrameWriter(FrameType::beat_back).u32(FrameReader(frame).u32()).finish());
+}
+
+void Job::watch_hosts() {
+  for (uint32_t number = 0; number < agents_.size(); ++number) {
+    auto& agent = agents_[number];
+    if (agent.gone || !agent.heard.has_run_out(EventLoop::Clock::now())) continue;
+    // What it said may wait here: this process itself may not have run.
+    if (!agent.link->ended()) agent.link->drain();
+    if (agent.gone || !agent.heard.has_run_out(EventLoop::Clock::now())) continue;
+    go_on_without_host(number, agent.link->ended()
+                                   ? std::string("lost its agent")
+                                   : concat("was silent for ", options_.lease_ms, " ms"));
+  }
+  lease_timer_ = loop_.after(LeaseLength(std::max(1, options_.lease_ms / 4)),
+                             [this] { watch_hosts(); });
+}
+
+void Job::go_on_without_host(uint32_t number, const std::string& why) {
+  if (ending_) return;
+  auto& agent = agents_[number];
+  std::vector<uint32_t> dead;
+  for (const auto& planned : agent.host.ranks) {
+    if (ranks_[planned.rank].ended || meetings_.is_dead(planned.rank)) continue;
+    output_.flush(planned.rank);
+    if (exchange_.joined(planned.rank)) dead.push_back(planned.rank);
+    else exchange_.gone(planned.rank, false);
+  }
+  output_.say(concat("host ", agent.host.host, " ", why, " and is lost, with ", dead.size(),
+                     " ranks that were in the job; the job goes on"));
+  agent_is_gone(agent);
+  const std::string cause = concat("was on host ", agent.host.host, ", which ", why);
+  for (const uint32_t rank : dead) die(rank, cause);
+  advance();
+  check_end();
+}
+
 void Job::advance() {
   switch (exchange_.advance()) {
     case Exchange::Event::none: break;
@@ -394,6 +455,8 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
 void Job::on_agent_end(uint32_t number, const std::string& why) {
   auto& agent = agents_[number];
   if (agent.gone) return;
+  // Its ranks may go on until their lease ends: watch_hosts tells.
+  if (!ending_ && all_go_on() && agent.heard.is_watched()) return;
   if (!ending_) {
     output_.say(concat("lost the agent on host ", agent.host.host, " (", why, "); ending the job"));
     begin_ending(1);
@@ -423,11 +486,13 @@ void Job::on_signal(int signal) {
   };
   if (signal == SIGTSTP) {
     pass_on(SIGTSTP);
+    lease_to_hosts(false);  // we will not answer
     (void)kill(getpid(), SIGSTOP);
     return;  // again from here when continued: SIGCONT is pending then
   }
   if (signal == SIGCONT) {
     pass_on(SIGCONT);
+    if (all_go_on()) lease_to_hosts(true);
     return pump_input();  // we may be in the foreground again
   }
   if (signal == SIGUSR1 || signal == SIGUSR2) return pass_on(signal);

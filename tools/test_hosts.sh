@@ -59,6 +59,18 @@ else
 fi
 rm -f "$log"
 
+# A host that is lost, in a job that goes on.
+PYTHON=$TREE/.venv/bin/python
+log=$(mktemp)
+if [ "$N" -lt 3 ] || [ ! -x "$PYTHON" ] || [ ! -d "$BUILD/python/skerry" ]; then
+  skip "a lost host" "needs 3 hosts, $PYTHON and $BUILD/python/skerry"
+elif "$PYTHON" "$TREE/tests/chaos/lost_host.py" --build "$BUILD" > "$log" 2>&1; then
+  PASSED=$((PASSED + 1)); echo "ok      a lost host"
+else
+  FAILED=$((FAILED + 1)); echo "FAILED  a lost host"; sed 's/^/        /' "$log" | tail -25
+fi
+rm -f "$log"
+
 # The DFT example: PySCF's energy, and its bytes between nodes held against the hosts' own count.
 PYTHON=$TREE/.venv/bin/python DFT=$TREE/examples/dft
 if [ -x "$PYTHON" ] && [ -d "$BUILD/python/skerry" ]; then

@@ -31,6 +31,8 @@ const char* to_string(FrameType type) {
     case FrameType::stop: return "stop";
     case FrameType::look: return "look";
     case FrameType::looked: return "looked";
+    case FrameType::lease: return "lease";
+    case FrameType::beat_back: return "beat_back";
     case FrameType::started: return "started";
     case FrameType::not_started: return "not_started";
     case FrameType::output: return "output";
@@ -40,6 +42,7 @@ const char* to_string(FrameType type) {
     case FrameType::stopped: return "stopped";
     case FrameType::look_wanted: return "look_wanted";
     case FrameType::report: return "report";
+    case FrameType::beat: return "beat";
     case FrameType::challenge: return "challenge";
     case FrameType::agent_hello: return "agent_hello";
     case FrameType::agent_welcome: return "agent_welcome";

@@ -72,6 +72,8 @@ enum class FrameType : uint16_t {
                      // `report`
   looked = 38,       // u32 request, u32 how many such frames answer it, string host, rest its
                      // report; passed on to the reader
+  lease = 39,        // u32 ms: from now on the agent holds a lease (launcher/lease.hpp); 0: none
+  beat_back = 40,    // u32 number of the `beat` that it answers
 
   // agent -> launcher
   started = 48,      // u32 process id of the header's rank
@@ -84,6 +86,7 @@ enum class FrameType : uint16_t {
   stopped = 54,    // -: no process of the agent is left, all output was sent
   look_wanted = 55,  // u32 request: a reader on this host wants the other hosts' reports
   report = 56,       // u32 agent, u32 request, rest what skerry-look printed; empty: it failed
+  beat = 57,         // u32 number: the agent asks for its lease to go on
 
   // handshake of an agent on another host
   challenge = 64,      // 16 bytes nonce, launcher -> agent
