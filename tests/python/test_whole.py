@@ -17,7 +17,7 @@ import skerry as sk
 import skerry.numpy as np
 import skerry.xp as xp
 from skerry import _core
-from skerry.xp import _array, _exchange, _pages
+from skerry.xp import _array, _exchange, _pages, linalg
 
 
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
@@ -778,3 +778,35 @@ def test_views_as_another_dtype_share_memory_and_bytes_are_swapped():
     if not x.layout.whole:
         with pytest.raises(sk.GatherError, match="another size"):
             x.view(numpy.int32)
+
+
+def test_all_ranks_multiply_a_corner_of_a_matrix(monkeypatch):
+    """A quarter of a matrix may lie on one rank of two, which multiplied alone."""
+    values = numpy.cos(numpy.arange(200.0 * 200)).reshape(200, 200)
+    x, multiply, done = np.asarray(values), numpy.matmul, []
+
+    def counted(a, b, **options):
+        done.append(a.shape[0] * a.shape[1] * b.shape[1])
+        return multiply(a, b, **options)
+
+    monkeypatch.setattr(numpy, "matmul", counted)
+    product = x[:100, :100] @ x[:100, :100]
+    most = int(sk.allreduce(sum(done), "max"))
+    monkeypatch.undo()
+    if not x.layout.whole:
+        assert most * sk.size() < 1.1 * 100**3
+    numpy.testing.assert_allclose(product.numpy(), values[:100, :100] @ values[:100, :100])
+
+
+def test_a_long_product_of_whole_matrices_is_shared(monkeypatch):
+    """Up to the bound of whole arrays each rank computed all of it."""
+    if xp.options()["whole_bytes"] == 0:
+        return
+    monkeypatch.setattr(linalg, "_FLOPS", 1.0)
+    values = numpy.cos(numpy.arange(90.0 * 90)).reshape(90, 90)
+    a, b = np.asarray(values), np.asarray(values.T.copy())
+    before = xp.counters()["bytes_read"]
+    product = xp.matmul(a, b)
+    read = xp.counters()["bytes_read"] - before
+    assert product.layout.whole and (sk.size() == 1 or 0 < read < values.nbytes)
+    numpy.testing.assert_allclose(product.numpy(), values @ values.T, atol=1e-12)

@@ -115,7 +115,9 @@ def _product(a: Array, b: Array) -> Array:
     if m < _exchange.ranks() <= k or (m == 1 and not a.layout.whole) or _along_inner(a, b):
         return _inner_product(a, b, m, n, dtype)
     # Own rows of a times b, one rank's rows of b at a time: a row of blocks of the result.
-    layout = a.layout if rows_only(a.layout) else _layout.slabs((m, k), 0, _exchange.ranks())
+    layout = _layout.slabs((m, k), 0, _exchange.ranks())
+    if rows_only(a.layout) and (n < _LEAST_EVEN or a.layout.largest <= 1.5 * layout.largest):
+        layout = a.layout
     mine = redistributed(a, layout)._evaluate()
     out_layout = _wide(layout, n)
     out = empty_block(out_layout, dtype)
@@ -128,6 +130,9 @@ def _product(a: Array, b: Array) -> Array:
     return Array(out, out_layout)
 
 
+# Columns from which on the rows of a slice, which few ranks have, are shared evenly first: to move
+# an element takes as long as to multiply it some 16 times.
+_LEAST_EVEN = 64
 _PIECE_BYTES = 64 << 20  # of the second factor that every rank holds at a time
 
 
@@ -147,7 +152,7 @@ def _add_product(out: Block, a: Block, b: Block) -> None:
 def _along_inner(a: Array, b: Array) -> bool:
     """Whether a short result is summed over parts of a long inner axis, X^T Y: b lies in rows, and
     a in the same parts of its columns, or whole."""
-    if not rows_only(b.layout):
+    if not rows_only(b.layout) or b.layout.largest * _exchange.ranks() > 1.5 * b.size:
         return False
     if a.layout.whole:
         return a.shape[0] < b.shape[0]
@@ -168,12 +173,30 @@ def rows_only(layout: Layout) -> bool:
 
 
 def _whole_product(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
-    layout = new_layout((a.shape[0], b.shape[1]), dtype)
+    (m, k), n = a.shape, b.shape[1]
+    layout = new_layout((m, n), dtype)
     if layout.whole:
-        return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
+        if not _worth_sharing(m, k, n, m * n * dtype.itemsize):
+            return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
+        parted = _layout.slabs((m, n), 0, _exchange.ranks())
+        low, high = parted.boxes[_exchange.job().rank][0]
+        some = a._evaluate()[low:high]
+        own = Array(agreed(lambda: np.matmul(some, b._evaluate())), parted)
+        return redistributed(own, layout)
     rows, columns = layout.boxes[_exchange.job().rank]
     x, y = a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]
     return Array(agreed(lambda: np.matmul(x, y)), layout)
+
+
+_FLOPS = 5e10  # of a rank in a second: more than most have
+
+
+def _worth_sharing(m: int, k: int, n: int, nbytes: int) -> bool:
+    """Whether ranks compute parts of a product that all of them need sooner than all of it."""
+    saved_s = 2 * m * k * n / _FLOPS * (1 - 1 / _exchange.ranks())
+    return m >= _exchange.ranks() and saved_s > 2 * (
+        _exchange.costs[0] + nbytes / _exchange.read_costs[1]
+    )
 
 
 def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> Array:
