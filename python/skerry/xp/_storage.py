@@ -135,10 +135,9 @@ def _vote(root: Array, memory: Memory) -> None:
         and paid_s > saved_s + _MAP_S + root.nbytes / _MAP_SPEED,
         may and root.nbytes <= room and paid_s > saved_s + root.nbytes / fresh_speed,
     ])  # fmt: skip
-    by_mapping, by_copying = told.all(axis=0)
-    if by_mapping:
+    if told[:, 0].all():
         _become_whole(root, _joined(root, memory), root.nbytes // _WRITTEN)
-    elif by_copying:
+    elif told[:, 1].all():
         whole = _layout.whole(root.shape, ranks)
         _become_whole(root, in_layout(root, whole), root.nbytes)
 
