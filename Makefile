@@ -167,6 +167,10 @@ bench-locks: all ## locks of windows beside four MPIs: out/locks.json, .svg (hos
 	@tools/setup.sh --with-peers
 	@.venv/bin/python lab/bench/locks/bench.py
 
+.PHONY: bench-locks-rdma
+bench-locks-rdma: all ## the same over software RoCE in a VM: out/locks_rdma.json (root, qemu)
+	@lab/bench/locks/rdma.py
+
 .PHONY: bench-collectives
 bench-collectives: all ## collective calls beside OpenMPI and MPICH: out/collectives.json
 	@.venv/bin/python lab/bench/collectives/bench.py

@@ -85,6 +85,7 @@ void report(const std::string& row, double value, const char* unit);
 void check_locks(Window& window, int64_t already = 0);
 
 void idle(Kind kind, const bench::Arguments& arguments);
+void inside(Kind kind, const bench::Arguments& arguments);
 void computing(Kind kind, const bench::Arguments& arguments);
 void neighbours(Kind kind, const bench::Arguments& arguments);
 void contended(Kind kind, const bench::Arguments& arguments);

@@ -3,11 +3,11 @@
 //   locks CASE [--kind allocated|created|pages] [--cpus LIST] [--scale S] [--count N]
 //         [--broken]
 //
-// CASE: idle, computing, neighbours, contended, ring, migration, tasks, readers, or none (start and
-// end only). --cpus: cores, used in turn by rank; without it ranks run anywhere. --scale shortens
-// every measurement. --count: operations on each rank in `tasks`, whose figure is always for 1,000.
-// --broken: `contended` without locks, which must end with an error. Prints a line per figure; ends
-// with an error if a result is wrong.
+// CASE: idle, inside, computing, neighbours, contended, ring, migration, tasks, readers, or none
+// (start and end only). --cpus: cores, used in turn by rank; without it ranks run anywhere. --scale
+// shortens every measurement. --count: operations on each rank in `tasks`, whose figure is always
+// for 1,000. --broken: `contended` without locks, which must end with an error. Prints a line per
+// figure; ends with an error if a result is wrong.
 #include <cstdlib>
 
 #include "cases.hpp"
@@ -23,6 +23,7 @@ struct Case {
 constexpr Case cases[] = {
     {"none", 1, [](Kind, const bench::Arguments&) {}},
     {"idle", 2, locks::idle},
+    {"inside", 2, locks::inside},
     {"computing", 2, locks::computing},
     {"neighbours", 2, locks::neighbours},
     {"contended", 2, locks::contended},

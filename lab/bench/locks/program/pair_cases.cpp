@@ -77,6 +77,37 @@ void idle(Kind kind, const bench::Arguments&) {
   check_locks(window);
 }
 
+// Rank 0 holds the lock of rank 1's memory. Each operation is done there before the next begins.
+void inside(Kind kind, const bench::Arguments&) {
+  Window window(kind, window_words);
+  double get_ns = 0;
+  double put_ns = 0;
+  if (layer::rank() == 0) {
+    int64_t value = 0;
+    int64_t found = 0;
+    window.lock(Mode::exclusive, target);
+    put_ns = bench::time_each_ns([&](uint64_t n) {
+      for (uint64_t i = 0; i < n; ++i) {
+        ++value;
+        window.put(target, value_word, &value);
+        window.flush(target);
+      }
+    });
+    get_ns = bench::time_each_ns([&](uint64_t n) {
+      for (uint64_t i = 0; i < n; ++i) {
+        window.get(target, value_word, &found);
+        window.flush(target);
+      }
+    });
+    window.unlock(target);
+    expect("a get after the last put", found, value);
+  }
+  layer::barrier();
+  report("get", get_ns, "ns");
+  report("put", put_ns, "ns");
+  check_locks(window);
+}
+
 // Rank 0 locks rank 1's memory, while rank 1 computes for a span without calling the library.
 void computing(Kind kind, const bench::Arguments&) {
   Window window(kind, window_words);
