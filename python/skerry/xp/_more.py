@@ -164,7 +164,8 @@ def unique(
         found = (unique_values(ar), None, None, None)
     wanted = [True, return_index, return_inverse, return_counts]
     values = found[0]
-    nans = int(_reductions.sum(values != values)) if equal_nan and values.dtype.kind in "fc" else 0
+    may_be_none = equal_nan and values.dtype.kind in "fcmM"
+    nans = int(_reductions.sum(values != values)) if may_be_none else 0
     if nans > 1:
         if any(wanted[1:]):
             raise sk.GatherError("unique with indices of arrays with several NaN: use x.numpy()")

@@ -13,8 +13,8 @@ import numpy as np
 import skerry as sk
 from skerry import _core
 from . import (
-    _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing, _sets,
-    _sorting,
+    _array, _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing,
+    _sets, _sorting,
 )  # fmt: skip
 from ._array import Array, Memory, may_write, new_layout
 from ._dispatch import broadcasts, into, number, numbers
@@ -245,11 +245,11 @@ def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """The same memory, perhaps as elements of another dtype of the same size."""
     if type not in (None, np.ndarray) or dtype is np.ndarray:
         raise TypeError("x.view takes a dtype: arrays of all ranks have one type")
-    if dtype is not None and np.dtype(dtype).itemsize != self.dtype.itemsize:
-        dtype = np.dtype(dtype)
+    wanted = self.dtype if dtype is None else np.dtype(dtype)
+    if wanted.itemsize != self.dtype.itemsize or _array._stays(wanted):
         raise sk.GatherError(
-            f"a divided array of {self.dtype} has no view as {dtype}, whose elements are of "
-            "another size: use x.numpy(), or x.local for the own block"
+            f"a divided array of {self.dtype} has no view as {wanted}: only as numbers of the same "
+            "size. Use x.numpy(), or x.local for the own block"
         )
     return _viewed(self, dtype)
 

@@ -64,6 +64,7 @@ def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) ->
     _lazy.settle(x._block)
     views = list(x._memory.views)
     x.layout, x._block = layout, block
+    x._memory.pages = None  # the block that lay in them
     _follow(x, followers)
     for each in views:  # an array's views come after it
         if each._recipe is not None:
@@ -170,7 +171,6 @@ def _become_whole(x: Array, block: Block | None, takes: int) -> None:
         return
     layout = _layout.whole(x.shape, _exchange.ranks())
     followers = _following(x, x._evaluate())
-    x._memory.pages = None
     _take_place(x, layout, block, followers)
     _taken += takes
     weakref.finalize(x, _given_back, takes)
@@ -201,8 +201,8 @@ def _following(x: Array, block: Block) -> list[Any]:
         key = _key_of(each._evaluate(), block)
         if key is None:
             raise sk.InvalidError(
-                f"an array of which there is a view of shape {each.shape} that is no slice cannot "
-                "become an sk.Array: drop the view, or take x.copy().array"
+                f"an array of which there is a view of shape {each.shape} that is no slice, or of "
+                "another dtype, cannot become an sk.Array: drop the view, or take x.copy().array"
             )
         found.append((each, *key))
     return found
@@ -217,7 +217,7 @@ def _follow(x: Array, followers: list[Any]) -> None:
 def _key_of(part: Block, block: Block) -> tuple[Key, list[int]] | None:
     """The basic key and order of axes that make `part`, a view of `block`; None if there is none.
     Works on distinct strides, which every C-contiguous block has but for axes of length 1."""
-    if not part.size:
+    if part.dtype != block.dtype or not part.size:
         return None
     offset = part.__array_interface__["data"][0] - block.__array_interface__["data"][0]
     start, order = [0] * block.ndim, sorted(range(block.ndim), key=lambda d: -block.strides[d])

@@ -152,7 +152,8 @@ def _add_product(out: Block, a: Block, b: Block) -> None:
 def _along_inner(a: Array, b: Array) -> bool:
     """Whether a short result is summed over parts of a long inner axis, X^T Y: b lies in rows, and
     a in the same parts of its columns, or whole."""
-    if not rows_only(b.layout) or b.layout.largest * _exchange.ranks() > 1.5 * b.size:
+    uneven = b.layout.largest * _exchange.ranks() > 1.5 * b.size
+    if not rows_only(b.layout) or (uneven and min(a.shape[0], b.shape[1]) >= _LEAST_EVEN):
         return False
     if a.layout.whole:
         return a.shape[0] < b.shape[0]
@@ -176,27 +177,10 @@ def _whole_product(a: Array, b: Array, dtype: np.dtype[Any]) -> Array:
     (m, k), n = a.shape, b.shape[1]
     layout = new_layout((m, n), dtype)
     if layout.whole:
-        if not _worth_sharing(m, k, n, m * n * dtype.itemsize):
-            return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
-        parted = _layout.slabs((m, n), 0, _exchange.ranks())
-        low, high = parted.boxes[_exchange.job().rank][0]
-        some = a._evaluate()[low:high]
-        own = Array(agreed(lambda: np.matmul(some, b._evaluate())), parted)
-        return redistributed(own, layout)
+        return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
     rows, columns = layout.boxes[_exchange.job().rank]
     x, y = a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]
     return Array(agreed(lambda: np.matmul(x, y)), layout)
-
-
-_FLOPS = 5e10  # of a rank in a second: more than most have
-
-
-def _worth_sharing(m: int, k: int, n: int, nbytes: int) -> bool:
-    """Whether ranks compute parts of a product that all of them need sooner than all of it."""
-    saved_s = 2 * m * k * n / _FLOPS * (1 - 1 / _exchange.ranks())
-    return m >= _exchange.ranks() and saved_s > 2 * (
-        _exchange.costs[0] + nbytes / _exchange.read_costs[1]
-    )
 
 
 def _inner_product(a: Array, b: Array, m: int, n: int, dtype: np.dtype[Any]) -> Array:
