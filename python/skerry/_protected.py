@@ -266,6 +266,9 @@ class _Cost:
         self.seconds = self.recovery_seconds = 0.0
 
 
+_DIFFER = (
+    "the members protect different arrays, or have values of different names: all give the same"
+)
 _REFUSED, _DIED = 0, -1  # in place of a checksum; died: a rank, as this member has seen
 
 
@@ -278,11 +281,14 @@ class _Kept:
         self.group: Group | None = None  # None: nothing was protected yet
         self.shrunk: Group | None = None  # what came of it, if that is not over yet
         self.slot: int | None = None  # of the valid state; None: there is none
+        self.number = 0  # how many were valid, this one too
         self.is_torn = False  # the other slot is neither of the states before
         self.values: dict[str, Any] = {}
         self.cost = _Cost()
 
-    def agreed(self, what: object, refused: Error | None, group: Group) -> None:
+    def agreed(
+        self, what: object, refused: Error | None, group: Group, differ: str = _DIFFER
+    ) -> None:
         """As agree(), but a death that one member has seen is a PeerDeadError on all."""
         mark = zlib.crc32(repr(what).encode()) + 1
         if refused:
@@ -296,10 +302,7 @@ class _Kept:
                 f"rank {rank} refused its part: see its message"
             )
         if (marks != mark).any():
-            raise InvalidError(
-                "the members protect different arrays, or have values of different names: all "
-                "give the same"
-            )
+            raise InvalidError(differ)
 
     def add(self, arrays: Sequence[Any], distance: int, values: dict[str, Any]) -> None:
         """Agrees with the others on what is protected from now on. Begins with a sync."""
@@ -378,6 +381,7 @@ class _Kept:
             refused = error
         self.agreed(slot, refused, group)
         self.is_torn, self.slot, self.values = False, slot, values
+        self.number += 1
         for each in self.copies:
             each.is_valid = True
         self.cost.states += 1
@@ -439,7 +443,8 @@ class _Kept:
             _core.fence()
         except Error as error:
             refused = error
-        self.agreed("back", refused, group)
+        state = (self.slot, self.number)
+        self.agreed(state, refused, group, "the members have kept different states")
         for each, new in zip(self.copies, copies, strict=True):
             each.form.become(new.form.array)
             new.form, new.is_valid = each.form, True

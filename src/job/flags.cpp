@@ -23,12 +23,12 @@ void Flags::post() {
     wake();
 }
 
-void Flags::leave(Rank leaver, Gone why) {
+void Flags::leave(Rank leaver, Gone why, uint64_t from) {
   Sleep& mine = sleep(own_);
   mine.leaver.store(leaver, std::memory_order_relaxed);
   mine.gone.store(static_cast<uint32_t>(why), std::memory_order_relaxed);
   for (uint64_t s = 0; s < places; ++s)
-    line(own_, s).left.store(step_, std::memory_order_seq_cst);
+    line(own_, s).left.store(from, std::memory_order_seq_cst);
   post();
 }
 

@@ -20,7 +20,8 @@
 //
 // In a job that goes on without its dead, one that died and has not posted a step never will. All
 // who wait for it find the same, for what it posted stays. A member that finds it posts that
-// itself, so that it is found by all who wait for that one.
+// itself, so that it is found by all who wait for that one. A member that gives the group up
+// between calls is gone from the step after its last: others still come out of that one.
 //
 // Who sleeps says for whom in `waits_for`, and is counted in `asleep`, at the node's first member.
 // Who posts looks at that count alone (job/waiting.hpp: why no wake-up is lost).
@@ -97,8 +98,9 @@ class Flags {
     apart,     // `leaver` leaves it while others stay
     died,      // `leaver` died, or gave the group up since somebody did
   };
-  // Posts that this member is gone from this step on.
-  void leave(Rank leaver, Gone why);
+  // Posts that this member is gone from this step on, or from the next one on.
+  void leave(Rank leaver, Gone why) { leave(leaver, why, step_); }
+  void leave_from_next(Rank leaver, Gone why) { leave(leaver, why, step_ + 1); }
   // Of a member that has left: who it says leaves, and whether others stay.
   Rank leaver(uint32_t member) const {
     return sleep(member).leaver.load(std::memory_order_relaxed);
@@ -110,7 +112,7 @@ class Flags {
  private:
   struct alignas(64) Line {
     std::atomic<uint64_t> step;  // that the owner posted last here; 0: none
-    std::atomic<uint64_t> left;  // the step in which the owner left the job; 0: it has not
+    std::atomic<uint64_t> left;  // the first step that the owner is gone from; 0: none
     std::byte data[48];
   };
   static_assert(sizeof(Line) == 64);
@@ -135,6 +137,7 @@ class Flags {
   [[gnu::noinline]] Status await_readers(uint32_t* leaver);
   [[gnu::noinline]] Status await_long(uint32_t member, bool* has_left);
   [[gnu::noinline]] void wake();
+  void leave(Rank leaver, Gone why, uint64_t from);
   Status await_line(uint32_t member, uint64_t step);  // asleep only after a while
 
   Job* job_ = nullptr;

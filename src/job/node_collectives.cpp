@@ -106,16 +106,27 @@ Status NodeCollectives::await(uint32_t member) {
 // none gets past this member. In one of several nodes the group settles it.
 Status NodeCollectives::fall(Status why) {
   const Job& job = group_->job();
-  if (job.options().goes_on && group_->is_on_one_node() && job.check_abort().ok()) give_up(why);
+  if (job.options().goes_on && group_->is_on_one_node() && job.check_abort().ok()) {
+    if (Rank dead = no_rank; note_death(why, &dead)) flags_.leave(dead, Flags::Gone::died);
+  }
   return why;
 }
 
-void NodeCollectives::give_up(const Status& why) {
-  if (!died_.ok()) return;
+// False: it was noted before. *dead: who is told to have died.
+bool NodeCollectives::note_death(const Status& why, Rank* dead) {
+  if (!died_.ok()) return false;
   died_ = why;
   leaver_ = own();
-  const Rank dead = group_->survivors_.first_dead();
-  flags_.leave(dead == no_rank ? flags_.rank_of(own()) : dead, Flags::Gone::died);
+  *dead = group_->survivors_.first_dead();
+  if (*dead == no_rank) *dead = flags_.rank_of(own());
+  return true;
+}
+
+// A slower member may be in the last step still. It takes a line that this member left in that step
+// for a failure of it, though this member has come out.
+void NodeCollectives::give_up(const Status& why) {
+  Rank dead = no_rank;
+  if (note_death(why, &dead)) flags_.leave_from_next(dead, Flags::Gone::died);
 }
 
 Status NodeCollectives::await_all() {

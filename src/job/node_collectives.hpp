@@ -64,7 +64,8 @@ class NodeCollectives {
   Status leave();
   // A member died, and this one has been told: every call fails.
   bool has_died() const { return !died_.ok(); }
-  // No member gets further than this step of this one. Does nothing if that is so already.
+  // Between calls: this member takes part in no more steps. Others still get out of its last one,
+  // in which it has posted all. Does nothing if it has given up already.
   void give_up(const Status& why);
   // From now on all calls of this member answer this.
   void end(const Status& why) {
@@ -104,6 +105,7 @@ class NodeCollectives {
   Status meet();
   Status check_together() const;
   [[gnu::cold]] Status fall(Status why);
+  bool note_death(const Status& why, Rank* dead);
   Status reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,
                       const uint32_t* root);
   void combine_places(const Reduction& how, const std::byte* mine, std::byte* out,

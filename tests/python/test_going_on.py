@@ -303,3 +303,34 @@ def test_jobs_that_end_with_a_rank_protect_nothing(tmp_path):
     program.write_text(ENDS)
     job = run(2, 2, program)
     assert job.stdout.count("told") == 2, job.stdout
+
+
+SPLIT = """
+import os, signal, time
+import skerry as sk
+from skerry import _protected
+sk.init(on_failure="continue")
+a = sk.zeros(100)
+sk.protect([a], partner=0)
+sk.protect()
+if sk.rank() == 1:  # as if it had not heard that the last state is valid
+    _protected._kept.slot, _protected._kept.number = 0, 1
+sk.barrier()
+if sk.rank() == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+while not sk.failed():
+    time.sleep(0.001)
+try:
+    sk.recover(timeout=60)
+except sk.InvalidError as error:
+    assert "different states" in str(error), error
+    print("told", flush=True)
+os._exit(0)
+"""
+
+
+def test_members_that_kept_different_states_are_told(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(SPLIT)
+    job = run(3, 1, program)
+    assert job.stdout.count("told") == 2, job.stdout
