@@ -284,6 +284,7 @@ class _Kept:
         self.number = 0  # how many were valid, this one too
         self.is_torn = False  # the other slot is neither of the states before
         self.values: dict[str, Any] = {}
+        self.loop: object = None  # that made the valid state; None: the program itself
         self.cost = _Cost()
 
     def agreed(
@@ -382,6 +383,7 @@ class _Kept:
         self.agreed(slot, refused, group)
         self.is_torn, self.slot, self.values = False, slot, values
         self.number += 1
+        self.loop = None
         for each in self.copies:
             each.is_valid = True
         self.cost.states += 1
@@ -513,6 +515,15 @@ def kept(name: str, default: Any = None) -> Any:
 def protection() -> Protection:
     """What protecting and recovering have cost this rank. Not collective. Errors: none."""
     return Protection(**vars(_kept.cost))
+
+
+def own_state(loop: object) -> None:
+    """The valid state is of that loop. Not collective."""
+    _kept.loop = loop
+
+
+def is_state_of(loop: object) -> bool:
+    return _kept.loop is loop
 
 
 def protected_group() -> Group | None:

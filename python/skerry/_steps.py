@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._core import Group
-from ._protected import kept, protect, protected_group, recover
+from ._protected import is_state_of, kept, own_state, protect, protected_group, recover
 from .errors import InvalidError, LostError, PeerDeadError
 
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+_NEWS_S = 5.0  # until a death that a call has met is told by the launcher, too
 
 
 class Step(int):
@@ -62,7 +66,7 @@ class Steps:
         self._timeout = timeout
         self._at = 0
         self._kept_at = -1  # the step before which the last state was protected
-        self._has_died = False
+        self._died: PeerDeadError | None = None  # what told of a death
         self._is_open = self._is_entered = False
 
     @property
@@ -90,12 +94,8 @@ class Steps:
 
     def _is_ready(self) -> bool:
         """Goes back after a death, or protects what is due. False if that failed."""
-        if self._has_died:
-            recover(timeout=self._timeout)
-            self._at = self._kept_at = kept("step")
-            self.values = kept("values")
-            self._has_died = False
-            self.recovered += 1
+        if self._died is not None:
+            self._go_back(self._died)
         is_due = self._at % self._every == 0 or self._at >= self._n
         try:
             self._look()
@@ -104,19 +104,41 @@ class Steps:
                     self._arrays, partner=self._partner, step=self._at, values=self.values
                 )
                 self._kept_at = self._at
+                own_state(self)
         except LostError:
             raise
-        except PeerDeadError:
+        except PeerDeadError as error:
             if self._kept_at < 0:
                 raise
-            self._has_died = True
-        return not self._has_died
+            self._died = error
+        return self._died is None
+
+    def _go_back(self, died: PeerDeadError) -> None:
+        """To the last state, with those that live."""
+        # The launcher may tell of a death later than a call does.
+        end = time.monotonic() + _NEWS_S
+        while not self._is_hurt():
+            if time.monotonic() > end:
+                raise died  # of what another group has
+            time.sleep(0.001)
+        if not is_state_of(self):
+            raise InvalidError(
+                "the last protected state is not of this loop: it cannot go back to a step. In "
+                "its steps call neither sk.protect() nor other loops that protect"
+            ) from died
+        recover(timeout=self._timeout)
+        self._at = self._kept_at = kept("step")
+        self.values = kept("values")
+        self._died = None
+        self.recovered += 1
+
+    def _is_hurt(self) -> bool:
+        return not set(_core.failed()).isdisjoint(self.group.ranks)
 
     def _look(self) -> None:
         """Who has not heard of a death in a call hears of it here: the others wait."""
-        dead = _core.failed()
-        if dead and not set(dead).isdisjoint(self.group.ranks):
-            raise PeerDeadError(f"ranks {dead} have died")
+        if self._is_hurt():
+            raise PeerDeadError(f"ranks {_core.failed()} have died")
 
     def _enter(self, step: Step) -> None:
         if not self._is_open or self._is_entered or step != self._at:
@@ -128,8 +150,8 @@ class Steps:
             self._at += 1
             return False
         if isinstance(value, PeerDeadError) and not isinstance(value, LostError):
-            self._has_died = True
-        return self._has_died
+            self._died = value
+        return self._died is not None
 
 
 def steps(
@@ -149,10 +171,12 @@ def steps(
     Before every `every`-th step, and after the last, the arrays are protected: sk.protect() says
     of which kinds, shapes and dtypes, and what `partner` is. A PeerDeadError in a step is not
     raised: the living recover(), and the loop goes on from the last protected step, with the same
-    array objects. `step` is an int; what is in ``step.values``, a dict, goes back with the arrays;
-    other variables do not. All members take the same steps. `timeout`: of recover(). Not
-    collective; each turn of the loop is. Errors: InvalidError; the loop raises LostError for what
-    it cannot mend, and PeerDeadError for a death before the first state was complete."""
+    array objects. (One that tells of no death in the group is: of an array that is not protected.)
+    Steps call neither sk.protect() nor other loops that protect. `step` is an int; what is in
+    ``step.values``, a dict, goes back with the arrays; other variables do not. All members take
+    the same steps. `timeout`: of recover(). Not collective; each turn of the loop is. Errors:
+    InvalidError (the last state is not of this loop, too); the loop raises LostError for what it
+    cannot mend, and PeerDeadError for a death before the first state was complete."""
     if n < 0 or every < 1:
         raise InvalidError(f"{n} steps, protected every {every}: give 0 or more, and 1 or more")
     arrays = list(protect)

@@ -334,3 +334,67 @@ def test_members_that_kept_different_states_are_told(tmp_path):
     program.write_text(SPLIT)
     job = run(3, 1, program)
     assert job.stdout.count("told") == 2, job.stdout
+
+
+OTHERS = """
+import os, signal, time
+import numpy as np
+import skerry as sk
+sk.init(on_failure="continue")
+wide, a = sk.zeros(4), sk.zeros(100)  # wide is not protected
+last = sk.size() - 1
+turns = 0
+try:
+    for step in sk.steps(10, protect=[a]):
+        with step:
+            turns += 1
+            if step == 2 and sk.rank() == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            sk.sync(step.group)
+            if step == 5:
+                wide[last:last + 1]
+                raise SystemExit("a dead node answers")
+except sk.PeerDeadError as error:
+    assert not isinstance(error, sk.LostError) and turns < 10
+    print("told", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_loop_raises_what_is_no_death_in_its_group(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(OTHERS)
+    job = run(3, 3, program)
+    assert job.stdout.count("told") == 2, job.stdout
+
+
+FOREIGN = """
+import os, signal, sys
+import skerry as sk
+sk.init(on_failure="continue")
+a, b = sk.zeros(100), sk.zeros(10)
+try:
+    for step in sk.steps(5, protect=[a]):
+        with step:
+            if sys.argv[1] == "loop":
+                for inner in sk.steps(3, protect=[b]):
+                    with inner:
+                        b.sync()
+            else:
+                sk.protect([b])
+            if step == 2 and sk.rank() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            sk.sync(step.group)
+except sk.InvalidError as error:
+    assert "not of this loop" in str(error), error
+    print("told", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("by", ["loop", "call"])
+def test_a_loop_does_not_go_back_to_a_state_of_others(by, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(FOREIGN)
+    job = run(3, 3, program, by)
+    assert job.stdout.count("told") == 2, job.stdout
