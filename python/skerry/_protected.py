@@ -289,12 +289,14 @@ class _Kept:
 
     def agreed(
         self, what: object, refused: Error | None, group: Group, differ: str = _DIFFER
-    ) -> None:
-        """As agree(), but a death that one member has seen is a PeerDeadError on all."""
+    ) -> bool:
+        """As agree(), but a death that one member has seen is a PeerDeadError on all. True: a
+        member has freed a protected array."""
         mark = zlib.crc32(repr(what).encode()) + 1
         if refused:
             mark = _DIED if isinstance(refused, PeerDeadError) else _REFUSED
-        marks = gathered(np.array([mark]), group)[:, 0]
+        freed = any(each.form.storage.freed for each in self.copies)
+        marks, freed_by = gathered(np.array([mark, freed]), group).T
         if refused:
             raise refused
         if (marks <= 0).any():
@@ -304,6 +306,7 @@ class _Kept:
             )
         if (marks != mark).any():
             raise InvalidError(differ)
+        return bool(freed_by.any())
 
     def add(self, arrays: Sequence[Any], distance: int, values: dict[str, Any]) -> None:
         """Agrees with the others on what is protected from now on. Begins with a sync."""
@@ -311,9 +314,10 @@ class _Kept:
             raise UnsupportedError(
                 'arrays are protected in jobs that go on: sk.init(on_failure="continue")'
             )
-        if not arrays and self.group is None:
+        if self.is_over():
+            self.forget(None)
+        if not arrays and not self.copies and self.slot is None:
             raise InvalidError("nothing to protect: give arrays")
-        self.drop_freed()
         group = self.group_of(arrays)
         refused: Error | None = None
         fresh: list[Form] = []
@@ -324,20 +328,37 @@ class _Kept:
             refused = error
         known = [(str(each.form), each.distance) for each in self.copies]
         what = (known, [str(form) for form in fresh], distance, sorted(values))
-        self.agreed(what, refused, group)
+        if self.agreed(what, refused, group):
+            self.drop_freed(group)
         self.group = group
         for form in fresh:
             self.copies.append(_Copies(form, distance, group))
 
     def group_of(self, arrays: Sequence[Any]) -> Group:
         """Who takes part, also if what this member gave is wrong."""
-        if self.group is not None:
+        is_fixed = self.copies or self.slot is not None
+        if self.group is not None and is_fixed and not self.is_over():
             return self.group
         for array in arrays:
             form = FORMS.get(type(array))
             if form is not None and not form(array).storage.freed:
                 return form(array).storage.group
-        return _core.world()
+        return self.group or _core.world()
+
+    def is_over(self) -> bool:
+        """A member died before the first state: there is nothing to go back to, and the program
+        may begin anew."""
+        return (
+            self.slot is None
+            and self.group is not None
+            and not set(_core.failed()).isdisjoint(self.group.ranks)
+        )
+
+    def forget(self, group: Group | None) -> None:
+        """As if nothing had been protected; `group`: those that live, if they have met."""
+        self.copies, self.group, self.shrunk = [], group, None
+        self.slot, self.number, self.is_torn = None, 0, False
+        self.values, self.loop = {}, None
 
     def checked(self, arrays: Sequence[Any], distance: int, group: Group) -> list[Form]:
         """What is not protected yet."""
@@ -353,18 +374,30 @@ class _Kept:
                 known.add(id(array))
                 fresh.append(form)
         nodes = len({_core.node(rank) for rank in group.ranks})
-        if fresh and distance >= nodes:
+        # With fewer nodes than there were, the copies go to one that is left.
+        dead = set(_core.failed())
+        lost = sum(_core.node_ranks(node)[0] in dead for node in range(_core.nodes()))
+        if distance >= nodes + lost and any(not form.storage.mirrored for form in fresh):
             raise InvalidError(
                 f"no partner for partner={distance}: the group is on {nodes} node(s). With "
                 "partner=0 copies stay on the own node, and outlive all ranks but its leader"
             )
         return fresh
 
-    def drop_freed(self) -> None:
-        # Freeing is collective: all members drop the same.
-        freed = [each for each in self.copies if each.form.storage.freed]
-        self.copies = [each for each in self.copies if not each.form.storage.freed]
-        for each in freed:
+    def any_freed(self, group: Group, marks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Which protected arrays a member has freed: a death may end free() before others have.
+        `marks` of all members are combined in the same call, and come first. Collective."""
+        own = [each.form.storage.freed for each in self.copies]
+        both = np.concatenate([marks, np.array(own, np.uint8)])
+        _core._reduce(both, "max", -1, group)
+        return both
+
+    def drop_freed(self, group: Group) -> None:
+        """All members drop the same. Collective."""
+        freed = self.any_freed(group, np.zeros(0, np.uint8)).tolist()
+        dropped = [each for each, is_freed in zip(self.copies, freed, strict=True) if is_freed]
+        self.copies = [each for each in self.copies if each not in dropped]
+        for each in dropped:
             each.segment.free()
 
     def save(self, values: dict[str, Any]) -> None:
@@ -410,7 +443,9 @@ class _Kept:
             try:
                 self.bring_back(self.shrunk)
                 break
-            except LostError:
+            except LostError as error:
+                error.group = self.shrunk
+                self.forget(self.shrunk)  # others can be protected
                 raise
             except PeerDeadError:  # another one
                 continue
@@ -421,17 +456,18 @@ class _Kept:
     def bring_back(self, group: Group) -> None:
         """Everything over the new group, or an error, and all is as before. Collective."""
         assert self.slot is not None and self.group is not None
-        self.copies = [each for each in self.copies if not each.form.storage.freed]
         gone = np.zeros(_core.size(), np.uint8)
         gone[_core.failed()] = 1
         gone[list(set(self.group.ranks) - set(group.ranks))] = 1
-        _core._reduce(gone, "max", -1, group)
+        gone, freed = np.split(self.any_freed(group, gone), [gone.size])
         lost = {n for n in range(_core.nodes()) if gone[_core.node_ranks(n)[0]]}
-        self.check_lost(lost)
-        fresh = [type(each.form)(each.form.remade(group)) for each in self.copies]
+        kept = [each for each, is_freed in zip(self.copies, freed, strict=True) if not is_freed]
+        self.check_lost(kept, lost)
+        kept = [each for each in kept if each.is_valid]  # the others' first state is not complete
+        fresh = [type(each.form)(each.form.remade(group)) for each in kept]
         refused: Error | None = None
         copies: list[_Copies] = []
-        for each, form in zip(self.copies, fresh, strict=True):
+        for each, form in zip(kept, fresh, strict=True):
             try:
                 each.bring_back(self.slot, lost, form, self.cost)
             except Error as error:
@@ -447,19 +483,20 @@ class _Kept:
             refused = error
         state = (self.slot, self.number)
         self.agreed(state, refused, group, "the members have kept different states")
-        for each, new in zip(self.copies, copies, strict=True):
+        for each, new in zip(kept, copies, strict=True):
             each.form.become(new.form.array)
             new.form, new.is_valid = each.form, True
         self.copies, self.group, self.shrunk = copies, group, None
         self.slot, self.is_torn = 0, False
 
-    def check_lost(self, lost: set[int]) -> None:
+    def check_lost(self, kept: list[_Copies], lost: set[int]) -> None:
         texts = []
-        for i, each in enumerate(self.copies):
+        no_state = not any(each.is_valid for each in kept)
+        for i, each in enumerate(kept):
             what = f"array {i}, {each.form},"
-            if not each.is_valid:
+            if no_state:
                 texts.append(f"{what} whose first protected state was not complete")
-            for rank, box in each.lost_boxes(lost):
+            for rank, box in each.lost_boxes(lost) if each.is_valid else []:
                 patch = ", ".join(f"{low}:{high}" for low, high in box)
                 texts.append(f"[{patch}] of {what} which rank {rank} and its partner had")
         if texts:
@@ -526,9 +563,9 @@ def is_state_of(loop: object) -> bool:
     return _kept.loop is loop
 
 
-def protected_group() -> Group | None:
-    """The group of the protected arrays."""
-    return _kept.group
+def protected_group(arrays: Sequence[Any]) -> Group:
+    """The group of the protected arrays, or of `arrays` if none are."""
+    return _kept.group_of(arrays)
 
 
 def protect_one(array: Any, partner: int) -> None:

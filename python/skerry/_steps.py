@@ -72,7 +72,7 @@ class Steps:
     @property
     def group(self) -> Group:
         """The ranks that take part. Not collective."""
-        return protected_group() or _core.world()
+        return protected_group(self._arrays)
 
     def __len__(self) -> int:
         return self._n

@@ -1,7 +1,14 @@
 """The classes of Skerry's errors: each is also the builtin that a NumPy or Python programmer would
 expect."""
 
+from __future__ import annotations
+
 import builtins
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from ._core import Group
 
 
 class Error(Exception):
@@ -59,7 +66,10 @@ class PeerDeadError(Error, ConnectionError):
 
 
 class LostError(PeerDeadError):
-    """What was protected cannot be brought back: its nodes are lost."""
+    """What was protected cannot be brought back: its nodes are lost. `group`: of those that live,
+    if they have met."""
+
+    group: Group | None = None
 
 
 class TimeoutError(Error, builtins.TimeoutError):

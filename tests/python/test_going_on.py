@@ -238,6 +238,8 @@ try:
     raise SystemExit("a partner on one node")
 except sk.InvalidError as error:
     assert "1 node" in str(error) and "partner=0" in str(error), error
+whole = sk.zeros(10, mirrored=True)
+whole.protect()  # needs none
 for step in sk.steps(20, protect=[a], partner=0):
     with step:
         if step == 7 and sk.rank() == 2:
@@ -398,3 +400,93 @@ def test_a_loop_does_not_go_back_to_a_state_of_others(by, tmp_path):
     program.write_text(FOREIGN)
     job = run(3, 3, program, by)
     assert job.stdout.count("told") == 2, job.stdout
+
+
+ADDED = """
+import os, signal
+import numpy as np
+import skerry as sk
+from skerry import _protected
+sk.init(on_failure="continue")
+a, b, c = sk.ones(100), sk.zeros(1000), sk.ones(10)
+sk.protect([a, c])
+a.local[...] = 2
+b.protect()  # its first state is never complete
+last = sk.size() - 1
+if sk.rank() == last:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    sk.protect()
+    raise SystemExit("a state with a dead rank")
+except sk.PeerDeadError:
+    pass
+if sk.rank() == 1:  # c is freed on one member: free() fails after it has begun
+    try:
+        c.free()
+    except sk.PeerDeadError:
+        pass
+    assert c.freed
+group = sk.recover(timeout=60)
+assert (a.get() == 1).all() and a.group.ranks == group.ranks
+assert b.group.ranks != group.ranks
+assert len(_protected._kept.copies) == 1
+a.sync()
+b = sk.zeros(1000, group=group)
+sk.protect([b])
+assert len(_protected._kept.copies) == 2
+print("all is well", flush=True)
+"""
+
+
+def test_what_has_no_state_is_left_out(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ADDED)
+    job = run(4, 4, program)
+    assert job.stdout.count("all is well") == 3, job.stdout
+
+
+ANEW = """
+import os, signal, time
+import skerry as sk
+sk.init(on_failure="continue")
+a = sk.ones(100)
+a.protect()
+if sk.size() - 1 == sk.rank():  # before the first state
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    sk.protect()
+    raise SystemExit("a state with a dead rank")
+except sk.PeerDeadError:
+    group = sk.world().shrink()
+a = sk.ones(100, group=group)
+try:
+    for step in sk.steps(9, protect=[a]):
+        with step:
+            if step == 5 and sk.rank() in (1, 2):
+                os.kill(os.getpid(), signal.SIGKILL)
+            sk.sync(step.group)
+    raise SystemExit("nothing was lost")
+except sk.LostError as error:
+    group = error.group
+assert sk.kept("step") is None
+a = sk.ones(100, group=group)
+loop = sk.steps(9, protect=[a])
+for step in loop:
+    with step:
+        if step == 5 and sk.rank() == group.ranks[-1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sk.sync(step.group)
+assert loop.recovered == 1 and (a.get() == 1).all()
+a.sync()
+# One node is left of several.
+more, mirrored = sk.ones(10, group=a.group), sk.ones(10, mirrored=True, group=a.group)
+sk.protect([more, mirrored], partner=1)
+print("all is well", flush=True)
+"""
+
+
+def test_others_are_protected_after_a_loss(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ANEW)
+    job = run(5, 5, program)
+    assert job.stdout.count("all is well") == 1, job.stdout
