@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -112,8 +113,8 @@ class GhostArray(Translated):
 
     def protect(self, partner: int = 1) -> None:
         """As Array.protect. What the program keeps in ghost cells at the ends of dimensions comes
-        back too; update() brings the others. Of any shape and dtype. Collective. Errors: those of
-        sk.protect()."""
+        back too; the others are as after an update(). Of any shape and dtype. Collective. Errors:
+        those of sk.protect()."""
         protect_one(self, partner)
 
     def __repr__(self) -> str:
@@ -202,6 +203,31 @@ class _GhostForm(Form):
                 )
                 for (low, high), n, p, (w, wraps) in inside
             )
+        ]
+
+    def targets(self) -> list[tuple[Bounds, Block]]:
+        # The whole padded block: beside inner ghost cells lie cells of a neighbour's ends.
+        padded = self.array.padded
+        sides: list[list[tuple[tuple[int, int], tuple[int, int]]]] = []
+        if not padded.size:
+            return []
+        for (low, high), n, (w, wraps) in zip(
+            self.array._bounds, self.array.shape, self._edges(), strict=True
+        ):
+            # (low, high) in boxes, (from, end) in the padded block; those of a period in pieces
+            pieces = [] if wraps else [((low, high + 2 * w), (0, high - low + 2 * w))]
+            at = low - w
+            while wraps and at < high + w:
+                end = min(at // n * n + n, high + w)
+                pieces.append(((at % n, at % n + end - at), (at - low + w, end - low + w)))
+                at = end
+            sides.append(pieces)
+        return [
+            (
+                tuple(box for box, _ in chosen),
+                padded[tuple(slice(begin, end) for _, (begin, end) in chosen)],
+            )
+            for chosen in product(*sides)
         ]
 
     def remade(self, group: Group) -> GhostArray:

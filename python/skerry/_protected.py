@@ -61,6 +61,11 @@ class Form:
         """The own box, a view."""
         return self.array.local
 
+    def targets(self) -> list[tuple[Bounds, Block]]:
+        """(box, a view) of all that this member has of copied boxes, its own and others'."""
+        rank = _core.rank()
+        return [(self.boxes()[self.storage.group.index(rank)], self.own())]
+
     def remade(self, group: Group) -> Any:
         """A new array of this kind over `group`. Collective."""
         starts, grid = self.array._options
@@ -210,10 +215,15 @@ class _Copies:
         return [(rank, box) for rank, box, n, source in found if n and source is None]
 
     def bring_back(self, slot: int, lost: set[int], fresh: Form, cost: _Cost) -> None:
-        """Fills the own box of the new array from copies. Not collective."""
-        group = fresh.storage.group
-        wanted, own = fresh.boxes()[group.index(_core.rank())], fresh.own()
-        for member, source in enumerate(self.sources(slot, lost)):
+        """Fills what this member has of the new array from copies. Not collective."""
+        for wanted, view in fresh.targets():
+            self.fill(wanted, view, self.sources(slot, lost), cost)
+
+    def fill(
+        self, wanted: Bounds, view: Block, sources: list[tuple[int, int] | None], cost: _Cost
+    ) -> None:
+        """Fills a view from copies of the boxes that meet `wanted`. Not collective."""
+        for member, source in enumerate(sources):
             box = self.boxes[member]
             if self.mirrored and not _core.same_node(self.ranks[member]):
                 continue
@@ -233,7 +243,7 @@ class _Copies:
             lengths = [high - low for low, high in box[1:]]
             row = prod(lengths) * self.dtype.itemsize
             rows = max(1, _READ // row)
-            target, first = own[there], common[0][0]
+            target, first = view[there], common[0][0]
             for low in range(first, common[0][1], rows):
                 high = min(low + rows, common[0][1])
                 read = np.empty((high - low, *lengths), self.dtype)

@@ -97,10 +97,13 @@ arrays = [
     sk.zeros((64, 64), "int32", grid=(1, sk.size())),
     sk.zeros((90, 50), mirrored=True),
     sk.ghosts((60, 44), "float32", width=(2, 1), periodic=(True, False)),
+    sk.ghosts((60, 44), width=(1, 2), grid=(1, sk.size())),  # corners beside a neighbour's ends
 ]
-edges = arrays[-1].padded
-if edges.size and arrays[-1].distribution()[1][0] == 0:
+edges = arrays[-2].padded
+if edges.size and arrays[-2].distribution()[1][0] == 0:
     edges[:, 0] = 5
+if arrays[-1].padded.size:
+    arrays[-1].padded[0] = 6
 arrays[0].protect()
 for times in (1, 2, 3):
     for a in arrays:
@@ -130,10 +133,14 @@ assert mine.group.ranks == group.ranks == [r for r in range(sk.size()) if r not 
 assert sk.kept("times") == 3 and sk.kept("nothing", 7) == 7
 for a in arrays:
     assert (a.get() == values(a, 3)).all(), a
-edges = arrays[-1].padded
-if edges.size and arrays[-1].distribution()[1][0] == 0:
-    inside = edges[2:-2, 0]
-    assert (inside == 5).all(), inside
+edges = arrays[-2].padded
+if edges.size and arrays[-2].distribution()[1][0] == 0:
+    assert (edges[:, 0] == 5).all(), edges[:, 0]
+if arrays[-1].padded.size and arrays[-1].distribution()[0][0] == 0:
+    assert (arrays[-1].padded[0] == 6).all(), arrays[-1].padded[0]
+for ghosts in arrays[-2:]:  # as after an update
+    brought = ghosts.padded.copy()
+    assert (brought == ghosts.update().padded).all(), ghosts
 sk.sync(group)
 for a in arrays:
     filled(a, 4)
