@@ -497,3 +497,38 @@ def test_others_are_protected_after_a_loss(tmp_path):
     program.write_text(ANEW)
     job = run(5, 5, program)
     assert job.stdout.count("all is well") == 1, job.stdout
+
+
+SLOW = """
+import os, signal, threading, time
+import numpy as np
+import skerry as sk
+sk.init(on_failure="continue")
+pids = sk.allgather(np.array([os.getpid()])).reshape(-1).tolist()
+if sk.rank() == 0:
+    time.sleep(0.3)  # rank 1 waits in the barrier for rank 0
+    os.kill(pids[1], signal.SIGSTOP)
+    threading.Timer(1.0, os.kill, (pids[1], signal.SIGCONT)).start()
+try:
+    sk.barrier()
+    came_out = 1
+except sk.PeerDeadError:
+    came_out = 0
+if sk.rank() == sk.size() - 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+while not sk.failed():
+    time.sleep(0.001)
+group = sk.world().shrink(60)
+all_came = sk.allgather(np.array([came_out]), group=group).reshape(-1).tolist()
+assert all_came == [1] * (sk.size() - 1), all_came
+print("all is well", flush=True)
+"""
+
+
+# A member that shrinks the group was gone from its last step on, which a slower one was still in.
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, 1), (10, 1)])
+def test_a_slow_member_comes_out_of_a_call_as_the_others_did(ranks, nodes, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(SLOW)
+    job = run(ranks, nodes, program)
+    assert job.stdout.count("all is well") == ranks - 1, job.stdout
