@@ -279,7 +279,10 @@ def _read(
             arrays.append(part if views else part.copy())
         else:
             arrays.append(np.empty(shape, dtype))
-            requests.append(staging.get_nb(rank, offset * dtype.itemsize, arrays[-1].reshape(-1)))
+            flat = arrays[-1].reshape(-1)
+            if dtype.kind in "mM":
+                flat = flat.view("int64")  # dates give no buffer
+            requests.append(staging.get_nb(rank, offset * dtype.itemsize, flat))
         _counts["bytes_read"] += arrays[-1].nbytes
     for request in requests:
         request.wait()
