@@ -221,10 +221,10 @@ void Datagrams::sent(const Completion& completion) {
 
 void Datagrams::failed(Operation* operation, int error_number) {
   Endpoint* const endpoint = endpoints_.find(operation->endpoint);
-  if (endpoint != nullptr)
-    endpoints_.end_soon(*endpoint,
-                        endpoint->state == State::connecting ? CloseReason::unreachable
-                                                             : CloseReason::reset,
+  const bool is_hello = control_of(*operation).kind == static_cast<uint8_t>(ControlKind::hello);
+  const bool connects = endpoint != nullptr && endpoint->state == State::connecting;
+  if (endpoint != nullptr && connects == is_hello)  // else it was answered meanwhile
+    endpoints_.end_soon(*endpoint, connects ? CloseReason::unreachable : CloseReason::reset,
                         domain_.library->strerror(error_number));
   pool_.give_back(operation);
 }
@@ -243,7 +243,7 @@ void Datagrams::read_events(Sink&) {
   endpoints_.for_each([&](Endpoint& one) {
     if (one.ending) return;
     if (one.state == State::open && !one.left_after) look_after(one, now_ns);
-    if (one.state == State::connecting && !one.held) say_hello_again(one, now_ns);
+    if (one.state == State::connecting) say_hello_again(one, now_ns);
   });
 }
 
@@ -258,7 +258,8 @@ void Datagrams::say_hello_again(Endpoint& endpoint, int64_t now_ns) {
   }
   if (now_ns - endpoint.heard_ns < endpoint.ask_after_ns) return;
   endpoint.heard_ns = now_ns;
-  endpoint.ask_after_ns *= 2;
+  endpoint.ask_after_ns = std::min(2 * endpoint.ask_after_ns,
+                                   options_.silence_timeout_ns / longest_question_part);
   std::string own;
   (void)peers_.own_address(&own);  // known since the hello
   say(ControlKind::hello, endpoint.peer, id,
@@ -383,6 +384,11 @@ void Datagrams::handle_accept(const Control& control, Bytes reply, const std::st
     return;
   }
   const EndpointId id = endpoint->own_id();
+  std::erase_if(unsent_, [&](Operation* again) {  // a hello that is needed no more
+    if (again->endpoint != id) return false;
+    pool_.give_back(again);
+    return true;
+  });
   endpoint->state = State::open;
   endpoint->peer_number = control.from;
   endpoint->heard_ns = 0;
