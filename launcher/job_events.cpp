@@ -200,7 +200,7 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
     going_on_ += (goes_on ? 1U : 0U) - (asks.goes_on ? 1U : 0U);
     asks.reports_failures = true;
     asks.goes_on = goes_on;
-    if (all_go_on()) lease_to_hosts(true);
+    if (all_go_on() && lease_timer_ == 0) lease_to_hosts(true);
   } else if (frame.type == FrameType::abort) {
     const auto exit_status = static_cast<int>(reader.u32() & 0xff);
     return suspect({rank, Weight::aborted, concat("ended the job: ", reader.string()),
@@ -380,6 +380,7 @@ void Job::advance() {
       break;
     case Exchange::Event::finish_done:
       meetings_.forget();
+      lease_to_hosts(false);  // what ranks do from here on is theirs alone
       tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish());
       break;
   }

@@ -86,7 +86,7 @@ const std::vector<Option>& all_options() {
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->start_timeout_s); }},
       {{"--lease"},
        "MS",
-       "a host silent for MS is lost, if the job goes on (default 1000)",
+       "a host silent for MS is lost, if the job goes on (default 5000)",
        [](O* o, S name, S text) { return parse_number(name, text, 100, &o->lease_ms); }},
       {{"--bind"},
        "none|core",

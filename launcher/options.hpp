@@ -28,7 +28,7 @@ struct RunOptions {
   std::vector<std::string> environment;  // "NAME=VALUE", or "NAME": the launcher's own
   int timeout_s = 0;                     // 0: none
   int start_timeout_s = 60;              // for the agents to connect
-  int lease_ms = 1000;                   // a host that is silent for longer is lost
+  int lease_ms = 5000;                   // a host that is silent for longer is lost
   Bind bind = Bind::none;
   bool help = false;
   std::vector<std::string> command;
