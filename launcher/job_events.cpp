@@ -157,6 +157,10 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
   if (frame.type == FrameType::hello) {
     status = exchange_.hello(rank);
     if (status.ok()) {
+      auto& asks = ranks_[rank];  // nothing yet, whatever it asked for in a session before
+      reporting_ranks_ -= asks.reports_failures ? 1 : 0;
+      going_on_ -= asks.goes_on ? 1 : 0;
+      asks.reports_failures = asks.goes_on = false;
       // The agent puts the key in place of the generation, which it derives the key from.
       std::array<std::byte, job::job_key_bytes> epoch{};
       const uint32_t number = exchange_.epoch();
@@ -380,7 +384,6 @@ void Job::advance() {
       break;
     case Exchange::Event::finish_done:
       meetings_.forget();
-      lease_to_hosts(false);  // what ranks do from here on is theirs alone
       tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish());
       break;
   }
