@@ -81,14 +81,13 @@ Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, con
   return {};
 }
 
-// The same for long ones, in pieces: members that have no part in the sum need room for it.
-// `place`: of the root's node.
+// The same for long ones, in pieces of whole parts of the ring: members that do not get the sum
+// need room for it. `place`: of the root's node.
 Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const Reduction& how,
                       std::byte* buffer, uint64_t bytes, Rank root, int32_t place) {
   if (node.count() == 1) return ring.reduce(how, buffer, bytes, place);
   constexpr uint32_t first = 0;
-  constexpr uint64_t most = 1 << 20;
-  const uint64_t piece = most / how.unit() * how.unit();
+  const uint64_t piece = 16 * Ring::part_bytes(how.unit());
   const bool is_there = job.map().node_of(root) == job.node();
   std::vector<std::byte> room(job.rank() == root ? 0 : std::min(piece, bytes));
   for (uint64_t from = 0; from < bytes; from += piece) {

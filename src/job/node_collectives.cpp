@@ -87,7 +87,7 @@ Status NodeCollectives::await(uint32_t member, bool* has_left) {
   if (!status.ok()) [[unlikely]]
     return fall(std::move(status));
   if (*has_left && flags_.why_gone(member) == Flags::Gone::died) [[unlikely]]
-    return fall(group_->survivors_.death_told(flags_.leaver(member)));
+    return fall_with(member);
   return {};
 }
 
@@ -124,6 +124,11 @@ bool NodeCollectives::note_death(const Status& why, Rank* dead) {
 
 // A slower member may be in the last step still. It takes a line that this member left in that step
 // for a failure of it, though this member has come out.
+Status NodeCollectives::fall_with(uint32_t member) {
+  leaver_ = none;
+  return fall(group_->survivors_.death_told(flags_.leaver(member)));
+}
+
 void NodeCollectives::give_up(const Status& why) {
   Rank dead = no_rank;
   if (note_death(why, &dead)) flags_.leave_from_next(dead, Flags::Gone::died);

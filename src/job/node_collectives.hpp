@@ -94,6 +94,9 @@ class NodeCollectives {
       Status status = flags_.next(&leaver_);
       if (!status.ok()) [[unlikely]]
         return fall(std::move(status));
+      if (leaver_ == none) [[likely]]
+        return {};
+      if (flags_.why_gone(leaver_) == Flags::Gone::died) return fall_with(leaver_);
     }
     return check_together();
   }
@@ -105,6 +108,8 @@ class NodeCollectives {
   Status meet();
   Status check_together() const;
   [[gnu::cold]] Status fall(Status why);
+  // A member says that somebody died.
+  [[gnu::cold]] Status fall_with(uint32_t member);
   bool note_death(const Status& why, Rank* dead);
   Status reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,
                       const uint32_t* root);

@@ -156,7 +156,7 @@ Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
 }
 
 Status Ring::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int32_t root) {
-  const uint64_t most = slot_bytes / how.unit() * how.unit();
+  const uint64_t most = part_bytes(how.unit());
   const auto part = [&](uint64_t p) {
     return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };

@@ -37,6 +37,7 @@ class Ring {
  public:
   // Of one message, at most: so much is source done as soon as it is sent.
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
+  static constexpr uint64_t part_bytes(uint64_t unit) { return slot_bytes / unit * unit; }
 
   // Of a leader: its place among `nodes`, and the leaders at the places before and behind it.
   // Others: place -1.
