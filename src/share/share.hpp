@@ -71,6 +71,10 @@ struct Options {
   // A trunk without channels stays this long, for the next one: ranks with few connections change
   // theirs thousands of times a second.
   int64_t unused_trunk_ns = 1'000'000'000;
+  // The ranks have this long to close their channels on a trunk that makes way. Then it is closed,
+  // and what was outstanding is resumed on the next one; sooner if nothing came back for a while,
+  // because then the ranks are computing. Tests wait longer: their machine may be slow.
+  int64_t leave_ns = 100'000'000, quiet_ns = 5'000'000;
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
 };
 // The data server's side, around what it listens on: connections of peers that do not share pass

@@ -14,12 +14,6 @@ using connection::Cap;
 
 namespace {
 
-// The ranks have this long to close their channels on a trunk that makes way. Then it is closed,
-// and what was outstanding is resumed on the next one; sooner if nothing came back for a while,
-// because then the ranks are computing.
-constexpr int64_t leave_ns = 100'000'000;
-constexpr int64_t quiet_ns = 5'000'000;
-
 // A trunk is no victim for this long while a channel on it has no answer: docs/design/0031.
 constexpr Cap::Patience patience{4'000'000, 100'000'000};
 
@@ -273,8 +267,8 @@ void Trunks::evict(Trunk& trunk) {
   cap_.hold(trunk.claim, Cap::Hold::leaving, now_ns, true);
   partner_trunk_[trunk.claim.partner] = nullptr;
   trunk.state = State::leaving;
-  trunk.quiet_since_ns = trunk.channels.empty() ? now_ns - quiet_ns : now_ns;
-  context_.note_deadline(trunk.quiet_since_ns + quiet_ns);
+  trunk.quiet_since_ns = trunk.channels.empty() ? now_ns - context_.options.quiet_ns : now_ns;
+  context_.note_deadline(trunk.quiet_since_ns + context_.options.quiet_ns);
   context_.want_dispatch();
   for (Place* const place : trunk.channels) user_.on_trunk_leaves(*place);
 }
@@ -337,7 +331,8 @@ void Trunks::end_overdue(int64_t now_ns) {
   for (const Trunk& trunk : all_) {
     int64_t until_ns = INT64_MAX;
     if (trunk.state == State::leaving)
-      until_ns = std::min(trunk.claim.since_ns + leave_ns, trunk.quiet_since_ns + quiet_ns);
+      until_ns = std::min(trunk.claim.since_ns + context_.options.leave_ns,
+                          trunk.quiet_since_ns + context_.options.quiet_ns);
     else if (is_unused(trunk)) until_ns = trunk.quiet_since_ns + context_.options.unused_trunk_ns;
     if (until_ns <= now_ns) overdue.push_back(trunk.id);
     else if (until_ns != INT64_MAX) context_.note_deadline(until_ns);
