@@ -294,7 +294,9 @@ Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
 // pieces of whole units: each begins with the parts of the node at place `first`.
 Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
                          const TakePart& take) {
-  const auto places = members_by_place();
+  std::vector<std::vector<int32_t>> places(static_cast<size_t>(ring_.nodes()));  // of members
+  for (int32_t i = 0; i < size(); ++i)
+    places[static_cast<size_t>(ring_.place_of(job_->map().node_of(rank_of(i))))].push_back(i);
   uint64_t most = 1;
   for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
   const uint64_t piece = Ring::slot_bytes / most / unit * unit;
@@ -396,13 +398,11 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
     return broadcast_by_node(*job_, node_, data, bytes, root, ring_.leads() ? between : nullptr);
   };
   bool ready = false;
-  if (is_long(bytes) || (!survivors_.goes_on() && ring_.pays(bytes))) {
-    SKERRY_TRY(begin_long(&ready));
-    if (ready) {
-      const int32_t place = ring_.place_of(job_->map().node_of(root));
-      return apart(bytes,
-                   [&] { return by_node([&] { return ring_.broadcast(data, bytes, place); }); });
-    }
+  SKERRY_TRY(begin_along(bytes, &ready));
+  if (ready) {
+    const int32_t place = ring_.place_of(job_->map().node_of(root));
+    return apart(bytes,
+                 [&] { return by_node([&] { return ring_.broadcast(data, bytes, place); }); });
   }
   SKERRY_TRY(begin_one_way(bytes, &ready));
   if (ready)
@@ -438,14 +438,12 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
       return apart(bytes, [&] { return reduce_by_ring(node_, ring_, how, buffer, bytes); });
   }
   if (bool ready = false; root != no_rank) {
-    if (is_long(bytes) || (!survivors_.goes_on() && ring_.pays(bytes))) {
-      SKERRY_TRY(begin_long(&ready));
-      if (ready) {
-        const int32_t place = ring_.place_of(job_->map().node_of(root));
-        return apart(bytes, [&] {
-          return reduce_to_root(*job_, node_, ring_, how, buffer, bytes, root, place);
-        });
-      }
+    SKERRY_TRY(begin_along(bytes, &ready));
+    if (ready) {
+      const int32_t place = ring_.place_of(job_->map().node_of(root));
+      return apart(bytes, [&] {
+        return reduce_to_root(*job_, node_, ring_, how, buffer, bytes, root, place);
+      });
     }
     SKERRY_TRY(begin_one_way(bytes, &ready));
     if (ready)

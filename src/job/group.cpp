@@ -145,6 +145,12 @@ Status Group::begin_long(bool* ready) {
   return ring_.prepare(*this, place_of, ready);
 }
 
+Status Group::begin_along(uint64_t bytes, bool* ready) {
+  *ready = false;
+  const bool pays = is_long(bytes) || (!survivors_.goes_on() && ring_.pays(bytes));
+  return pays ? begin_long(ready) : Status();
+}
+
 Status Group::begin_one_way(uint64_t bytes, bool* ready) {
   *ready = false;
   if (bytes == 0 || bytes > OneWay::most_bytes || leaver_ != no_rank) return {};
@@ -157,16 +163,6 @@ Status Group::begin_one_way(uint64_t bytes, bool* ready) {
   SKERRY_TRY(one_way_.prepare(*this, ring_.place(), places, ready));
   if (*ready) one_way_.begin();
   return {};
-}
-
-std::vector<std::vector<int32_t>> Group::members_by_place() const {
-  const Nodes nodes = nodes_of(job_->map(), members_, is_world_);
-  std::vector<std::vector<int32_t>> found(nodes.first.size());
-  for (int32_t i = 0; i < size(); ++i) {
-    const auto node = static_cast<size_t>(job_->map().node_of(rank_of(i)));
-    found[static_cast<size_t>(nodes.place[node])].push_back(i);
-  }
-  return found;
 }
 
 Status Group::open_area(SegmentId id) {

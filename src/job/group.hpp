@@ -212,6 +212,8 @@ class Group {
   }
   // *ready: they may.
   Status begin_long(bool* ready);
+  // The same of a broadcast or a reduction to a root of so many bytes, if they are enough.
+  Status begin_along(uint64_t bytes, bool* ready);
   // Of a group on several nodes: a short one that goes one way. *ready: it may.
   Status begin_one_way(uint64_t bytes, bool* ready);
   // `what` is the movement of one that is no sweep. A member that leaves meanwhile is found.
@@ -223,8 +225,6 @@ class Group {
   // `sum`: what this member gives, `bytes` for each; is overwritten.
   Status scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* out, uint64_t bytes);
   Status gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out);
-  // By place in the ring: the positions of the node's members.
-  std::vector<std::vector<int32_t>> members_by_place() const;
   template <class What>
   Status in_node(uint64_t bytes, What&& what) {
     const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);

@@ -122,13 +122,13 @@ bool NodeCollectives::note_death(const Status& why, Rank* dead) {
   return true;
 }
 
-// A slower member may be in the last step still. It takes a line that this member left in that step
-// for a failure of it, though this member has come out.
 Status NodeCollectives::fall_with(uint32_t member) {
   leaver_ = none;
   return fall(group_->survivors_.death_told(flags_.leaver(member)));
 }
 
+// A slower member may be in the last step still. It takes a line that this member left in that step
+// for a failure of it, though this member has come out.
 void NodeCollectives::give_up(const Status& why) {
   Rank dead = no_rank;
   if (note_death(why, &dead)) flags_.leave_from_next(dead, Flags::Gone::died);
