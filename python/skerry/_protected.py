@@ -29,7 +29,7 @@ from ._core import Array, Group, Request, Segment
 from ._parts import Bounds
 from ._together import gathered
 from ._types import Block
-from .errors import DtypeError, Error, InvalidError, LostError, PeerDeadError, UnsupportedError
+from .errors import DtypeError, InvalidError, LostError, PeerDeadError, UnsupportedError
 
 _TILE = 4096  # bytes that are compared and sent together
 _PIECE = 64 * _TILE  # bytes compared in one call of NumPy: they stay in the cache
@@ -298,10 +298,10 @@ class _Kept:
         self.cost = _Cost()
 
     def agreed(
-        self, what: object, refused: Error | None, group: Group, differ: str = _DIFFER
+        self, what: object, refused: Exception | None, group: Group, differ: str = _DIFFER
     ) -> bool:
-        """As agree(), but a death that one member has seen is a PeerDeadError on all. True: a
-        member has freed a protected array."""
+        """As agree(), but `refused` may be any error, and a death that one member has seen is a
+        PeerDeadError on all. True: a member has freed a protected array."""
         mark = zlib.crc32(repr(what).encode()) + 1
         if refused:
             mark = _DIED if isinstance(refused, PeerDeadError) else _REFUSED
@@ -318,23 +318,26 @@ class _Kept:
             raise InvalidError(differ)
         return bool(freed_by.any())
 
-    def add(self, arrays: Sequence[Any], distance: int, values: dict[str, Any]) -> None:
-        """Agrees with the others on what is protected from now on. Begins with a sync."""
+    def add(
+        self, arrays: Sequence[Any], distance: int, values: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Agrees with the others on what is protected from now on; returns copies of the values.
+        Begins with a sync."""
         if not self.goes_on:
             raise UnsupportedError(
                 'arrays are protected in jobs that go on: sk.init(on_failure="continue")'
             )
         if self.is_over():
             self.forget(None)
-        if not arrays and not self.copies and self.slot is None:
-            raise InvalidError("nothing to protect: give arrays")
         group = self.group_of(arrays)
-        refused: Error | None = None
+        refused: Exception | None = None
         fresh: list[Form] = []
+        copied: dict[str, Any] = {}
         try:
             fresh = self.checked(arrays, distance, group)
+            copied = copy.deepcopy(values)  # may raise anything: these are the program's objects
             _core.fence()
-        except Error as error:
+        except Exception as error:
             refused = error
         known = [(str(each.form), each.distance) for each in self.copies]
         what = (known, [str(form) for form in fresh], distance, sorted(values))
@@ -343,13 +346,14 @@ class _Kept:
         self.group = group
         for form in fresh:
             self.copies.append(_Copies(form, distance, group))
+        return copied
 
     def group_of(self, arrays: Sequence[Any]) -> Group:
         """Who takes part, also if what this member gave is wrong."""
         is_fixed = self.copies or self.slot is not None
         if self.group is not None and is_fixed and not self.is_over():
             return self.group
-        for array in arrays:
+        for array in arrays if isinstance(arrays, Sequence) else ():
             form = FORMS.get(type(array))
             if form is not None and not form(array).storage.freed:
                 return form(array).storage.group
@@ -372,6 +376,10 @@ class _Kept:
 
     def checked(self, arrays: Sequence[Any], distance: int, group: Group) -> list[Form]:
         """What is not protected yet."""
+        if not isinstance(arrays, Sequence):
+            raise InvalidError(f"what to protect is a {type(arrays).__name__}: give a list")
+        if not arrays and not self.copies and self.slot is None:
+            raise InvalidError("nothing to protect: give arrays")
         if not hasattr(distance, "__index__") or distance < 0:
             raise InvalidError(f"partner is {distance}: give a number of nodes from 0 on")
         fresh: list[Form] = []
@@ -416,12 +424,12 @@ class _Kept:
         assert group is not None
         slot = 0 if self.slot is None else 1 - self.slot
         everything, self.is_torn = self.is_torn, True
-        refused: Error | None = None
+        refused: Exception | None = None
         try:
             for each in self.copies:
                 each.save(slot, everything, self.cost)
             _core.fence()
-        except Error as error:
+        except Exception as error:
             refused = error
         self.agreed(slot, refused, group)
         self.is_torn, self.slot, self.values = False, slot, values
@@ -475,21 +483,21 @@ class _Kept:
         self.check_lost(kept, lost)
         kept = [each for each in kept if each.is_valid]  # the others' first state is not complete
         fresh = [type(each.form)(each.form.remade(group)) for each in kept]
-        refused: Error | None = None
+        refused: Exception | None = None
         copies: list[_Copies] = []
         for each, form in zip(kept, fresh, strict=True):
             try:
                 each.bring_back(self.slot, lost, form, self.cost)
-            except Error as error:
+            except Exception as error:
                 refused = error
             copies.append(_Copies(form, each.distance, group))
             try:
                 copies[-1].save(0, False, self.cost)
-            except Error as error:
+            except Exception as error:
                 refused = error
         try:
             _core.fence()
-        except Error as error:
+        except Exception as error:
             refused = error
         state = (self.slot, self.number)
         self.agreed(state, refused, group, "the members have kept different states")
@@ -534,11 +542,10 @@ def protect(arrays: Sequence[Any] = (), *, partner: int = 1, **values: Any) -> N
     to a member on the node `partner` further; 0: to none. `values`: small ones of this rank, for
     kept(). The new state is valid on all members or on none. A mirrored array's copies must be
     equal. Begins and ends with a sync. Collective. Errors: InvalidError (no partner: one node; or
-    members that disagree), UnsupportedError, DtypeError, NoMemoryError, PeerDeadError."""
+    members that disagree), UnsupportedError, DtypeError, NoMemoryError, PeerDeadError, and what
+    copying a value raises; on the others that is an InvalidError."""
     begin = time.monotonic()
-    values = copy.deepcopy(values)
-    _kept.add(arrays, partner, values)
-    _kept.save(values)
+    _kept.save(_kept.add(arrays, partner, values))
     _kept.cost.seconds += time.monotonic() - begin
 
 

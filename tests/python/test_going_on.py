@@ -234,6 +234,67 @@ def test_what_cannot_be_is_refused_by_all(ranks, nodes, tmp_path):
     assert job.stdout.count("all is well") >= 2, job.stdout
 
 
+FOREIGN_ERRORS = """
+import os, signal, threading
+import numpy as np
+import skerry as sk
+from skerry import _protected
+sk.init(on_failure="continue")
+
+def told(call, kind, on=1):
+    \"\"\"`kind` on one rank, and on the others an error that names it.\"\"\"
+    try:
+        call()
+    except Exception as error:
+        others = isinstance(error, sk.InvalidError) and f"rank {on} refused" in str(error)
+        assert isinstance(error, kind) and not others if sk.rank() == on else others, error
+    else:
+        raise SystemExit(f"no error: {kind}")
+
+a = sk.ones(1000)
+value = threading.Lock() if sk.rank() == 1 else 3  # cannot be copied
+told(lambda: sk.protect([a], value=value), TypeError)
+told(lambda: sk.protect([a] if sk.rank() != 1 else 3), sk.InvalidError)
+told(lambda: sk.protect([a] if sk.rank() != 1 else []), sk.InvalidError)
+sk.protect([a], value=3)
+
+def fails(name):
+    \"\"\"Rank 1 has no memory the next time that copies do something.\"\"\"
+    original = getattr(_protected._Copies, name)
+    def once(*given):
+        setattr(_protected._Copies, name, original)
+        if sk.rank() == 1:
+            raise MemoryError("none")
+        return original(*given)
+    setattr(_protected._Copies, name, once)
+
+a.local[...] = 2
+fails("save")
+told(lambda: sk.protect(value=4), MemoryError)
+sk.protect(value=5)
+if sk.rank() == sk.size() - 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    sk.allreduce(1)
+except sk.PeerDeadError:
+    pass
+for name in "fill", "save":
+    fails(name)
+    told(lambda: sk.recover(timeout=60), MemoryError)
+group = sk.recover(timeout=60)
+assert sk.kept("value") == 5 and (a.get() == 2).all()
+print("all is well", flush=True)
+"""
+
+
+def test_any_error_of_one_member_is_one_of_all(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(FOREIGN_ERRORS)
+    job = run(3, 3, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+
+
 ONE_NODE = """
 import os, signal
 import numpy as np
