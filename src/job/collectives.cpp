@@ -87,7 +87,7 @@ Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const R
                       std::byte* buffer, uint64_t bytes, Rank root, int32_t place) {
   if (node.count() == 1) return ring.reduce(how, buffer, bytes, place);
   constexpr uint32_t first = 0;
-  const uint64_t piece = 16 * Ring::part_bytes(how.unit());
+  const uint64_t piece = 16 * Ring::message_bytes(how.unit());
   const bool is_there = job.map().node_of(root) == job.node();
   std::vector<std::byte> room(job.rank() == root ? 0 : std::min(piece, bytes));
   for (uint64_t from = 0; from < bytes; from += piece) {
@@ -299,8 +299,8 @@ Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t
     places[static_cast<size_t>(ring_.place_of(job_->map().node_of(rank_of(i))))].push_back(i);
   uint64_t most = 1;
   for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
-  const uint64_t piece = Ring::slot_bytes / most / unit * unit;
-  SKERRY_INVARIANT(piece > 0, "a message holds a unit for each member of a node");
+  const uint64_t piece = Ring::piece_bytes(bytes, unit, most);
+  SKERRY_INVARIANT(piece * most <= Ring::slot_bytes, "a message holds a unit for each member of a node");
   const auto part = [&](int32_t i, uint64_t from) {
     return base + static_cast<uint64_t>(i) * bytes + from;
   };

@@ -13,10 +13,17 @@
 
 namespace skerry::job {
 
+static_assert(Ring::piece_bytes(0, 8) == 8 && Ring::piece_bytes(65536, 1) == 65536,
+              "what fits a slot goes at once");
+static_assert(Ring::piece_bytes(65600, 64) == 32832, "in two that are about alike");
+static_assert(Ring::piece_bytes(1 << 20, 40000) == 40000, "a unit for each message at least");
+static_assert(Ring::piece_bytes(1 << 20, 8, 4) * 4 <= Ring::message_bytes(8 * 4), "with its parts");
+
 void Ring::open(Departure& departure, int32_t nodes, int32_t place, Rank left, Rank right) {
   departure_ = &departure;
   nodes_ = nodes;
-  window_ = std::clamp<uint64_t>(most_slots / static_cast<uint64_t>(nodes), 1, most_window);
+  along_ = std::clamp<uint64_t>(most_slots / static_cast<uint64_t>(nodes), 1, most_along);
+  window_ = std::min(along_, most_window);
   place_ = place;
   left_ = left;
   right_ = right;
@@ -25,8 +32,7 @@ void Ring::open(Departure& departure, int32_t nodes, int32_t place, Rank left, R
 Status Ring::prepare(Group& group, const std::function<std::vector<int32_t>()>& place_of,
                      bool* ready) {
   if (slots_ == nullptr && !refused_) {
-    const uint64_t slots = static_cast<uint64_t>(nodes_) * window_;
-    const uint64_t bytes = leads() ? slots_at + slots * slot_bytes : 0;
+    const uint64_t bytes = leads() ? slots_at + slots() * slot_bytes : 0;
     const Status made = Segment::alloc(group, bytes, purpose_group, &slots_);
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
@@ -52,9 +58,9 @@ Status Ring::close() {
 
 Status Ring::send(std::span<const std::byte> data, uint64_t count) {
   sent_ += count;
-  SKERRY_INVARIANT(sent_ <= taken_ + window_ && data.size() <= slot_bytes,
+  SKERRY_INVARIANT(sent_ <= taken_ + along_ && data.size() <= slot_bytes,
                    "no more under way than there is room for, and it fits");
-  const uint64_t slot = (sent_ - 1) % (static_cast<uint64_t>(nodes_) * window_);
+  const uint64_t slot = (sent_ - 1) % slots();
   static constexpr std::byte nothing{};
   if (data.empty()) data = {&nothing, 0};
   // Who never looks at what was acknowledged seems about to run out of credits, and is sent an
@@ -66,7 +72,7 @@ Status Ring::send(std::span<const std::byte> data, uint64_t count) {
 }
 
 Status Ring::take(const std::byte** data) {
-  const uint64_t slot = taken_ % (static_cast<uint64_t>(nodes_) * window_);
+  const uint64_t slot = taken_ % slots();
   SKERRY_TRY(departure_->wait(*slots_, counter_at, taken_ + 1, left_));
   ++taken_;
   *data = slots_->own() + slots_at + slot * slot_bytes;
@@ -88,7 +94,7 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
   SKERRY_TRY(take_owed());
   const auto nodes = static_cast<uint64_t>(nodes_), me = static_cast<uint64_t>(place_);
   const uint64_t turns = 2 * (nodes - 1), unit = how.unit();
-  const uint64_t most = window_ * nodes * (slot_bytes / unit), all = bytes / unit;
+  const uint64_t most = window_ * nodes * (message_bytes(unit) / unit), all = bytes / unit;
   const uint64_t passes = (all + most - 1) / most;  // of about the same size
   const uint64_t of_pass = (all + passes - 1) / passes;
   // No more than its size asks for: a message costs more than what overlaps in smaller ones.
@@ -122,14 +128,14 @@ Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const
   const std::byte* came = nullptr;
   if (place_ == first) {
     for (uint64_t p = 0; p < parts; ++p) {
-      for (; sent_ == taken_ + window_; --owed_) SKERRY_TRY(take(&came));
+      for (; sent_ == taken_ + along_; --owed_) SKERRY_TRY(take(&came));
       SKERRY_TRY(send(own(p)));
       ++owed_;
     }
     return finish();
   }
   SKERRY_TRY(take_owed());
-  const uint64_t together = (window_ + 1) / 2;  // one wake-up of the first for so many
+  const uint64_t together = (along_ + 1) / 2;  // one wake-up of the first for so many
   uint64_t untold = 0;
   for (uint64_t p = 0; p < parts; ++p) {
     SKERRY_TRY(take(&came));
@@ -144,11 +150,12 @@ Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const
 }
 
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
+  constexpr uint64_t line = 64;
+  const uint64_t most = piece_bytes(bytes, line);
   const auto part = [&](uint64_t p) {
-    const uint64_t from = p * slot_bytes;
-    return std::span(buffer + from, std::min(slot_bytes, bytes - from));
+    return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };
-  return pass_along(root, (bytes + slot_bytes - 1) / slot_bytes, part,
+  return pass_along(root, (bytes + most - 1) / most, part,
                     [&](uint64_t p, const std::byte* came) {
                       copy_bytes(part(p).data(), came, part(p).size());
                       return part(p);
@@ -156,7 +163,7 @@ Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
 }
 
 Status Ring::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int32_t root) {
-  const uint64_t most = part_bytes(how.unit());
+  const uint64_t most = piece_bytes(bytes, how.unit());
   const auto part = [&](uint64_t p) {
     return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };

@@ -3,8 +3,9 @@
 // other node alone, and a cap on connections costs a call no evictions after its first messages.
 //
 // All leaders send equally many messages in a call, and take as many; some may be empty. Up to
-// `window` are under way, so that a leader combines one while others travel. Message k lies in slot
-// k modulo the number of slots, which is `window` a node.
+// `window` are under way, so that a leader combines one while others travel. It is along_ where
+// messages go round once, and at most that elsewhere. Message k lies in slot k modulo the number of
+// slots, which is along_ a node.
 //
 // Slots need no credits: a leader sends message k after it has taken message k - window. That one
 // was sent by a leader that had taken k - 2 window, and so on round the ring. So the right
@@ -17,6 +18,7 @@
 // each node's members gave.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -37,7 +39,21 @@ class Ring {
  public:
   // Of one message, at most: so much is source done as soon as it is sent.
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
-  static constexpr uint64_t part_bytes(uint64_t unit) { return slot_bytes / unit * unit; }
+  // What is longer than a slot goes in messages of whole units that are at most so long. Linux
+  // hands a socket's output down in pieces of at most 64 KiB with all headers. A second piece of a
+  // few bytes costs as much processor time as the first.
+  static constexpr uint64_t message_bytes(uint64_t unit) {
+    constexpr uint64_t all_headers = 1024;
+    return std::max<uint64_t>((slot_bytes - all_headers) / unit, 1) * unit;
+  }
+  // `bytes` in pieces of about the same size, for `parts` of which a message has room.
+  static constexpr uint64_t piece_bytes(uint64_t bytes, uint64_t unit, uint64_t parts = 1) {
+    if (bytes <= slot_bytes / parts) return std::max(bytes, unit);
+    const uint64_t units = (bytes + unit - 1) / unit;
+    const uint64_t most = message_bytes(unit * parts) / (unit * parts);
+    const uint64_t pieces = (units + most - 1) / most;
+    return (units + pieces - 1) / pieces * unit;
+  }
 
   // Of a leader: its place among `nodes`, and the leaders at the places before and behind it.
   // Others: place -1.
@@ -85,7 +101,8 @@ class Ring {
 
  private:
   static constexpr uint64_t counter_at = 0, slots_at = 4096;
-  static constexpr uint64_t most_window = 3, most_slots = 128;
+  // Few that are summed or gathered on the way, so that the slots in use stay in the cache.
+  static constexpr uint64_t most_window = 3, most_along = 6, most_slots = 128;
   static constexpr uint32_t calls_before = 3;
   static constexpr int32_t few_nodes = 8;
   static constexpr uint64_t sweep_bytes = 1024;
@@ -95,6 +112,7 @@ class Ring {
   using OwnPart = std::function<std::span<const std::byte>(uint64_t part)>;
   using TookPart = std::function<std::span<const std::byte>(uint64_t part, const std::byte* came)>;
   Status pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took);
+  uint64_t slots() const { return static_cast<uint64_t>(nodes_) * along_; }
   // `count` messages at once, of which only the last has data.
   Status send(std::span<const std::byte> data, uint64_t count = 1);
   // The last messages of a call are out: nobody waits for this rank while it computes.
@@ -104,6 +122,7 @@ class Ring {
 
   int32_t nodes_ = 0;
   uint64_t window_ = 1;  // messages under way
+  uint64_t along_ = 1;   // likewise, of those that go round once
   int32_t place_ = -1;   // -1: no leader
   Rank left_ = no_rank, right_ = no_rank;
   Departure* departure_ = nullptr;
