@@ -300,7 +300,8 @@ Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t
   uint64_t most = 1;
   for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
   const uint64_t piece = Ring::piece_bytes(bytes, unit, most);
-  SKERRY_INVARIANT(piece * most <= Ring::slot_bytes, "a message holds a unit for each member of a node");
+  SKERRY_INVARIANT(piece * most <= Ring::slot_bytes,
+                   "a message holds a unit for each member of a node");
   const auto part = [&](int32_t i, uint64_t from) {
     return base + static_cast<uint64_t>(i) * bytes + from;
   };

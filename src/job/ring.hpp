@@ -39,9 +39,9 @@ class Ring {
  public:
   // Of one message, at most: so much is source done as soon as it is sent.
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
-  // What is longer than a slot goes in messages of whole units that are at most so long. Linux
-  // hands a socket's output down in pieces of at most 64 KiB with all headers. A second piece of a
-  // few bytes costs as much processor time as the first.
+  // What is longer than a slot goes in messages of whole units, at most so many bytes. Linux cuts
+  // a socket's output into pieces of at most 64 KiB with all headers. A second piece of a few bytes
+  // costs as much processor time as the first.
   static constexpr uint64_t message_bytes(uint64_t unit) {
     constexpr uint64_t all_headers = 1024;
     return std::max<uint64_t>((slot_bytes - all_headers) / unit, 1) * unit;

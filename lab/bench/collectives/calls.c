@@ -86,6 +86,14 @@ static void row(const char* kind, void (*body)(void)) {
   if (rank == 0) peer_report(name, each[batches / 2], "ns");
 }
 
+/* Whether one of the words between commas is `word`. */
+static int is_among(const char* words, const char* word) {
+  const size_t length = strlen(word);
+  for (; words != NULL; words = strchr(words, ','), words = words ? words + 1 : NULL)
+    if (strncmp(words, word, length) == 0 && strchr(",", words[length]) != NULL) return 1;
+  return 0;
+}
+
 int main(int argc, char** argv) {
   static const struct {
     const char* name;
@@ -100,10 +108,7 @@ int main(int argc, char** argv) {
   const char* sizes = argc > 2 ? argv[2] : "8,1024,65536,1048576,16777216";
   begin(&argc, &argv);
   for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; ++k) {
-    if (strcmp(wanted, "all") != 0 && !strstr(wanted, kinds[k].name)) continue;
-    if (strcmp(kinds[k].name, "reduce") == 0 && strcmp(wanted, "all") != 0 &&
-        strcmp(wanted, "reduce") != 0)
-      continue;
+    if (strcmp(wanted, "all") != 0 && !is_among(wanted, kinds[k].name)) continue;
     for (const char* at = sizes; at != NULL; at = strchr(at, ','), at = at ? at + 1 : NULL) {
       bytes = kinds[k].takes_bytes ? atol(at) : 0;
       const size_t result = (size_t)bytes * (kinds[k].gathers ? (size_t)size : 1);
