@@ -76,9 +76,10 @@ from ._core import (
 from ._cyclic import CyclicArray, cyclic
 from ._files import load, save
 from ._ghosts import GhostArray, ghosts
+from ._over import Over, over
 from ._patches import Periodic, periodic, select, symmetrize, transpose
 from ._protected import Protection, kept, protect, protection, recover
-from ._steps import Step, Steps, steps
+from ._steps import Step, Steps, go_on, steps
 from ._sync import Condition, Semaphore
 from ._tasks import Tasks, tasks
 from ._windows import window, window_dynamic, window_over
@@ -108,19 +109,19 @@ from ._types import Block, Op
 __all__ = [
     "Advice", "Array", "Attached", "AttachedArray", "Cluster", "Condition", "ConfigError",
     "ConflictError", "Counter", "CounterInfo", "CyclicArray", "DtypeError", "Epoch", "Error",
-    "FileError", "ForkedError", "FreedError", "GatherError", "GhostArray", "Group",
-    "InternalError", "InvalidError", "Irregular", "LostError", "Mirror", "Mutexes",
-    "NetworkError", "NoMemoryError", "PeerDeadError", "Periodic", "Protection", "RangeError",
-    "Request", "Segment", "Semaphore", "Step", "Steps", "Tasks", "ThreadError", "TimeoutError",
-    "UnsupportedError", "Window", "__version__", "abort", "advise", "allgather", "allreduce",
-    "allreduce_by", "allreduce_nb", "alltoall", "alltoallv", "asarray", "attach", "barrier",
-    "barrier_nb", "broadcast", "broadcast_nb", "counter_info", "counters", "cyclic", "empty",
-    "empty_like", "exscan", "fabric", "failed", "fence", "finalize", "full", "full_like",
-    "ghosts", "init", "initialized", "kept", "limit_connections", "load", "matmul", "memory",
-    "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "periodic", "protect",
-    "protection", "rank", "recover", "reduce", "reduce_scatter", "same_node", "save", "scan",
-    "select", "size", "steps", "symmetrize", "sync", "tasks", "transpose", "window",
-    "window_dynamic", "window_over", "world", "zeros", "zeros_like",
+    "FileError", "ForkedError", "FreedError", "GatherError", "GhostArray", "Group", "InternalError",
+    "InvalidError", "Irregular", "LostError", "Mirror", "Mutexes", "NetworkError", "NoMemoryError",
+    "Over", "PeerDeadError", "Periodic", "Protection", "RangeError", "Request", "Segment",
+    "Semaphore", "Step", "Steps", "Tasks", "ThreadError", "TimeoutError", "UnsupportedError",
+    "Window", "__version__", "abort", "advise", "allgather", "allreduce", "allreduce_by",
+    "allreduce_nb", "alltoall", "alltoallv", "asarray", "attach", "barrier", "barrier_nb",
+    "broadcast", "broadcast_nb", "counter_info", "counters", "cyclic", "empty", "empty_like",
+    "exscan", "fabric", "failed", "fence", "finalize", "full", "full_like", "ghosts", "go_on",
+    "init", "initialized", "kept", "limit_connections", "load", "matmul", "memory", "mirror",
+    "node", "node_ranks", "nodes", "ones", "ones_like", "over", "periodic", "protect", "protection",
+    "rank", "recover", "reduce", "reduce_scatter", "same_node", "save", "scan", "select", "size",
+    "steps", "symmetrize", "sync", "tasks", "transpose", "window", "window_dynamic", "window_over",
+    "world", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

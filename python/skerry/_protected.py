@@ -585,6 +585,11 @@ def protected_group(arrays: Sequence[Any]) -> Group:
     return _kept.group_of(arrays)
 
 
+def protected_arrays() -> list[Any]:
+    """In the order in which they were added."""
+    return [each.form.array for each in _kept.copies]
+
+
 def protect_one(array: Any, partner: int) -> None:
     """What the method of an array does."""
     _kept.add([array], partner, {})

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _core
 from ._core import Group
-from ._protected import is_state_of, kept, own_state, protect, protected_group, recover
+from ._protected import (
+    is_state_of,
+    kept,
+    own_state,
+    protect,
+    protected_arrays,
+    protected_group,
+    recover,
+)
 from .errors import InvalidError, LostError, PeerDeadError
 
 
@@ -17,7 +25,21 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_Result = TypeVar("_Result")
 _NEWS_S = 5.0  # until a death that a call has met is told by the launcher, too
+
+
+def _is_hurt(group: Group) -> bool:
+    return not set(_core.failed()).isdisjoint(group.ranks)
+
+
+def _hear_of(died: PeerDeadError, group: Group) -> None:
+    """The launcher may tell of a death later than a call does. Raises what is none in the group."""
+    end = time.monotonic() + _NEWS_S
+    while not _is_hurt(group):
+        if time.monotonic() > end:
+            raise died
+        time.sleep(0.001)
 
 
 class Step(int):
@@ -115,12 +137,7 @@ class Steps:
 
     def _go_back(self, died: PeerDeadError) -> None:
         """To the last state, with those that live."""
-        # The launcher may tell of a death later than a call does.
-        end = time.monotonic() + _NEWS_S
-        while not self._is_hurt():
-            if time.monotonic() > end:
-                raise died  # of what another group has
-            time.sleep(0.001)
+        _hear_of(died, self.group)
         if not is_state_of(self):
             raise InvalidError(
                 "the last protected state is not of this loop: it cannot go back to a step. In "
@@ -132,12 +149,9 @@ class Steps:
         self._died = None
         self.recovered += 1
 
-    def _is_hurt(self) -> bool:
-        return not set(_core.failed()).isdisjoint(self.group.ranks)
-
     def _look(self) -> None:
         """Who has not heard of a death in a call hears of it here: the others wait."""
-        if self._is_hurt():
+        if _is_hurt(self.group):
             raise PeerDeadError(f"ranks {_core.failed()} have died")
 
     def _enter(self, step: Step) -> None:
@@ -183,3 +197,25 @@ def steps(
     if not arrays:
         raise InvalidError("steps need something to protect: give arrays")
     return Steps(n, arrays, every, partner, timeout)
+
+
+def go_on(attempt: Callable[[Group, list[Any]], _Result], *, timeout: float = -1.0) -> _Result:
+    """attempt(group, arrays), again after each death in it, with on_failure="continue": for a loop
+    in a library, say. It calls protect() now and then. A PeerDeadError in it is not raised: the
+    living recover(), and call it with their group and the arrays that came back. (One that tells of
+    no death in the group is.) The first time the list is empty. What else is over a group, it makes
+    anew. Returns what it returned, the same attempt on all members. `timeout`: of recover(). Ends
+    with a sync. Collective. Errors: those of attempt; LostError for what cannot be mended, also for
+    a death before the first state is complete."""
+    group, arrays = protected_group(()), list[Any]()
+    while True:
+        try:
+            result = attempt(group, arrays)
+            _core.sync(group)  # a member that came through does not leave those that did not
+            return result
+        except LostError:
+            raise
+        except PeerDeadError as error:
+            _hear_of(error, group)
+            group = recover(timeout=timeout)
+            arrays = protected_arrays()

@@ -295,6 +295,76 @@ def test_any_error_of_one_member_is_one_of_all(tmp_path):
     assert job.stdout.count("all is well") == 2, job.stdout
 
 
+OVER = """
+import ast, inspect, os, signal
+import numpy as np
+import skerry as sk
+from skerry import _over
+sk.init(on_failure="continue")
+
+# What takes a group does so.
+takes = set()
+stubs = ast.parse(open(os.path.join(os.path.dirname(sk.__file__), "_core.pyi")).read())
+for node in stubs.body:
+    inits = [node] if isinstance(node, ast.FunctionDef) else [
+        each for each in getattr(node, "body", ())
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    ]
+    for each in inits:
+        arguments = each.args.args + each.args.kwonlyargs
+        if any(argument.arg == "group" for argument in arguments):
+            takes.add(node.name)
+for name in sk.__all__:
+    value = getattr(sk, name)
+    if callable(value) and (getattr(value, "__module__", "") or "").startswith("skerry"):
+        try:
+            group = inspect.signature(value).parameters.get("group")
+            if group and group.default is None:
+                takes.add(name)
+        except ValueError:
+            pass
+takes = takes.intersection(sk.__all__) - {"recover"}
+assert takes == _over.WITH_GROUP, takes ^ _over.WITH_GROUP
+
+s = sk.over(sk.world())
+attempts = []
+
+def attempt(group, arrays):
+    assert s.group is group and s.size() == len(group) and s.rank() == group.index(sk.rank())
+    attempts.append(len(arrays))
+    a = arrays[0] if arrays else s.zeros(40)
+    values = np.full(3, s.rank())
+    assert (s.broadcast(values, s.size() - 1) == s.size() - 1).all()
+    total = s.reduce(s.rank(), root=1)
+    assert (total == sum(range(s.size()))) if s.rank() == 1 else total is None
+    assert s.allgather(sk.rank()).tolist() == group.ranks and s.world() is group
+    assert s.node_ranks() == [s.rank()] and s.nodes() == s.size()
+    while a[0] < 10:
+        s.sync()
+        a.local[...] += 1
+        s.sync(group)
+        sk.protect([a])
+        if len(attempts) == 1 and a[0] == 4 and sk.rank() == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if len(attempts) == 2 and a[0] == 7 and sk.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return a[0]
+
+assert s.go_on(attempt) == 10
+assert attempts == [0, 1, 1] and s.size() == sk.size() - 2
+assert len(s.tasks(5)) == 5
+print("all is well", flush=True)
+"""
+
+
+def test_a_program_over_a_group_goes_over_to_those_that_live(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(OVER)
+    job = run(5, 5, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 3, job.stdout
+
+
 ONE_NODE = """
 import os, signal
 import numpy as np
