@@ -34,6 +34,10 @@ demo: setup      ## density-functional theory on 4 ranks and 2 virtual nodes, di
 demo-hosts: build ## the same on 4 hosts made of network namespaces, at 100 Mbit/s and unshaped (root)
 	@.venv/bin/python examples/dft/demo_hosts.py
 
+.PHONY: demo-failure
+demo-failure: build ## the same on 4 hosts, of which one is lost: out/demo-failure.svg (root)
+	@.venv/bin/python examples/dft/demo_failure.py; status=$$?; [ $$status = 77 ] || exit $$status
+
 test: setup    ## what finds most a second: units, jobs, Python, documents; minutes, build included
 	@$(call configure,tests)
 	@cmake --build --preset tests -j $(JOBS)

@@ -78,7 +78,15 @@ if [ -x "$PYTHON" ] && [ -d "$BUILD/python/skerry" ]; then
   one "DFT, 1 a host" /bin/sh -c '"$@" && "$0" '"$DFT/tests/check_bytes.py $RESULTS/dft.json" "$PYTHON" \
     "$BUILD/bin/skerry" run -n "$N" --hosts "$(list 1)" --agent "$AGENT" --env "PYTHONPATH=$BUILD/python" --env OMP_NUM_THREADS=1 \
     "$PYTHON" "$DFT/dft.py" --xyz "$DFT/molecules/disiloxane.xyz" --basis def2-TZVP --json "$RESULTS/dft.json"
-  rm -rf "$RESULTS"
+  log=$(mktemp)
+  if SKERRY_USER_BUILD=$BUILD "$PYTHON" "$DFT/demo_failure.py" --out "$RESULTS" \
+      --xyz "$DFT/molecules/disiloxane.xyz" > "$log" 2>&1; then
+    PASSED=$((PASSED + 1)); echo "ok      DFT, a host is lost: $(grep -m1 '^energy' "$log")"
+  else
+    FAILED=$((FAILED + 1)); echo "FAILED  DFT, a host is lost"
+    sed 's/^/        /' "$log" | tail -25
+  fi
+  rm -rf "$RESULTS" "$log"
 else
   skip "DFT, 1 a host" "no $PYTHON or no $BUILD/python/skerry"
 fi

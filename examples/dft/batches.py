@@ -83,6 +83,12 @@ class Basis:
         self.room_ = cache_bytes  # bytes that may still be kept
         self.kept_ = {}  # batch number -> (atoms, values)
 
+    @staticmethod
+    def of(system):
+        return Basis(
+            system.mol, system.atom_starts, system.coords, system.cutoff, system.cache_bytes
+        )
+
     def on(self, number, points):
         """(atoms, values): ascending atom indices and a C-contiguous (points, functions of those atoms) array, not to be changed."""
         if number in self.kept_:

@@ -14,7 +14,7 @@ import scipy.linalg
 
 class Coulomb:
     def __init__(self, sk, mol, auxmol):
-        self.sk_ = sk
+        self.sk_, self.auxmol = sk, auxmol
         first, end = share(auxmol, sk.rank(), sk.size())
         offsets = auxmol.ao_loc_nr()
         self.functions_ = auxmol.nao

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+import going_on
 import molecule
 import reference
 import report
 import scf
-from batches import cut
+from batches import Basis, cut
 from coulomb import Coulomb
 from exchange_correlation import LocalDensity
 
@@ -67,6 +68,7 @@ def parse(words=None):
     )
     parser.add_argument("--no-reference", action="store_true", help="compare with nothing")
     parser.add_argument("--json", type=Path, help="write the results there")
+    parser.add_argument("--go-on", action="store_true", help="without ranks and hosts that die")
     arguments = parser.parse_args(words)
     if arguments.batch < 1:
         parser.error(f"--batch {arguments.batch}: a batch has at least one point")
@@ -88,7 +90,7 @@ def describe(arguments):
 
 
 def prepare(sk, arguments, mol, functional):
-    """(system, mean field): rank 0 makes the grid, and alone has the mean field. Collective."""
+    """(system, mean field); rank 0 makes the grid. Collective."""
     from pyscf import df
 
     mean_field = reference.mean_field(mol, arguments.xc, arguments.level)
@@ -115,7 +117,7 @@ def prepare(sk, arguments, mol, functional):
         ahead=arguments.ahead,
         cache_bytes=arguments.cache_mb * 10**6,
     )
-    return system, mean_field if sk.rank() == 0 else None
+    return system, mean_field
 
 
 def connection_totals(sk, before=None):
@@ -150,9 +152,13 @@ def main(words=None, after_density=None):
     arguments = parse(words)
     import skerry as sk
 
-    sk.init()
-    root = sk.rank() == 0
-    say = report.say if root else report.nothing
+    sk.init(on_failure="continue" if arguments.go_on else "end")
+    sk = sk.over(sk.world())  # those that live
+
+    def say(text):
+        if sk.rank() == 0:
+            report.say(text)
+
     start = time.perf_counter()
     try:
         atoms, mol, functional = describe(arguments)
@@ -173,7 +179,8 @@ def main(words=None, after_density=None):
     for mode in MODES:
         if arguments.arrays in (mode, "both"):
             say(report.header(mode))
-            results[mode] = scf.solve(
+            system.basis = Basis.of(system)
+            results[mode] = (going_on if arguments.go_on else scf).solve(
                 sk,
                 system,
                 mean_field,
@@ -181,12 +188,12 @@ def main(words=None, after_density=None):
                 lambda *row: say(report.cycle(*row)),
                 after_density,
             )
-            if root:
+            if sk.rank() == 0:
                 say(report.summary(results[mode]))
 
     connections = connection_totals(sk, before)
     status = 0
-    if root:
+    if sk.rank() == 0:
         found = None
         if arguments.reference:
             found = json.loads(arguments.reference.read_text())

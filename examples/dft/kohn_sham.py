@@ -17,7 +17,7 @@ from collections import deque
 import numpy as np
 
 import blocks
-from batches import Basis, Tickets
+from batches import Tickets
 from clock import Clock, traffic
 from exchange_correlation import on_batch
 
@@ -44,7 +44,7 @@ class KohnSham:
             ]
         self.near_density_, self.near_matrix_ = self.mirrors_ or (self.density, self.matrix)
         self.tickets_ = Tickets(sk, system.batches)
-        self.basis_ = Basis(system.mol, starts, system.coords, system.cutoff, system.cache_bytes)
+        self.basis_ = system.basis
         self.everything_ = blocks.staircase(starts, range(len(starts) - 1))
         # Called on every rank after step 1, before anyone reads the density; None: nothing. Tests
         # spoil the density here.

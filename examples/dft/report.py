@@ -14,10 +14,6 @@ def say(text):
     print(text, flush=True)
 
 
-def nothing(text):
-    """What the other ranks say."""
-
-
 def header(mode):
     return f"\n{mode} arrays\n cycle       energy / Hartree        change   steps 1-6 / s"
 

@@ -32,20 +32,26 @@ class System:
     cutoff: float  # of basis functions on a batch
     ahead: int  # batches whose density is asked for before it is needed
     cache_bytes: int  # for basis-function values, per rank
+    basis: Any = None  # these values; whichever ranks take part, they stay
 
 
-def solve(sk, system, mean_field, mirrored, progress=None, after_density=None):
+def solve(sk, system, mean_field, mirrored, progress=None, after_density=None, guess=None):
     """One self-consistent calculation; collective. Returns its results on rank 0, None elsewhere.
 
-    `mean_field` is a converged-to-be PySCF RKS object (rank 0; None elsewhere); `progress(cycle, energy, change, steps_seconds)` is
-    called on rank 0 after each cycle.
+    `mean_field` is a converged-to-be PySCF RKS object, which rank 0 alone uses;
+    `progress(cycle, energy, change, steps_seconds)` is called there after each cycle; `guess` is
+    an array with the lower triangle of the density to begin with (None: PySCF's own).
     """
     kohn_sham = KohnSham(sk, system, mirrored)
     kohn_sham.after_density = after_density
     sk.barrier()
     interface_start = interface_bytes()
     start = time.perf_counter()
-    outcome = lead(sk, kohn_sham, mean_field, progress) if sk.rank() == 0 else serve(sk, kohn_sham)
+    if sk.rank() == 0:
+        begin = None if guess is None else blocks.symmetric(guess.get())
+        outcome = lead(sk, kohn_sham, mean_field, progress, begin)
+    else:
+        outcome = serve(sk, kohn_sham)
     sk.sync()
     total = time.perf_counter() - start
     kohn_sham.count_("other")
@@ -63,7 +69,7 @@ def serve(sk, kohn_sham):
         kohn_sham.evaluate(density_given=word == FROM_DENSITY)
 
 
-def lead(sk, kohn_sham, mean_field, progress):
+def lead(sk, kohn_sham, mean_field, progress, guess):
     cycles = []
     parallel = parallel_class(type(mean_field))(sk, kohn_sham, mean_field)
     last = [None]
@@ -82,7 +88,7 @@ def lead(sk, kohn_sham, mean_field, progress):
 
     parallel.callback = callback
     # if it raises, this rank ends, and the job with it: the other ranks may be anywhere
-    energy = float(parallel.kernel())
+    energy = float(parallel.kernel(guess))
     sk.broadcast(np.array([STOP]))
     return {
         "energy_hartree": energy,
@@ -156,6 +162,7 @@ def gather(sk, kohn_sham, on_wire):
         "bytes_between_nodes": int(sum(part[1] for part in traffic.values())),
         "operations_between_nodes": int(sum(part[0] for part in traffic.values())),
         "bytes_by_operating_system": on_wire,
+        "protection": sk.protection()._asdict(),
         "matrices": len(steps),
         STEPS: {
             "seconds_each": steps.tolist(),
