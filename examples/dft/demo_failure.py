@@ -166,8 +166,9 @@ def tell(arguments, jobs, found):
     moved = found["protection"]
     if moved:
         print(
-            f"protected {moved['states']} states, of which rank 0 sent {moved['moved_bytes'] / 1e6:.2f} MB in "
-            f"{moved['seconds']:.3f} s; brought back {moved['recovered_bytes'] / 1e6:.2f} MB in "
+            f"protected {moved['states']} states, of which rank 0 sent "
+            f"{moved['moved_bytes'] / 1e6:.2f} MB in {moved['seconds']:.3f} s; "
+            f"brought back {moved['recovered_bytes'] / 1e6:.2f} MB in "
             f"{moved['recovery_seconds']:.3f} s"
         )
     difference = max(
@@ -175,14 +176,15 @@ def tell(arguments, jobs, found):
     )
     agrees = difference <= AGREES_HARTREE
     print(
-        f"energy {found['energy_hartree']:.10f} Hartree; plain {found['plain_hartree']:.10f}, PySCF "
-        f"{found['reference_hartree']:.10f}: {'agrees' if agrees else 'DIFFERS'} ({difference:.1e})"
+        f"energy {found['energy_hartree']:.10f} Hartree; "
+        f"plain {found['plain_hartree']:.10f}, PySCF {found['reference_hartree']:.10f}: "
+        f"{'agrees' if agrees else 'DIFFERS'} ({difference:.1e})"
     )
     met = found["ratio"] <= AT_MOST
     print(
-        f"from the loss to the end {found['took_s']:.2f} s; the {found['left_iterations']} iterations that were left "
-        f"need {found['needed_s']:.2f} s on {arguments.hosts - 1} hosts: {found['ratio']:.2f} x "
-        f"(goal {AT_MOST}: {'met' if met else 'NOT MET'})"
+        f"from the loss to the end {found['took_s']:.2f} s; the {found['left_iterations']} "
+        f"iterations that were left need {found['needed_s']:.2f} s on {arguments.hosts - 1} hosts: "
+        f"{found['ratio']:.2f} x (goal {AT_MOST}: {'met' if met else 'NOT MET'})"
     )
     return agrees
 
