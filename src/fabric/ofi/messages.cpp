@@ -100,12 +100,18 @@ bool Messages::transmit(Endpoint& endpoint, Operation* operation) {
   return true;
 }
 
+// A put or get that libfabric did not take yet was issued before the parcel, which must not
+// overtake it (am_after_rma_ordered). Over datagrams no order is promised.
+bool Messages::waits_for_rma(const Endpoint& endpoint) const {
+  return !endpoint.rma_waiting.empty() && !domain_.is_datagram();
+}
+
 // Sends the parcel that is being filled if it is due and there is a credit. True: there is none any
 // more.
 bool Messages::post_parcel(Endpoint& endpoint) {
   if (endpoint.filling == nullptr) return true;
-  if (endpoint.state != State::open || endpoint.credits == 0)
-    return false;  // credits and the connection bring us back
+  if (endpoint.state != State::open || endpoint.credits == 0 || waits_for_rma(endpoint))
+    return false;  // credits, the connection and what waits bring us back
   if (!transmit(endpoint, endpoint.filling)) {
     endpoints_.try_again(endpoint.own_id(), true);
     return false;
@@ -130,8 +136,8 @@ void Messages::return_credits(Endpoint& endpoint) {
 
 void Messages::after_progress(Endpoint& endpoint) {
   if (endpoint.ending) return;
-  if (endpoint.due) post_parcel(endpoint);
   rma_.go_on(endpoint);
+  if (endpoint.due) post_parcel(endpoint);
   return_credits(endpoint);
   const bool room = endpoint.state == State::open &&
                     (endpoint.filling == nullptr || !endpoint.due) &&

@@ -55,6 +55,7 @@ class Messages {
  private:
   enum class Delivered { all, parked, corrupt, gone };
   bool transmit(Endpoint& endpoint, Operation* operation);
+  bool waits_for_rma(const Endpoint& endpoint) const;
   bool post_parcel(Endpoint& endpoint);
   void return_credits(Endpoint& endpoint);
   bool post_receive(fid_ep* to, Operation* operation);
