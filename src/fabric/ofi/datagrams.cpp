@@ -26,6 +26,8 @@ constexpr int64_t first_question_part = 30;
 constexpr int64_t longest_question_part = 3;
 // What is still missing then is lost.
 constexpr int64_t lost_part = 20;
+// So many times the silence timeout a question may be under way to a peer that may be stopped.
+constexpr int64_t patient_times = 10;
 // Of a fabric that ends, for its farewells.
 constexpr int64_t stop_timeout_ns = 200'000'000;
 
@@ -35,18 +37,35 @@ Control control_of(const Operation& parcel) {
   return control;
 }
 
+bool is_hello(const Operation& parcel) {
+  return control_of(parcel).kind == static_cast<uint8_t>(ControlKind::hello);
+}
+
+// Its receiver may not know the sender, or not by a number.
+bool carries_address(ControlKind kind, uint64_t number) {
+  switch (kind) {
+    case ControlKind::hello:
+    case ControlKind::accept:
+    case ControlKind::ask: return true;
+    case ControlKind::farewell: return number == 0;
+    case ControlKind::refuse:
+    case ControlKind::held:
+    case ControlKind::tell: return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status Datagrams::listen(std::vector<std::byte>* address) {
-  std::string own;
-  SKERRY_TRY(peers_.own_address(&own));
+  SKERRY_TRY(peers_.own_address(&own_));
   const auto append = [&](const auto& text) {
     for (const char c : text) address->push_back(static_cast<std::byte>(c));
   };
   address->clear();
   append(address_magic);
   address->push_back(static_cast<std::byte>(domain_.info->addr_format));
-  append(own);
+  append(own_);
   listens_ = true;
   return {};
 }
@@ -61,8 +80,7 @@ Status Datagrams::connect(Bytes address, Bytes hello, EndpointId* id) {
     return error(Code::invalid, "this is no address of ", domain_.name, ": ", address.size(),
                  " bytes");
   std::shared_ptr<Peer> peer;
-  std::string own;
-  SKERRY_TRY(peers_.own_address(&own));
+  SKERRY_TRY(peers_.own_address(&own_));
   SKERRY_TRY(peers_.get(std::string(text.substr(before_address)), &peer));
   Endpoint& endpoint = endpoints_.add(State::connecting,
                                       monotonic_ns() + options_.connect_timeout_ns, id);
@@ -72,7 +90,7 @@ Status Datagrams::connect(Bytes address, Bytes hello, EndpointId* id) {
   endpoint.said.assign(hello.begin(), hello.end());
   messages_.post_shared();
   opening_.push_back(*id);
-  say(ControlKind::hello, peer, *id, {.from = endpoint.number, .text = hello, .address = own});
+  say(ControlKind::hello, peer, *id, {.from = endpoint.number, .text = hello});
   endpoints_.impatient.store(true, std::memory_order_relaxed);
   endpoints_.leave_work();
   return {};
@@ -94,13 +112,8 @@ Status Datagrams::accept(RequestId request, Bytes reply, EndpointId* out) {
 }
 
 void Datagrams::say_accept(const Endpoint& endpoint) {
-  std::string own;
-  (void)peers_.own_address(&own);  // known since listen
   say(ControlKind::accept, endpoint.peer, endpoint.own_id(),
-      {.number = endpoint.peer_number,
-       .from = endpoint.number,
-       .text = endpoint.said,
-       .address = own});
+      {.number = endpoint.peer_number, .from = endpoint.number, .text = endpoint.said});
 }
 
 void Datagrams::reject(RequestId request, CloseReason why) {
@@ -128,7 +141,6 @@ void Datagrams::hold(RequestId request) {
 }
 
 void Datagrams::leave(Endpoint& endpoint) {
-  const EndpointId id = endpoint.own_id();
   switch (endpoint.state) {
     case State::asking:
     case State::accepting: return;
@@ -139,18 +151,19 @@ void Datagrams::leave(Endpoint& endpoint) {
       return;
     case State::connecting: break;
   }
-  const auto hello = std::ranges::find(unsent_, id, &Operation::endpoint);
-  if (hello != unsent_.end()) {
-    const bool is_first = control_of(**hello).parcels == 0;
-    pool_.give_back(*hello);
-    unsent_.erase(hello);
-    if (is_first) return;
-  }
-  std::string own;
-  (void)peers_.own_address(&own);  // known since the hello
+  if (take_back_hello(endpoint.own_id())) return;
   withdrawn_[endpoint.number] = {endpoint.peer, monotonic_ns() + options_.connect_timeout_ns};
-  say(ControlKind::farewell, endpoint.peer, no_endpoint,
-      {.from = endpoint.number, .address = own});
+  say(ControlKind::farewell, endpoint.peer, no_endpoint, {.from = endpoint.number});
+}
+
+// What is unsent of a hello is needed no more. True: then the peer has heard of none.
+bool Datagrams::take_back_hello(EndpointId id) {
+  const auto hello = std::ranges::find(unsent_, id, &Operation::endpoint);
+  if (hello == unsent_.end()) return false;
+  const bool is_first = control_of(**hello).parcels == 0;
+  pool_.give_back(*hello);
+  unsent_.erase(hello);
+  return is_first;
 }
 
 void Datagrams::stop() {
@@ -171,19 +184,20 @@ void Datagrams::say(ControlKind kind, const std::shared_ptr<Peer>& peer, Endpoin
                     const Parts& parts) {
   Operation* const operation = pool_.take(Operation::Kind::control, id, true);
   if (operation == nullptr) return;  // no memory: as if it had been lost; deadlines find out
+  const std::string_view address = carries_address(kind, parts.number) ? own_ : std::string_view();
   Control control{{0, control_frames, control_magic, parts.number},
                   parts.from,
                   parts.parcels,
                   static_cast<uint8_t>(kind),
                   control_version,
                   static_cast<uint8_t>(parts.text.size()),
-                  static_cast<uint8_t>(parts.address.size())};
+                  static_cast<uint8_t>(address.size())};
   std::byte* const to = operation->buffer.data;
   std::memcpy(to, &control, sizeof control);
   std::ranges::copy(parts.text, to + sizeof control);
-  std::ranges::copy(std::as_bytes(std::span(parts.address)),
+  std::ranges::copy(std::as_bytes(std::span(address)),
                     to + sizeof control + parts.text.size());
-  operation->bytes = sizeof control + parts.text.size() + parts.address.size();
+  operation->bytes = sizeof control + parts.text.size() + address.size();
   operation->peer = peer;
   operation->at = static_cast<uint64_t>(
       monotonic_ns() +
@@ -196,8 +210,7 @@ void Datagrams::say(ControlKind kind, const std::shared_ptr<Peer>& peer, Endpoin
 
 // True: it is out of our hands.
 bool Datagrams::try_to_send(Operation* operation) {
-  const bool is_hello = control_of(*operation).kind == static_cast<uint8_t>(ControlKind::hello);
-  if (is_hello && operation->peer->puts > 0) return false;
+  if (is_hello(*operation) && operation->peer->puts > 0) return false;
   const int64_t result = fi_send(domain_.receives.get(), operation->buffer.data, operation->bytes,
                                  operation->buffer.descriptor, operation->peer->at,
                                  &operation->context);
@@ -221,9 +234,8 @@ void Datagrams::sent(const Completion& completion) {
 
 void Datagrams::failed(Operation* operation, int error_number) {
   Endpoint* const endpoint = endpoints_.find(operation->endpoint);
-  const bool is_hello = control_of(*operation).kind == static_cast<uint8_t>(ControlKind::hello);
   const bool connects = endpoint != nullptr && endpoint->state == State::connecting;
-  if (endpoint != nullptr && connects == is_hello)  // else it was answered meanwhile
+  if (endpoint != nullptr && connects == is_hello(*operation))  // else it was answered meanwhile
     endpoints_.end_soon(*endpoint, connects ? CloseReason::unreachable : CloseReason::reset,
                         domain_.library->strerror(error_number));
   pool_.give_back(operation);
@@ -247,23 +259,29 @@ void Datagrams::read_events(Sink&) {
   });
 }
 
+// Silence is counted from now on.
+void Datagrams::begin_silence(Endpoint& endpoint, int64_t now_ns) {
+  endpoint.heard_ns = now_ns;
+  endpoint.ask_after_ns = options_.silence_timeout_ns / first_question_part;
+}
+
+// True: a question is due. The next one is so after twice the time.
+bool Datagrams::is_silent_for_long(Endpoint& endpoint, int64_t now_ns) {
+  if (now_ns - endpoint.heard_ns < endpoint.ask_after_ns) return false;
+  endpoint.heard_ns = now_ns;
+  endpoint.ask_after_ns = std::min(2 * endpoint.ask_after_ns,
+                                   options_.silence_timeout_ns / longest_question_part);
+  return true;
+}
+
 // It, or its answer, may be lost.
 void Datagrams::say_hello_again(Endpoint& endpoint, int64_t now_ns) {
   const EndpointId id = endpoint.own_id();
   const bool is_unsent = std::ranges::find(unsent_, id, &Operation::endpoint) != unsent_.end();
-  if (endpoint.heard_ns == 0 || is_unsent) {
-    endpoint.heard_ns = now_ns;
-    endpoint.ask_after_ns = options_.silence_timeout_ns / first_question_part;
-    return;
-  }
-  if (now_ns - endpoint.heard_ns < endpoint.ask_after_ns) return;
-  endpoint.heard_ns = now_ns;
-  endpoint.ask_after_ns = std::min(2 * endpoint.ask_after_ns,
-                                   options_.silence_timeout_ns / longest_question_part);
-  std::string own;
-  (void)peers_.own_address(&own);  // known since the hello
+  if (endpoint.heard_ns == 0 || is_unsent) return begin_silence(endpoint, now_ns);
+  if (!is_silent_for_long(endpoint, now_ns)) return;
   say(ControlKind::hello, endpoint.peer, id,
-      {.from = endpoint.number, .parcels = 1, .text = endpoint.said, .address = own});
+      {.from = endpoint.number, .parcels = 1, .text = endpoint.said});
 }
 
 // No event tells that a peer has died: only what is sent to it finds out. A connection that waits
@@ -272,29 +290,28 @@ void Datagrams::say_hello_again(Endpoint& endpoint, int64_t now_ns) {
 void Datagrams::look_after(Endpoint& endpoint, int64_t now_ns) {
   if (endpoint.heard != endpoint.received || endpoint.heard_ns == 0) {
     endpoint.heard = endpoint.received;
-    endpoint.heard_ns = now_ns;
-    endpoint.ask_after_ns = options_.silence_timeout_ns / first_question_part;
     if (endpoint.received != 0) endpoint.said = {};
-    return;
+    return begin_silence(endpoint, now_ns);
   }
   if (endpoint.asked_ns != 0) {
-    if (now_ns - endpoint.asked_ns >= options_.silence_timeout_ns * 2 / 3)
+    if (now_ns - endpoint.asked_ns >= longest_question_ns())
       endpoints_.end_soon(endpoint, CloseReason::reset, "the peer takes nothing that is sent");
     return;
   }
   const bool waits = endpoint.is_ours || endpoint.due || !endpoint.rma_waiting.empty() ||
                      endpoint.owed >= window / 2;
-  if (!waits || now_ns - endpoint.heard_ns < endpoint.ask_after_ns) return;
-  endpoint.heard_ns = endpoint.asked_ns = now_ns;
-  endpoint.ask_after_ns = std::min(2 * endpoint.ask_after_ns,
-                                   options_.silence_timeout_ns / longest_question_part);
-  std::string own;
-  (void)peers_.own_address(&own);  // known since the hello
+  if (!waits || !is_silent_for_long(endpoint, now_ns)) return;
+  endpoint.asked_ns = now_ns;
   say(ControlKind::ask, endpoint.peer, endpoint.own_id(),
-      {.number = endpoint.peer_number,
-       .from = endpoint.number,
-       .parcels = endpoint.sent,
-       .address = own});
+      {.number = endpoint.peer_number, .from = endpoint.number, .parcels = endpoint.sent});
+}
+
+// Then a question that is under way will not arrive. Where the kernel tells of a peer's death, one
+// that takes nothing is mostly stopped, and its socket full: to give it up would cost more than to
+// wait.
+int64_t Datagrams::longest_question_ns() const {
+  return domain_.kernel_tells_of_death() ? options_.silence_timeout_ns * patient_times
+                                         : options_.silence_timeout_ns * 2 / 3;
 }
 
 // The peer sent so many. Some providers lose parcels that they have said are sent: tcp;ofi_rxm does
@@ -384,11 +401,7 @@ void Datagrams::handle_accept(const Control& control, Bytes reply, const std::st
     return;
   }
   const EndpointId id = endpoint->own_id();
-  std::erase_if(unsent_, [&](Operation* again) {  // a hello that is needed no more
-    if (again->endpoint != id) return false;
-    pool_.give_back(again);
-    return true;
-  });
+  (void)take_back_hello(id);
   endpoint->state = State::open;
   endpoint->peer_number = control.from;
   endpoint->heard_ns = 0;

@@ -76,7 +76,6 @@ class Datagrams final : public Connector {
     uint64_t number = 0, from = 0;
     uint32_t parcels = 0;
     Bytes text = {};
-    std::string_view address = {};
   };
   void refuse(const std::shared_ptr<Peer>& peer, uint64_t number, CloseReason why, bool was_held);
   void say(ControlKind kind, const std::shared_ptr<Peer>& peer, EndpointId id, const Parts& parts);
@@ -89,12 +88,17 @@ class Datagrams final : public Connector {
   void handle_farewell(const Control& control, const std::string& address);
   void handle_ask(const Control& control, const std::string& address);
   void count_parcels(Endpoint& endpoint, uint32_t sent);
+  void begin_silence(Endpoint& endpoint, int64_t now_ns);
+  bool is_silent_for_long(Endpoint& endpoint, int64_t now_ns);
   void look_after(Endpoint& endpoint, int64_t now_ns);
+  int64_t longest_question_ns() const;
   void say_hello_again(Endpoint& endpoint, int64_t now_ns);
   void say_accept(const Endpoint& endpoint);
+  bool take_back_hello(EndpointId id);
 
   Peers& peers_;
   Pool& pool_;
+  std::string own_;  // our address; known since listen or connect
   bool listens_ = false;
   std::deque<Operation*> unsent_;  // `at`: when to give up; owned
   uint32_t under_way_ = 0;         // control parcels that libfabric has

@@ -118,6 +118,11 @@ struct Domain {
   uint64_t payload_bytes() const { return parcel_bytes - before_payload_bytes; }
   bool is_datagram() const { return kind == Kind::datagram; }
   bool keeps_peers() const { return name == "ofi:sockets"; }
+  // Datagrams over the kernel's TCP: a killed process shows as an error of its connection beneath.
+  bool kernel_tells_of_death() const {
+    return name == "ofi:tcp;ofi_rxm" || name == "ofi:net;ofi_rxm" || name == "ofi:tcp" ||
+           name == "ofi:net" || name == "ofi:sockets";
+  }
   uint64_t write_flags = 0;  // how a put is to complete
   // Is a put remote done when it completes? In memory: yes. At the target: its adapter has it, and
   // may still be writing. Over a connection of verbs all that comes later, by that adapter or to a

@@ -365,6 +365,32 @@ TEST_F(Datagrams, RequestsBeyondTheLimitAreRefused) {
   EXPECT_EQ(small.fabric->traffic().unauthenticated.crowded_out, 1u);
 }
 
+// Guards against: a peer that was stopped for 21 s, and its socket full, cost a connection.
+TEST_F(Datagrams, APeerThatTakesNothingForLongIsWaitedFor) {
+  client = side();
+  std::vector<std::byte> remote(16'000);
+  expose(remote.data(), remote.size());
+  const std::vector<std::byte> local = pattern(remote.size(), 1);
+  std::vector<EndpointId> nears(32);
+  for (EndpointId& one : nears) {
+    TwoSides::join();
+    one = near;
+  }
+  uint64_t begun = 0;  // 16 MB in all: more than two sockets hold
+  for (const EndpointId one : nears)
+    while (client->fabric->put(one, local.data(), key, 0, local.size(), begun) ==
+           SendResult::accepted)
+      ++begun;
+  // The silence timeout of this side is 1.2 s.
+  const int64_t end_ns = monotonic_ns() + 4'000'000'000;
+  while (monotonic_ns() < end_ns) client->step(10'000'000);
+  EXPECT_LT(client->rma_done.size(), begun) << "nothing waited";
+  EXPECT_TRUE(client->closed.empty());
+  ASSERT_TRUE(until([&] { return client->rma_done.size() == begun; }));
+  EXPECT_TRUE(client->rma_failed.empty());
+  target->fabric->deregister_memory(registration);
+}
+
 // --- peers that are killed ---------------------------------------------------------------------
 
 constexpr const char* address_variable = "SKERRY_TEST_ADDRESS";
