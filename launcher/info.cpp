@@ -226,13 +226,13 @@ void add_fabrics(std::vector<Fact>* facts) {
   std::vector<fabric::ProviderFacts> providers;
   fabric::Options options;
   options.loopback_only = true;  // looks at all interfaces
-  options.tries_atomics = true;
+  options.atomics = fabric::Options::Atomics::any;
   Status status;
   bool died = false;
   if (!survey_apart(options, &providers, &died)) {
     if (died)
       facts->push_back({"fabrics", "atomics", "not known (a provider did not survive the trial)"});
-    options.tries_atomics = false;
+    options.atomics = fabric::Options::Atomics::none;
     status = fabric::survey_ofi(options, &providers);
   }
   if (!status.ok()) facts->push_back({"fabrics", "ofi", concat("no (", status.message(), ")")});

@@ -4,8 +4,8 @@
 #   tools/test_rdma.sh [--build DIR] [TEST_PROGRAM [ARGS...]]
 # Runs host_check on 2 virtual nodes with 2 and 4 ranks, the lock machines of the domain `nic` with
 # the adapter's atomics (fabric_atomics_test), and the examples hash_table and ring with each value
-# of SKERRY_LOCK; nobody_home: work on a node whose processes are all stopped, for which over tcp it
-# must wait; or TEST_PROGRAM (of DIR/bin or a path) alone.
+# of SKERRY_LOCK; nobody_home: work on a node whose processes are all stopped, also where auto
+# chooses the lock; over tcp it must wait; or TEST_PROGRAM (of DIR/bin or a path) alone.
 # Where the adapter's atomics fail their trial the latter is skipped and says why.
 # Ends with "N passed, N failed, N skipped".
 set -uo pipefail
@@ -37,13 +37,14 @@ for lock in fair migrating $lab:two_sided $lab:one_sided $lab:queue $lab:cohort 
     else failed=$((failed + 1)); echo "FAILED $example with SKERRY_LOCK=$lock: $out"; fi
   done
 done
-home() {  # EXPECTED FABRIC
-  if out=$(SKERRY_LOCK=migrating SKERRY_FABRIC=$2 timeout 200 "$0/bin/skerry" run -n 4 --nodes 2 \
+home() {  # EXPECTED FABRIC LOCK
+  if out=$(SKERRY_LOCK=$3 SKERRY_FABRIC=$2 timeout 200 "$0/bin/skerry" run -n 4 --nodes 2 \
     "$0/bin/nobody_home" $1 1000 2>&1)
-  then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED nobody home over $2"; fi
-  echo "$2: $out"
+  then passed=$((passed + 1))
+  else failed=$((failed + 1)); echo "FAILED nobody home over $2, $3"; fi
+  echo "$2, $3: $out"
 }
-home free ofi:verbs; home waits tcp
+home free ofi:verbs migrating; home free ofi:verbs auto; home waits tcp migrating
 out=$(timeout 300 "$1" --gtest_filter="*/ofi_verbs" 2>&1); status=$?; echo "$out"
 if [ $status != 0 ] || ! grep -q "RUN .*ofi_verbs" <<< "$out"; then
   failed=$((failed + 1)); echo "FAILED lock machines over verbs: status $status"

@@ -213,8 +213,9 @@ constexpr Variable known[] = {
      "somebody needs the memory, such as 64M; auto: of a 32nd of its machine's or container's "
      "memory an equal share of each rank; 0: none",
      reserve},
-    {"SKERRY_LOCK", "fair", by_job,
-     "protocol of windows' locks: fair, migrating[:always|hysteresis|history], or LIBRARY.so:NAME",
+    {"SKERRY_LOCK", "auto", by_job,
+     "protocol of windows' locks: fair, migrating[:always|hysteresis|history], LIBRARY.so:NAME; "
+     "auto: migrating for allocated windows between nodes whose adapters have atomics, else fair",
      text<&Config::lock>},
     {"SKERRY_CHECK", "0", by_job,
      "1: find conflicting accesses and buffers used too early in windows; mpi: also what MPI alone "

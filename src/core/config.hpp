@@ -27,7 +27,7 @@ struct Config {
   uint32_t max_connections = 0;                   // SKERRY_MAX_CONN: of each process; 0: no limit
   std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
   uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
-  std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
+  std::string lock = "auto";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
   enum class Check : uint8_t { off, skerry, mpi };
   Check check = Check::off;  // SKERRY_CHECK: debug mode of windows
   bool complete_at_once = false;  // SKERRY_COMPLETE_AT_ONCE: accesses to windows

@@ -72,11 +72,13 @@ struct Capabilities {
   bool close_delivers = false;
   uint32_t header_bytes = max_header_bytes;  // of one message, at most
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
-  // start_atomic works: it was tried, not believed. Only with Options::tries_atomics. These are
+  // start_atomic works: it was tried, not believed. Only if Options::atomics asks. These are
   // atomic among each other alone; whether also towards the processors of the target is not
   // promised.
   bool atomics = false;
   bool atomic_swap = false;
+  // They are done though no thread of the target's process runs, as far as a trial can tell.
+  bool atomics_of_adapter = false;
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
   // What one more idle connection takes at a data server, with the system's and the provider's
@@ -416,9 +418,10 @@ struct Options {
   // Where nothing ends a sleep (ofi, if a provider's queues have no descriptor) poll sleeps longer
   // each time that nothing came, up to this.
   int64_t longest_look_ns = 2'000'000;
-  // Atomics of the adapter are wanted: once in a process and provider a fabric talks to itself and
-  // tries them.
-  bool tries_atomics = false;
+  // Which atomics are wanted: once in a process and provider a fabric talks to itself and tries
+  // them. `of_adapter`: those that are not known to be software alone.
+  enum class Atomics : uint8_t { none, of_adapter, any };
+  Atomics atomics = Atomics::none;
   // SKERRY_FAULTS: connections that break by chance, for tests. Only in builds with tests.
   std::string faults;
   uint64_t faults_side = 0;  // fabrics of one job differ in it, and break at different moments

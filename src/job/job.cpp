@@ -129,6 +129,13 @@ Status disagreement(Bootstrap& bootstrap, const HostCard& one, Rank rank, const 
                of_job ? "job" : "node", " the same");
 }
 
+// What SKERRY_LOCK asks of the fabric.
+fabric::Options::Atomics atomics_for(std::string_view lock) {
+  using Atomics = fabric::Options::Atomics;
+  if (lock == "auto") return Atomics::of_adapter;
+  return lock.starts_with("migrating") ? Atomics::any : Atomics::none;
+}
+
 // A program may start a job for each of its communicators. A remark is printed only if its job is
 // heavier than all that this process was in before. Every rank remembers the heaviest, for rank 0
 // of the next job may be another process.
@@ -194,7 +201,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
   fabric_options.shared_receives = options_.config.shared_receives;
   fabric_options.longest_look_ns = int64_t{options_.config.poll_us} * 1000;
-  fabric_options.tries_atomics = options_.config.lock.starts_with("migrating");
+  fabric_options.atomics = atomics_for(options_.config.lock);
   fabric_options.faults = options_.config.faults;
   fabric_options.faults_side = static_cast<uint64_t>(rank_);
   std::unique_ptr<fabric::Fabric> origin_side;

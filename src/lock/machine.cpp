@@ -93,13 +93,15 @@ Status choose(std::string_view text, Choice* choice) {
     const std::string name(text.substr(file + library.size()));
     SKERRY_TRY(open_library(std::string(text.substr(0, file + 3)), name, &chosen.machines));
     machine::make_known(*chosen.machines);
+  } else if (text == "auto") {
+    chosen.is_open = true;
   } else if (text != "fair") {
     chosen.machines = &machine::migrating();
     if (text != "migrating" &&
         !(text.starts_with(policy) &&
           machine::from_string(text.substr(policy.size()), &chosen.migration)))
       return error(Code::config, "SKERRY_LOCK=", text,
-                   ": give fair, migrating[:always|hysteresis|history], or LIBRARY.so:NAME");
+                   ": give auto, fair, migrating[:always|hysteresis|history], or LIBRARY.so:NAME");
   }
   *choice = chosen;
   return {};

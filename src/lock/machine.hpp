@@ -295,8 +295,9 @@ void make_known(const Machines& machines);
 
 namespace skerry::lock {
 
-// What SKERRY_LOCK says: `fair`, `migrating`, `migrating:POLICY`, or LIBRARY.so:NAME.
+// What SKERRY_LOCK says: `auto`, `fair`, `migrating`, `migrating:POLICY`, or LIBRARY.so:NAME.
 struct Choice {
+  bool is_open = false;  // `auto`: the fair queue, or `migrating` where a window finds that it pays
   const machine::Machines* machines = nullptr;  // null: the fair queue (mutex.hpp)
   machine::Migration migration = machine::Migration::always;
 };

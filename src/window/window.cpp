@@ -14,7 +14,8 @@ struct Window::Told {
   uint8_t protocol;  // Machines::id; the fair queue: most_protocols
   uint8_t migration, check, moves;
   uint8_t is_unsure;  // it did not reach the memory of all; some may not have allowed it yet
-  uint8_t reserved[2];  // 0
+  uint8_t has_adapter;  // its atomics need no processor of the target
+  uint8_t reserved;     // 0
   uint64_t ready;     // Memory::make_ready
 };
 
@@ -43,6 +44,15 @@ Status Window::agree(Told mine, const Status& status, std::vector<Told>* told) {
   const Status reached = memory_.check_reach();
   mine.code = static_cast<uint32_t>(reached.code());
   return compare(group(), mine, reached, told);
+}
+
+// SKERRY_LOCK=auto. All members decide alike: accesses to memory of others go by the adapter, too,
+// where the window allocated it, and inside a node the queue is faster.
+void Window::settle(const std::vector<Told>& told, lock::Choice* choice) {
+  const bool by_adapter = memory_.flavor() == Flavor::allocated && !group().is_on_one_node() &&
+                          std::ranges::all_of(told, &Told::has_adapter);
+  if (std::exchange(choice->is_open, false) && by_adapter)
+    choice->machines = &lock::machine::migrating();
 }
 
 // Collective.
@@ -99,11 +109,15 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
                   is_unsure,
-                  {},
+                  group.job().engine().atomics_are_of_adapter,
+                  0,
                   ready};
   std::vector<Told> told;
   Status opened = made->agree(mine, status, &told);
-  if (opened.ok()) opened = made->open(choice, told, has_desk);
+  if (opened.ok()) {
+    made->settle(told, &choice);
+    opened = made->open(choice, told, has_desk);
+  }
   if (!opened.ok()) {
     made->give_up(true);  // all members failed alike, and give back the same
     return opened;

@@ -72,6 +72,7 @@ class Window {
   static Status compare(job::Group& group, const Told& mine, const Status& status,
                         std::vector<Told>* told);
   Status agree(Told mine, const Status& status, std::vector<Told>* told);
+  void settle(const std::vector<Told>& told, lock::Choice* choice);
   Status open(const lock::Choice& choice, const std::vector<Told>& told, bool has_desk);
   void give_up(bool keeps);
   Status close();

@@ -19,8 +19,12 @@ int main(int argc, char** argv) {
     else if (word == "--thorough") context.thorough = true;
     else wanted = word;
   }
-  if (const char* protocol = std::getenv("SKERRY_LOCK"))
+  const char *const protocol = std::getenv("SKERRY_LOCK"), *fabric = std::getenv("SKERRY_FABRIC");
+  // By itself it is not with an adapter that has atomics.
+  if (protocol != nullptr && std::string(protocol) != "auto")
     context.fair_locks = std::string(protocol) == "fair";
+  else
+    context.fair_locks = std::string(fabric ? fabric : "").find("verbs") == std::string::npos;
   skerry_options options = SKERRY_OPTIONS_INIT;
   if (context.threads > 1) options.thread_level = SKERRY_THREAD_MULTIPLE;
   OK(skerry_init(&options, &context.job));

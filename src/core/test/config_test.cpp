@@ -80,7 +80,7 @@ TEST(Config, ADifferenceIsNamedWithBothValues) {
   const Difference found = difference(one, "SKERRY_FABRIC=ofi:tcp\n", Agreement::job);
   EXPECT_EQ(found.name, "SKERRY_LOCK");
   EXPECT_EQ(found.one, "migrating");
-  EXPECT_EQ(found.other, "fair");
+  EXPECT_EQ(found.other, "auto");
   EXPECT_EQ(difference(one, one, Agreement::job).name, "");
   EXPECT_EQ(difference("SKERRY_SLOTS=64\n", "", Agreement::job).name, "");
   EXPECT_EQ(difference("SKERRY_SLOTS=64\n", "", Agreement::node).other, "256");

@@ -67,7 +67,7 @@ Status Domain::open(Kind wanted, const std::string& provider, const Options& opt
                     Waiter& waiter) {
   name = "ofi:" + provider;
   kind = wanted;
-  if (options.tries_atomics) {
+  if (wants_atomics(options, provider)) {
     capabilities |= FI_ATOMIC;
     if (!find_provider(provider, options).ok()) capabilities &= ~FI_ATOMIC;
   }

@@ -75,6 +75,16 @@ enum class Kind : uint8_t {
   datagram,   // FI_EP_RDM: one for a whole side; a peer is an entry of the address vector
 };
 
+// Those whose adapters have atomics of their own, as their manual pages say. With others (efa, opx,
+// psm3, rxm, rxd) the target's processor performs them. Whether it is so is tried as well.
+inline bool has_adapter(std::string_view provider) {
+  return provider == "verbs" || provider == "cxi";
+}
+inline bool wants_atomics(const Options& options, std::string_view provider) {
+  return options.atomics == Options::Atomics::any ||
+         (options.atomics == Options::Atomics::of_adapter && has_adapter(provider));
+}
+
 // Set by open, and then constant but for next_registration. Closed from the last member to the
 // first.
 struct Domain {

@@ -62,7 +62,7 @@ OfiFabric::~OfiFabric() {
 
 Status OfiFabric::start(const std::string& provider, Kind kind) {
   SKERRY_TRY(open(provider, kind));
-  if (!options_.tries_atomics) return {};
+  if (!wants_atomics(options_, provider)) return {};
   if (!domain_.has_atomics()) {
     no_atomics_because_ = "it offers none";
     return {};
@@ -75,6 +75,7 @@ Status OfiFabric::start(const std::string& provider, Kind kind) {
   no_atomics_because_ = trial.wrong;
   capabilities_.atomics = trial.wrong.empty();
   capabilities_.atomic_swap = trial.wrong.empty() && trial.swaps;
+  capabilities_.atomics_of_adapter = trial.wrong.empty() && trial.alone;
   domain_.operands_as_addresses = trial.operands_as_addresses;
   return {};
 }

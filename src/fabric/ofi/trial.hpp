@@ -11,6 +11,8 @@ namespace skerry::fabric::ofi {
 struct Trial {
   std::string wrong;  // empty: they are right
   bool swaps = false;
+  // One was answered while nobody looked at the target's end. (A thread of the provider may have.)
+  bool alone = false;
   // The known defect of libfabric's verbs before 2.2.0: seen exactly, and made up for.
   bool operands_as_addresses = false;
 };

@@ -272,7 +272,7 @@ TEST(OfiPuts, ThatCompleteBeforeTheyAreRemoteDoneAreNotUsed) {
   ASSERT_TRUE(ofi::load(&library).ok());
   Options options;
   options.loopback_only = true;
-  options.tries_atomics = true;
+  options.atomics = Options::Atomics::any;
   for (const uint64_t flags : {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE},
                                uint64_t{0}}) {
     EarlyPuts fabric(options, library);
@@ -281,6 +281,87 @@ TEST(OfiPuts, ThatCompleteBeforeTheyAreRemoteDoneAreNotUsed) {
     EXPECT_FALSE(fabric.capabilities().atomics);
     EXPECT_EQ(fabric.in_words().find("no use") == std::string::npos, flags == FI_DELIVERY_COMPLETE);
   }
+}
+
+// As a provider that is full when puts come.
+class FullForPuts final : public ofi::OfiFabric {
+ public:
+  using OfiFabric::OfiFabric;
+  Status open() { return start("tcp", ofi::Kind::connected); }
+  void refuse(EndpointId id, int puts) {
+    fid_ep* const endpoint = endpoints_.find(id)->ep;
+    real() = endpoint->rma;
+    own_ = *endpoint->rma;
+    own_.writemsg = [](fid_ep* to, const fi_msg_rma* message, uint64_t flags) -> ssize_t {
+      return refusals()-- > 0 ? -FI_EAGAIN : real()->writemsg(to, message, flags);
+    };
+    endpoint->rma = &own_;
+    refusals() = puts;
+  }
+  static int& refusals() {
+    static int left = 0;
+    return left;
+  }
+
+ private:
+  static const fi_ops_rma*& real() {
+    static const fi_ops_rma* known = nullptr;
+    return known;
+  }
+  fi_ops_rma own_;
+};
+
+// What SKERRY_LOCK=auto goes by: with an adapter's own atomics alone.
+TEST(OfiAtomics, SoftwaresAreNotTriedWhereTheAdaptersAreAsked) {
+  Options options;
+  options.loopback_only = true;
+  for (const Options::Atomics asked : {Options::Atomics::of_adapter, Options::Atomics::any}) {
+    options.atomics = asked;
+    for (const char* provider : {"tcp;ofi_rxm", "verbs"}) {
+      std::unique_ptr<Fabric> fabric;
+      if (!make_ofi_fabric(options, provider, &fabric).ok()) continue;
+      const bool is_adapter = std::string_view(provider) == "verbs";
+      const Capabilities& can = fabric->capabilities();
+      EXPECT_EQ(can.atomics, is_adapter || asked == Options::Atomics::any) << provider;
+      EXPECT_EQ(can.atomics_of_adapter, is_adapter) << provider;
+    }
+  }
+}
+
+class OfiOrder : public testing::Test, protected TwoSides {};
+
+// Guards against: the message was sent while the put before it waited for room.
+TEST_F(OfiOrder, AMessageStandsBehindAPutThatWaits) {
+  const Library* library = nullptr;
+  ASSERT_TRUE(ofi::load(&library).ok());
+  Options options;
+  options.loopback_only = true;
+  auto made = std::make_unique<FullForPuts>(options, library);
+  FullForPuts& full = *made;
+  if (!full.open().ok()) GTEST_SKIP() << "libfabric's provider tcp has nothing here";
+  ASSERT_TRUE(full.capabilities().rma && full.capabilities().am_after_rma_ordered);
+  client = std::make_unique<Side>(std::move(made));
+  std::unique_ptr<Fabric> fabric;
+  ASSERT_TRUE(make_ofi_fabric(options, "tcp", &fabric).ok());
+  target = std::make_unique<Side>(std::move(fabric));
+  ASSERT_TRUE(target->fabric->listen(&address).ok());
+  std::vector<std::byte> remote(5000);
+  expose(remote.data(), remote.size());
+  join();
+  const std::vector<std::byte> local = pattern(remote.size(), 1);
+  bool arrived_before = false;
+  target->hook = [&](EndpointId, Bytes, Bytes) {
+    arrived_before = remote == local;
+    return true;
+  };
+  full.refuse(near, 100);
+  ASSERT_EQ(client->fabric->put(near, local.data(), key, 0, local.size(), 1), SendResult::accepted);
+  ASSERT_EQ(send(*client, near, "behind"), SendResult::accepted);
+  ASSERT_TRUE(until([&] { return target->message_count == 1; }));
+  EXPECT_LE(FullForPuts::refusals(), 0);
+  EXPECT_TRUE(arrived_before);
+  ASSERT_TRUE(until([&] { return client->rma_done.size() == 1; }));
+  target->fabric->deregister_memory(registration);
 }
 
 INSTANTIATE_TEST_SUITE_P(Receives, Ofi, testing::Bool(),

@@ -255,7 +255,7 @@ class Conformance : public testing::TestWithParam<Kind>, protected TwoSides {
   }
   static Options with_atomics() {
     Options options;
-    options.tries_atomics = true;
+    options.atomics = Options::Atomics::any;
     return options;
   }
   void begin_joined() {

@@ -17,6 +17,10 @@ TEST(LockChoice, IsTheFairQueueOrTheMigratingLock) {
   EXPECT_EQ(choice.migration, Migration::history);
   EXPECT_TRUE(choose("fair", &choice).ok());
   EXPECT_EQ(choice.machines, nullptr);
+  EXPECT_FALSE(choice.is_open);
+  EXPECT_TRUE(choose("auto", &choice).ok());
+  EXPECT_EQ(choice.machines, nullptr);
+  EXPECT_TRUE(choice.is_open);
 }
 
 TEST(LockChoice, RefusesOthersAndNamesTheRest) {

@@ -13,6 +13,7 @@ using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
     : has_atomics(fabric->capabilities().atomics),
+      atomics_are_of_adapter(has_atomics && fabric->capabilities().atomics_of_adapter),
       context_{std::move(config), std::move(fabric), {}, {}},
       slots_(context_),
       rma_log_(context_),

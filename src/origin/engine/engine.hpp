@@ -33,6 +33,7 @@ class Engine final : fabric::Sink, Work, Links::User {
   ~Engine() override;
 
   const bool has_atomics;  // of the adapter, on memory of other nodes and of this one
+  const bool atomics_are_of_adapter;  // they need no processor of the target
   // `handle`: of mode handle, otherwise null; 0 on return: nothing is outstanding. With a guard:
   // blocks until it is answered, that is remote done. Errors: contended (by the guard).
   Status issue(const Access& access, Handle* handle = nullptr);

@@ -47,6 +47,7 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
   const LoopCapabilities& can = network_->capabilities;
   capabilities_.rma = can.rma;
   capabilities_.atomics = capabilities_.atomic_swap = can.rma && can.atomics != Atomics::none;
+  capabilities_.atomics_of_adapter = capabilities_.atomics;
   capabilities_.direct_placement = can.direct_placement;
   capabilities_.am_after_rma_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
