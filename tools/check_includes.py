@@ -121,6 +121,10 @@ ROOMS = {
     "python": ([PUBLIC, "array"], False),
     "compat": ([PUBLIC], False),
     "lab/bench/micro": ([PUBLIC, "array"], False),
+    "lab/bench/adapter": (
+        ["src/core", "src/core/pure", "src/fabric", "lab/bench/micro"],  # its clock and medians
+        False,
+    ),
     "lab/bench/clusters": (
         [
             PUBLIC,

@@ -6,9 +6,10 @@
 Runs in a virtual machine with software RoCE (testbed/rdma-vm.sh; root), or with --here on this
 machine and its adapter. Skerry's ranks are on virtual nodes over libfabric's verbs: `migrating` by
 the adapter's atomics, `fair` and the protocols of lab/locks by data servers. limit_rma is bare
-libfabric on the same device. The MPIs' ranks are on hosts that are names alone, and reach each
-other by the same device (UCX); OpenMPI's do so also on one host. Every run checks its sums. Prints
-a table; writes out/locks_rdma.json. What is asked of a figure is in cases.py.
+libfabric on the same device, fabric_rma the same work through Skerry's fabric. The MPIs' ranks are
+on hosts that are names alone, and reach each other by the same device (UCX); OpenMPI's do so also
+on one host. Every run checks its sums. Prints a table; writes out/locks_rdma.json. What is asked of
+a figure is in cases.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import dataclasses
 import datetime
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +42,7 @@ exec unshare --uts bash -c 'hostname "$0"; eval "$1"' "$host" "$*"
 FABRIC = "ofi:verbs"
 DEVICE = "rxe0:1"
 LIMIT_S = 90
+BARE_ROUNDS = 3
 VM_LIMIT_S = 7200
 
 
@@ -147,7 +150,7 @@ class Library:
 
 def known(build: Path) -> list[Library]:
     lab = build / "lab/locks/lab_locks.so"
-    found = [Library("fair", build), Library("migrating", build, "migrating")]
+    found = [Library("fair", build, "fair"), Library("migrating", build, "migrating")]
     found += [Library(n, build, f"{lab}:{n}") for n in PROTOCOLS if n != "migrating"]
     for source in mpi_sources.SOURCES:
         starter = None if source.package else source.tool(source.starter)
@@ -171,17 +174,26 @@ def compile_peers(build: Path) -> None:
             print(f"locks/rdma: {source.name} is left out: {why}", file=sys.stderr)
 
 
+def bare(build: Path) -> dict[str, float]:
+    """Single operations of bare libfabric and of Skerry's fabric, by turns: medians."""
+    found: dict[str, list[float]] = {}
+    for name in ("limit_rma", "fabric_rma") * BARE_ROUNDS:
+        done = run_program([str(build / "bin/bench" / name)], dict(os.environ), LIMIT_S)
+        if done.why:
+            print(f"locks/rdma: {name}: {done.why}", file=sys.stderr)
+        for row, value in done.rows:
+            found.setdefault(row, []).append(value)
+    return {row: statistics.median(values) for row, values in found.items()}
+
+
 def measure(options: argparse.Namespace) -> dict:
     agent = Path("/tmp/skerry-bench-agent")
     agent.write_text(AGENT)
     agent.chmod(0o755)
     scale = "0.1" if options.quick else "0.5"
     chosen = [one for one in cases() if options.only in one.name]
-    raw = run_program([str(options.build / "bin/bench/limit_rma")], dict(os.environ), LIMIT_S)
-    if raw.why:
-        print(f"locks/rdma: limit_rma: {raw.why}", file=sys.stderr)
     wanted = options.libraries.split(",") if options.libraries else []
-    found: dict = {"values": {}, "missing": {}, "raw": dict(raw.rows)}
+    found: dict = {"values": {}, "missing": {}, "raw": bare(options.build)}
     given_up = set()
     for case in chosen:
         for library in known(options.build):
