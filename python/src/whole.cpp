@@ -101,6 +101,8 @@ struct {
   PyObject* comparisons[6];
   PyObject* floating[2];          // dtypes float64 and float32
   PyObject* ufuncs[kTruediv + 1];  // of the operators from add on
+  PyObject* moved;                 // the expression of an array whose memory a result took
+  PyObject* binary_op;  // the number of the interpreter's instruction for operators; None: unknown
 } python;
 static_assert(kAdd == 0 && kTruediv < kOps, "ufuncs are those of the first operators");
 
@@ -365,16 +367,92 @@ PyObject* model_of(PyObject* a, PyObject* b) {
   return !other || PyFloat_CheckExact(other) || PyLong_CheckExact(other) ? model : nullptr;
 }
 
-// ufunc(a, b) into the memory of an array that went. Null without an error: there is none.
-PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
-  PyObject* model = ufunc ? model_of(a, b) : nullptr;
-  PyObject* out = model ? spare_like(model) : nullptr;
-  if (!out) return nullptr;
+// ufunc(a, b) into `out`, whose reference it takes over.
+PyObject* call_into(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* out) {
   // By name: maximum and minimum warn of a third operand.
   static PyObject* const names = Py_BuildValue("(s)", "out");
   PyObject* arguments[] = {a, b ? b : out, out};
   PyObject* result = PyObject_Vectorcall(ufunc, arguments, b ? 2 : 1, names);
   Py_DECREF(out);
+  return result;
+}
+
+// ufunc(a, b) into the memory of an array that went. Null without an error: there is none.
+PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
+  PyObject* model = ufunc ? model_of(a, b) : nullptr;
+  PyObject* out = model ? spare_like(model) : nullptr;
+  return out ? call_into(ufunc, a, b, out) : nullptr;
+}
+
+// ---- results in the memory of an operand that nobody names --------------------------------------
+
+constexpr Py_ssize_t kLeastTaken = 32768;  // elements: 256 KiB, as in NumPy. Less is in a cache.
+
+// Instructions that were looked at.
+struct Place {
+  PyObject* code;  // a reference; null: none yet
+  long at;
+  bool operates;
+};
+constexpr std::size_t kPlaces = 64;
+Place places[kPlaces];
+
+// Whether the interpreter itself is at an operator. Then the only reference to an operand is that
+// of the statement. Compiled code that calls an operator may have it in a variable.
+bool interpreter_operates() {
+  if (python.binary_op == Py_None || Py_Version >= 0x030e0000) return false;
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return false;
+  PyObject* last = PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_lasti");
+  const long at = last ? PyLong_AsLong(last) : -1;
+  Py_XDECREF(last);
+  PyObject* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
+  Place& place = places[(reinterpret_cast<std::size_t>(code) / 64 + std::size_t(at)) % kPlaces];
+  if (place.code != code || place.at != at) {
+    PyObject* bytes = PyObject_GetAttrString(code, "co_code");
+    PyObject* found = bytes && at >= 0 ? PySequence_GetItem(bytes, at) : nullptr;
+    const int same = found ? PyObject_RichCompareBool(found, python.binary_op, Py_EQ) : -1;
+    Py_XDECREF(found);
+    Py_XDECREF(bytes);
+    PyErr_Clear();
+    Py_XDECREF(place.code);
+    place = {owned(code), at, same == 1};
+  }
+  Py_DECREF(code);
+  return place.operates;
+}
+
+PyObject* get_layout(PyObject* object, void*);
+
+// Whether a result may take the memory of an operand: nothing else refers to that.
+bool may_take(PyObject* operand) {
+  if (!is_array(operand) || unnamed(operand) != Py_True) return false;
+  const Array* array = as_array(operand);
+  PyObject* block = array->block;
+  return at_hand(array) && elements(block) >= kLeastTaken && Py_REFCNT(block) == 1 &&
+         !as_ndarray(block)->base && (as_ndarray(block)->flags & kOwn) == kOwn && !array->view &&
+         !array->first && !array->memory && !array->weak && !array->frozen;
+}
+
+// ufunc(left, right), of operands a and b, in the memory of one that nobody names. As after
+// evaluate_into, that one raises an error if it is used again. Null without an error: no operand is
+// so.
+PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left,
+                       PyObject* right) {
+  PyObject* taken = may_take(a) ? a : may_take(b) ? b : nullptr;
+  if (!taken || !model_of(left, right) || PyDict_Size(python.pending) != 0) return nullptr;
+  if (!interpreter_operates()) return nullptr;
+  Array* from = as_array(taken);
+  PyObject* layout = get_layout(taken, nullptr);  // for who asks for its shape
+  if (!layout) return nullptr;
+  Py_DECREF(layout);
+  PyObject* result = call_into(ufunc, left, right, owned(from->block));
+  if (!result) return nullptr;
+  set(&from->dtype, as_ndarray(from->block)->dtype);
+  set(&from->expression, python.moved);
+  Py_CLEAR(from->block);
+  whole_bytes_now -= from->counted;
+  from->counted = 0;
   return result;
 }
 
@@ -384,7 +462,11 @@ PyObject* binary(PyObject* a, PyObject* b) {
   PyObject* left = plain(a, lazy_elements);
   PyObject* right = left ? plain(b, lazy_elements) : nullptr;
   if (right) {
-    PyObject* out = op <= kTruediv ? into_spare(python.ufuncs[op], left, right) : nullptr;
+    PyObject* out = nullptr;
+    if constexpr (op <= kTruediv) {
+      out = into_operand(python.ufuncs[op], a, b, left, right);
+      if (!out && !PyErr_Occurred()) out = into_spare(python.ufuncs[op], left, right);
+    }
     if (!out && PyErr_Occurred()) return nullptr;
     return wrap(out ? out : operation(left, right), nullptr, 0);
   }
@@ -1035,10 +1117,29 @@ void look_into(PyObject* options, Unwrapped& seen) {
     for (Py_ssize_t at = 0; PyDict_Next(options, &at, &key, &value);) holds_arrays(value, seen);
 }
 
+// A ufunc of two operands that are at hand: a number of NumPy's times an array comes here, once for
+// each turn of many a loop. Null without an error: another case.
+PyObject* two_at_hand(PyObject* function, PyObject* a, PyObject* b) {
+  for (PyObject* each : {a, b})
+    if (PyTuple_CheckExact(each) || PyList_CheckExact(each)) return nullptr;
+  PyObject* left = plain(a, lazy_elements);
+  PyObject* right = left ? plain(b, lazy_elements) : nullptr;
+  if (!right) return nullptr;
+  PyObject* operands[] = {left, right};
+  return wrap_all(PyObject_Vectorcall(function, operands, 2, nullptr), nullptr, 0);
+}
+
 // __array_ufunc__(self, ufunc, method, *inputs, **options)
 PyObject* array_ufunc(PyObject* self, PyObject* arguments, PyObject* options) {
-  Unwrapped seen;
   const Py_ssize_t count = PyTuple_Size(arguments);
+  const bool no_options = !options || PyDict_Size(options) == 0;
+  if (count == 4 && no_options &&
+      PyUnicode_CompareWithASCIIString(PyTuple_GetItem(arguments, 1), "__call__") == 0) {
+    PyObject* out = two_at_hand(PyTuple_GetItem(arguments, 0), PyTuple_GetItem(arguments, 2),
+                                PyTuple_GetItem(arguments, 3));
+    if (out || PyErr_Occurred()) return out;
+  }
+  Unwrapped seen;
   for (Py_ssize_t i = 2; i < count; ++i) holds_arrays(PyTuple_GetItem(arguments, i), seen);
   look_into(options, seen);
   if (seen.spread || seen.pending || (seen.large && !options)) {
@@ -1271,7 +1372,8 @@ PyObject* setup(PyObject*, PyObject* const* given, Py_ssize_t count) {
       {"ufunc", &python.ufunc},         {"function", &python.function},
       {"missing", &python.missing},     {"memory", &python.memory},
       {"number", &python.number},       {"writable", &python.writable},
-      {"crowded", &python.crowded},
+      {"crowded", &python.crowded},     {"moved", &python.moved},
+      {"binary_op", &python.binary_op},
       {"lt", &python.comparisons[Py_LT]}, {"le", &python.comparisons[Py_LE]},
       {"eq", &python.comparisons[Py_EQ]}, {"ne", &python.comparisons[Py_NE]},
       {"gt", &python.comparisons[Py_GT]}, {"ge", &python.comparisons[Py_GE]},

@@ -155,7 +155,8 @@ def _argument(x: Any, layout: Layout) -> Any:
     if x.layout == wanted:
         if x._block is not None:
             return x._block
-        return x._expression if x.shape == layout.shape else x._evaluate()
+        alike = x.shape == layout.shape and x._expression is not _lazy.MOVED
+        return x._expression if alike else x._evaluate()
     parts = _exchange.bring(x._evaluate(), x.layout, wanted)
     extent = wanted.extent(_exchange.job().rank)
     if len(parts) == 1 and parts[0][1].shape == extent:

@@ -198,17 +198,20 @@ class _Moved:
 
     def evaluate(self, *arguments: Any, **options: Any) -> NoReturn:
         raise RuntimeError(
-            "an array was used after it had been assigned to another without a name: compiled code "
-            "must hold a second reference to it, or take x.copy()"
+            "an array was used after another one had taken its value, or its memory, since it had "
+            "no name: compiled code must hold a second reference to it, or take x.copy()"
         )
 
     reduce = reads = evaluate
 
 
+MOVED: Any = _Moved()
+
+
 def evaluate_into(expression: Expression, out: Block, array: Array) -> None:
     """Computes an expression into `out`, of its shape, where that reads nothing of `out` that was
     written before. `array` has it as its value, or as a part of it, and is not used afterwards."""
-    array._expression = _Moved()
+    array._expression = MOVED
     pending.discard(array)
     settle(out)
     if expression.dtype == out.dtype and expression.apart(out):

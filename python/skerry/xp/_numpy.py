@@ -4,6 +4,7 @@ arguments are those of NumPy. What is not distributed collects its operands, up 
 from __future__ import annotations
 
 import inspect
+import opcode
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, SupportsIndex
@@ -335,5 +336,7 @@ _core.xp_setup(
         "number": Array._number,
         "writable": may_write,
         "crowded": _exchange.crowded,
+        "moved": _lazy.MOVED,
+        "binary_op": opcode.opmap.get("BINARY_OP"),  # of Python 3.11 and newer
     },
 )
