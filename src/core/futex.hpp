@@ -36,28 +36,29 @@ inline void spin_pause() {
 #endif
 }
 
-// Spins before a sleep, on an idle core: it yields to other runnable threads at every turn. A long
-// yield went to a thread that computes, usually for a time slice, in which no event could bring
-// this thread back. After one, spins make a single turn without a yield, for a multiple of the time
-// lost. One object per kind of wait. Any number of threads may share it: the end of the rest is a
-// hint that each may overwrite. See docs/design/0021-spinning-on-idle-cores.md.
+// Spins before a sleep, on an idle core: it yields to other runnable threads at every turn. A yield
+// of a time slice went to a thread that computes, and no event could bring this thread back. After
+// one, spins make a single turn without a yield, for a multiple of the time lost. Threads that send
+// and receive give the core back sooner. One object per kind of wait. Any number of threads may
+// share it: the end of the rest is a hint that each may overwrite. See
+// docs/design/0021-spinning-on-idle-cores.md.
 class IdleCoreSpin {
  public:
   // Spins up to `longest_ns`, with `looks` looks a turn. Returns the last result of ready().
   template <int looks = 32, class Ready>
   bool spin(Ready&& ready, int64_t longest_ns) {
-    return turns<looks, 20'000>(ready, longest_ns);
+    return turns<looks>(ready, longest_ns);
   }
-  // The same where the awaited thread probably needs this core: it gets it after each look. A yield
-  // that was long went to such a thread more often than to a stranger.
+  // The same where the awaited thread probably needs this core: it gets it after each look.
   template <class Ready>
   bool give_way(Ready&& ready, int64_t longest_ns) {
-    return turns<1, 200'000>(ready, longest_ns);
+    return turns<1>(ready, longest_ns);
   }
 
  private:
-  // A yield of more than `moment_ns` went to a thread that computes.
-  template <int looks, int64_t moment_ns, class Ready>
+  // Just below the shortest slice that Linux gives by default.
+  static constexpr int64_t slice_ns = 700'000;
+  template <int looks, class Ready>
   bool turns(Ready&& ready, int64_t longest_ns) {
     int64_t now_ns = monotonic_ns();
     const int64_t end_ns = now_ns + longest_ns;
@@ -71,7 +72,7 @@ class IdleCoreSpin {
       const int64_t before_ns = now_ns;
       sched_yield();
       now_ns = monotonic_ns();
-      if (const int64_t lost_ns = now_ns - before_ns; lost_ns > moment_ns) {
+      if (const int64_t lost_ns = now_ns - before_ns; lost_ns > slice_ns) {
         rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
         return ready();
       }
