@@ -21,7 +21,7 @@ import numpy as np
 
 import skerry as sk
 from skerry import _core
-from . import _exchange, _layout
+from . import _exchange, _lapack, _layout
 from ._array import Array, empty_block, new_layout
 from ._elementwise import astype, functions, inexact
 from ._layout import Layout
@@ -315,7 +315,9 @@ def _run(panels: Panels, method: _Method, count: int, beside: Blocks) -> None:
 
 
 def _subtract(out: Block, a: Block, b: Block) -> None:
-    """out -= a @ b, some rows at a time."""
+    """out -= a @ b, some rows at a time if there is no product that subtracts."""
+    if _lapack.subtracted(out, a, b):
+        return
     product = np.empty((min(_STRIP, len(out)), b.shape[1]), out.dtype)
     for low in range(0, len(out), _STRIP):
         part = product[: len(out) - low]
@@ -351,7 +353,8 @@ class _LU(_Method):
         width = block.shape[1]
         turned = np.ascontiguousarray(block[k0:].T)
         pivots = head[1 : 1 + width]
-        if not _eliminated(turned, pivots):
+        done = _lapack.lu(turned, pivots)
+        if done is False or (done is None and not _eliminated(turned, pivots)):
             return False
         block[k0:] = turned.T
         aside[0, :width, :width] = np.linalg.inv(_unit_triangle(block[k0 : k0 + width]))
