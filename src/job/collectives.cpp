@@ -81,17 +81,21 @@ Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, con
   return {};
 }
 
-// The same for long ones, in pieces of whole parts of the ring: members that do not get the sum
-// need room for it. `place`: of the root's node.
+// The same for long ones, in pieces that all nodes make alike, also those of one member: elsewhere
+// members that do not get the sum need room for it. `place`: of the root's node.
 Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const Reduction& how,
                       std::byte* buffer, uint64_t bytes, Rank root, int32_t place) {
-  if (node.count() == 1) return ring.reduce(how, buffer, bytes, place);
   constexpr uint32_t first = 0;
   const uint64_t piece = 16 * Ring::message_bytes(how.unit());
   const bool is_there = job.map().node_of(root) == job.node();
-  std::vector<std::byte> room(job.rank() == root ? 0 : std::min(piece, bytes));
+  const bool is_alone = node.count() == 1;
+  std::vector<std::byte> room(is_alone || job.rank() == root ? 0 : std::min(piece, bytes));
   for (uint64_t from = 0; from < bytes; from += piece) {
     const uint64_t n = std::min(piece, bytes - from);
+    if (is_alone) {
+      SKERRY_TRY(ring.reduce(how, buffer + from, n, place));
+      continue;
+    }
     std::byte* const sum = room.empty() ? buffer + from : room.data();
     if (!room.empty()) copy_bytes(sum, buffer + from, n);
     SKERRY_TRY(node.reduce(how, sum, n, &first));
