@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -37,10 +38,11 @@ inline void spin_pause() {
 }
 
 // Spins before a sleep, on an idle core: it yields to other runnable threads at every turn. A yield
-// of a time slice went to a thread that computes, and no event could bring this thread back. After
-// one, spins make a single turn without a yield, for a multiple of the time lost. Threads that send
-// and receive give the core back sooner. One object per kind of wait. Any number of threads may
-// share it: the end of the rest is a hint that each may overwrite. See
+// that took longer than the whole spin may, and after which nothing is ready, went to a thread that
+// computes: no event could bring this thread back. After one, spins make a single turn without a
+// yield, for a multiple of the time lost. A long yield after which something is ready went to a
+// thread that sends and receives. One object per kind of wait. Any number of threads may share it:
+// the end of the rest is a hint that each may overwrite. See
 // docs/design/0021-spinning-on-idle-cores.md.
 class IdleCoreSpin {
  public:
@@ -56,8 +58,6 @@ class IdleCoreSpin {
   }
 
  private:
-  // Just below the shortest slice that Linux gives by default.
-  static constexpr int64_t slice_ns = 700'000;
   template <int looks, class Ready>
   bool turns(Ready&& ready, int64_t longest_ns) {
     int64_t now_ns = monotonic_ns();
@@ -72,13 +72,15 @@ class IdleCoreSpin {
       const int64_t before_ns = now_ns;
       sched_yield();
       now_ns = monotonic_ns();
-      if (const int64_t lost_ns = now_ns - before_ns; lost_ns > slice_ns) {
-        rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
-        return ready();
-      }
+      const int64_t lost_ns = now_ns - before_ns;
+      if (lost_ns <= std::max(longest_ns, moment_ns)) continue;
+      if (ready()) return true;
+      rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
+      return false;
     }
   }
 
+  static constexpr int64_t moment_ns = 20'000;  // a spin may have less time left
   static constexpr int64_t rest_factor = 10;
   std::atomic<int64_t> rest_until_ns_{0};
 };

@@ -52,6 +52,9 @@ constexpr EndpointId no_endpoint = 0;
 
 constexpr uint32_t max_header_bytes = 512;
 constexpr uint32_t inline_payload_bytes = 64 * 1024;
+// Linux cuts a socket's output into pieces of at most 64 KiB with all headers, and a second piece
+// of a few bytes costs as much processor time as the first. A message with this payload is one.
+constexpr uint32_t one_piece_bytes = 63 * 1024;
 // What verbs leaves of its connect data (55; a length and the number of the connection take 9): the
 // smallest of all fabrics.
 constexpr uint32_t max_hello_bytes = 46;

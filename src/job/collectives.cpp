@@ -86,7 +86,10 @@ Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, con
 Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const Reduction& how,
                       std::byte* buffer, uint64_t bytes, Rank root, int32_t place) {
   constexpr uint32_t first = 0;
-  const uint64_t piece = 16 * Ring::message_bytes(how.unit());
+  constexpr uint64_t messages = 17;  // a megabyte is one piece
+  const uint64_t most = messages * Ring::message_bytes(how.unit()), unit = how.unit();
+  const uint64_t pieces = std::max<uint64_t>(1, (bytes + most - 1) / most);
+  const uint64_t piece = (bytes / unit + pieces - 1) / pieces * unit;
   const bool is_there = job.map().node_of(root) == job.node();
   const bool is_alone = node.count() == 1;
   std::vector<std::byte> room(is_alone || job.rank() == root ? 0 : std::min(piece, bytes));

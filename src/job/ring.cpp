@@ -15,7 +15,7 @@ namespace skerry::job {
 
 static_assert(Ring::piece_bytes(0, 8) == 8 && Ring::piece_bytes(65536, 1) == 65536,
               "what fits a slot goes at once");
-static_assert(Ring::piece_bytes(65600, 64) == 32832, "in two that are about alike");
+static_assert(Ring::piece_bytes(65600, 8) == 32832, "in two that are about alike");
 static_assert(Ring::piece_bytes(1 << 20, 40000) == 40000, "a unit for each message at least");
 static_assert(Ring::piece_bytes(1 << 20, 8, 4) * 4 <= Ring::message_bytes(8 * 4), "with its parts");
 
@@ -150,8 +150,7 @@ Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const
 }
 
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
-  constexpr uint64_t line = 64;
-  const uint64_t most = piece_bytes(bytes, line);
+  const uint64_t most = piece_bytes(bytes, 1);
   const auto part = [&](uint64_t p) {
     return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };

@@ -39,16 +39,16 @@ class Ring {
  public:
   // Of one message, at most: so much is source done as soon as it is sent.
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
-  // What is longer than a slot goes in messages of whole units, at most so many bytes. Linux cuts
-  // a socket's output into pieces of at most 64 KiB with all headers. A second piece of a few bytes
-  // costs as much processor time as the first.
+  // What is longer than a slot goes in messages of whole units, at most so many bytes.
   static constexpr uint64_t message_bytes(uint64_t unit) {
-    constexpr uint64_t all_headers = 1024;
-    return std::max<uint64_t>((slot_bytes - all_headers) / unit, 1) * unit;
+    return std::max<uint64_t>(fabric::one_piece_bytes / unit, 1) * unit;
   }
-  // `bytes` in pieces of about the same size, for `parts` of which a message has room.
+  // `bytes` in pieces of about the same size, for `parts` of which a message has room. They are
+  // whole cache lines if that is possible.
   static constexpr uint64_t piece_bytes(uint64_t bytes, uint64_t unit, uint64_t parts = 1) {
     if (bytes <= slot_bytes / parts) return std::max(bytes, unit);
+    constexpr uint64_t line = 64;
+    if (line % unit == 0 && line * parts <= fabric::one_piece_bytes) unit = line;
     const uint64_t units = (bytes + unit - 1) / unit;
     const uint64_t most = message_bytes(unit * parts) / (unit * parts);
     const uint64_t pieces = (units + most - 1) / most;

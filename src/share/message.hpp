@@ -27,11 +27,10 @@ using fabric::RequestId;
 using fabric::SendResult;
 using fabric::Verdict;
 
-constexpr uint8_t version = 5;
+constexpr uint8_t version = 6;
 
-// Of a long payload. One that is read in one piece is passed on without a copy; 64 KiB seldom came
-// so (docs/design/0032).
-constexpr uint64_t part_bytes = 32 * 1024;
+// Of a long payload. One that is read in one piece is passed on without a copy.
+constexpr uint64_t part_bytes = fabric::one_piece_bytes;
 // Of one message. A trunk that makes way waits 100 ms for what is under way, which a longer one
 // might need again and again.
 constexpr uint64_t most_payload_bytes = 512 * 1024;
@@ -241,8 +240,8 @@ static_assert(sizeof(Kept) == 2 * sizeof(void*));
 // share when the channel opens; two of the longest messages always fit.
 constexpr uint64_t most_window_bytes = 512 * 1024;
 constexpr uint64_t least_window_bytes = 136 * 1024;
-// Before the other end has accepted: one of the longest messages fits. A server without a free slot
-// keeps that of every channel that waits for one.
+// Before the other end has accepted. A server without a free slot keeps that of every channel that
+// waits for one. Longer messages wait.
 constexpr uint64_t early_window_bytes = 40 * 1024;
 // An honest end's messages take less than this where they wait: a record is a little longer than
 // what the message costs.

@@ -119,7 +119,7 @@ def measure(options, programs, layout: str, rate: str) -> list[dict]:
             if done.why:
                 print(f"bench/collectives: {layout}: {name}: {done.why}", file=sys.stderr)
                 missing.add(name)
-            for row, value in done.rows:
+            for row, value in done.rows if done.late or not done.why else []:
                 figures.setdefault(row, {}).setdefault(name, []).append(value / 1000)
     print(f"\n{layout} {rate if on_hosts else ''}, load {machine.load():.1f}")
     print(f"{'us':22}" + "".join(f"{name:>11}" for name in programs) + f"{'ratio':>8}")
@@ -149,14 +149,18 @@ def main(arguments: list[str]) -> int:
     session.own_session(False)
     before, records = machine.load(), []
     programs = {"skerry": None, **peers(options)}
-    for layout in layouts:
-        for rate in options.rates.split(",") if "@" in layout else [""]:
+    places = [(each, rate) for each in layouts
+              for rate in (options.rates.split(",") if "@" in each else [""])]  # fmt: skip
+    try:
+        for layout, rate in places:
             if rate:
                 shape = "none" if rate == "unshaped" else rate
                 subprocess.run([str(TESTBED), "shape", shape], check=True)
             records += measure(options, programs, layout, rate)
             described = {**machine.describe(), "load": {"before": before, "after": machine.load()}}
             report.save(options.out, records, described, [])
+    except KeyboardInterrupt:
+        print("bench/collectives: interrupted; whole layouts stay", file=sys.stderr)
     known = [row["ratio"] for row in records if row["ratio"] is not None]
     print(
         f"\n{sum(ratio <= 1 for ratio in known)} of {len(known)} rows at most 1.0 times the fastest"
