@@ -26,8 +26,17 @@ enum class Rule : uint8_t {
   sharers_join,        // a sharer that holds other locks joins present sharers, also if others wait
   bounded_passing,     // a waiter is passed by so many newcomers at most
   count_flags,         // a requester for exclusive use counts sharers that have a flag only
+  // In jobs that go on without their dead:
+  refuse_the_dead,   // servers end the connections of the dead, and open none
+  locks_go_on,       // a lock whose holder died goes to the next
+  tell_owner_died,   // who is told
+  dead_leave_queue,  // the dead do not wait for locks
+  take_over_guards,  // a guard whose owner died is taken over
+  look_untold,       // a waiter that is not told that it has the lock sees it
+  lose_nodes,        // what is under way to a lost node fails
 };
-constexpr uint8_t rules = 17;
+constexpr uint8_t rules = 24;
+constexpr bool is_of_deaths(Rule rule) { return rule >= Rule::refuse_the_dead; }
 constexpr std::string_view to_string(Rule rule) {
   constexpr std::string_view names[rules] = {"none",
                                              "skip_duplicates",
@@ -45,7 +54,14 @@ constexpr std::string_view to_string(Rule rule) {
                                              "keep_lock",
                                              "sharers_join",
                                              "bounded_passing",
-                                             "count_flags"};
+                                             "count_flags",
+                                             "refuse_the_dead",
+                                             "locks_go_on",
+                                             "tell_owner_died",
+                                             "dead_leave_queue",
+                                             "take_over_guards",
+                                             "look_untold",
+                                             "lose_nodes"};
   return names[static_cast<uint8_t>(rule)];
 }
 

@@ -27,6 +27,7 @@ constexpr const char* help =
     "  --jobs N          so many at a time (all cores)\n"
     "  --leave-out RULE  without one of the product's rules, to see it found\n"
     "  --defect NAME     storms made for a fault that the product has or had\n"
+    "  --deaths          only storms in which some die and the others go on\n"
     "  --list            names the rules and the faults\n"
     "  --keep-going      names every seed that fails, and goes on\n"
     "  --quiet           no progress\n";
@@ -34,14 +35,15 @@ constexpr const char* help =
 struct Options {
   uint64_t first = 1, last = 1000;
   uint32_t jobs = std::max(1u, std::thread::hardware_concurrency());
-  bool one = false, quiet = false, keep_going = false;
+  bool one = false, quiet = false, keep_going = false, deaths = false;
   Rule left_out = Rule::none;
   int defect = -1;
 };
 
 StormConfig config_of(const Options& options, uint64_t seed) {
   StormConfig config = options.defect < 0
-                           ? StormConfig::of_seed(seed)
+                           ? options.deaths ? StormConfig::with_deaths(seed)
+                                            : StormConfig::of_seed(seed)
                            : StormConfig::of_defect(static_cast<Defect>(options.defect), seed);
   config.left_out = options.left_out;
   return config;
@@ -132,6 +134,7 @@ int report_failure(const Options& options, uint64_t seed) {
   std::printf("%s\n", run_storm_apart(config).c_str());
   std::string more;
   if (options.left_out != Rule::none) more += concat(" --leave-out ", to_string(options.left_out));
+  if (options.deaths) more += " --deaths";
   if (options.defect >= 0)
     more += concat(" --defect ", to_string(static_cast<Defect>(options.defect)));
   std::printf("replay: skerry-sim storm --seed %llu%s\n", static_cast<unsigned long long>(seed),
@@ -243,6 +246,10 @@ int storm_main(const std::vector<std::string>& words) {
     if (words[i] == "--list") return list();
     if (words[i] == "--keep-going") {
       options.keep_going = true;
+      continue;
+    }
+    if (words[i] == "--deaths") {
+      options.deaths = true;
       continue;
     }
     if (words[i] == "--quiet") {

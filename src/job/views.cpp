@@ -41,6 +41,8 @@ void Views::stop() {
     const uint64_t one = 1;
     (void)!write(stop_fd_, &one, sizeof one);
     thread_.join();
+    Lock lock(mutex_);
+    await_burials(lock);  // the servers, which do it, are stopped later
   }
   for (int* const fd : {&stop_fd_, &leader_fd_})
     if (*fd >= 0) close(std::exchange(*fd, -1));
@@ -121,13 +123,34 @@ void Views::take(const DeadRank& dead) {
 }
 
 // On a leader. All servers refuse what the dead have sent before any of their locks goes on: the
-// next holder must not meet a late write.
-void Views::bury(std::span<const Rank> dead) {
+// next holder must not meet a late write. This thread waits for none of it. A server may wait for a
+// guard whose owner dies meanwhile, and takes it over when the owner's state says so: it is this
+// thread that hears of that death.
+void Views::bury(const std::vector<Rank>& dead) {
   if (watched_.servers == nullptr) return;
-  for (const auto& server : watched_.servers->all())
-    server->call([&] { server->bury(dead); });
-  watched_.servers->first().call([&] { watched_.servers->pass_on_locks(); });
+  {
+    const Lock lock(mutex_);
+    ++burials_;
+  }
+  const auto& all = watched_.servers->all();
+  const auto left = std::make_shared<std::atomic<size_t>>(all.size());
+  for (const auto& one : all)
+    one->post([this, dead, left, server = one.get()] {
+      server->bury(dead);
+      if (left->fetch_sub(1) == 1) watched_.servers->first().post([this] { pass_on_locks(); });
+    });
+}
+
+void Views::pass_on_locks() {
+  watched_.servers->pass_on_locks();
   watched_.control.header().deaths.fetch_add(1, std::memory_order_release);
+  const Lock lock(mutex_);
+  --burials_;
+  answered_.notify_all();
+}
+
+void Views::await_burials(Lock& lock) {
+  while (burials_ != 0 && !watched_.control.is_aborted()) answered_.wait_for(lock, wait_slice_ns);
 }
 
 // ---- what others ask ---------------------------------------------------------------------------
@@ -195,6 +218,8 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
   }
   lock.lock();
   if (status.ok()) status = await(lock, [&] { return asked->second.has_value(); });
+  // After a meeting nothing of those that died before it arrives at this node.
+  if (status.ok()) await_burials(lock);
   if (status.ok()) *met = std::move(*asked->second);
   meetings_.erase(asked);
   if (!status.ok() || met->missing.empty()) return status;

@@ -8,8 +8,9 @@
 // A thread of its own sleeps until the launcher has news. At a death, in this order:
 //   1. the rank counts as dead here: collectives of its groups end (survivors.hpp)
 //   2. of a lost node: requests to it fail, and nothing of them is sent again (Engine::lose)
-//   3. on a leader: its data servers take no more from the dead, and give their locks to the next
-//   4. threads that sleep on this rank's doorbell look again
+//   3. threads that sleep on this rank's doorbell look again
+//   4. on a leader: its data servers take no more from the dead, and give their locks to the next;
+//      this thread does not wait for them
 // Without deaths nothing of this runs.
 #pragma once
 
@@ -73,7 +74,9 @@ class Views {
   void run();
   void take_news();
   void take(const DeadRank& dead);
-  void bury(std::span<const Rank> dead);
+  void bury(const std::vector<Rank>& dead);
+  void pass_on_locks();  // of the first server's thread
+  void await_burials(Lock& lock);
   Status await(Lock& lock, const std::function<bool()>& answered);
 
   Watched watched_{};
@@ -84,6 +87,7 @@ class Views {
   mutable Mutex mutex_;  // guards what follows
   std::map<Rank, std::string> dead_;
   bool launcher_gone_ = false;
+  uint32_t burials_ = 0;  // deaths that the node's servers have not dealt with yet
   Condition answered_;
   std::map<std::string, std::optional<News::Met>, std::less<>> meetings_;  // null: no answer yet
   std::map<std::string, std::optional<uint8_t>, std::less<>> decisions_;

@@ -319,7 +319,8 @@ void clean_queue(Mutex& mutex, WaiterPool& pool, IsDead is_dead, const void* con
        record = behind, ++steps) {
     behind = pool.next_of(record);
     const Holder waits = pool.at(record).waiter.holder;
-    if (is_dead(context, rank_of(waits)) || waits == owner) {
+    const bool leaves = SKERRY_RULE(dead_leave_queue) && is_dead(context, rank_of(waits));
+    if (leaves || waits == owner) {
       if (last == 0) mutex.first = behind;
       else set_next(pool.at(last), behind);
       pool.give_back(record);
@@ -356,8 +357,9 @@ bool bury(Mutex& mutex, Caller& caller, IsDead is_dead, const void* context) {
     // Holders and newcomers change an open word meanwhile.
     for (;;) {
       const Holder owner = value & ~open_word;
-      const bool has_died = owner != 0 && is_dead(context, rank_of(owner));
-      if (has_died)
+      const bool has_died = owner != 0 && SKERRY_RULE(locks_go_on) &&
+                            is_dead(context, rank_of(owner));
+      if (has_died && SKERRY_RULE(tell_owner_died))
         mutex.died.store(static_cast<uint32_t>(rank_of(owner)) + 1, std::memory_order_relaxed);
       uint64_t wanted = 0;
       const bool hands_over = mutex.first != 0 && (owner == 0 || has_died);

@@ -177,7 +177,7 @@ void Server::bury(std::span<const Rank> dead) {
   assert_server_thread();
   view_.has_dead = true;
   for (const Rank rank : dead) {
-    admission_.bury(rank);
+    if (SKERRY_RULE(refuse_the_dead)) admission_.bury(rank);
     locks_.forget(rank);
     relay_.forget(rank);
   }

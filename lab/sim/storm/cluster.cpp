@@ -32,7 +32,7 @@ Node::Node(NodeId id, const StormConfig& config, const Layout& layout)
   const memory::ControlLayout control = memory::control_layout(sizes);
   control_memory_ = allocate(control.total_bytes);
   control_ = memory::Control(control_memory_.get(), control);
-  control_.initialise();
+  control_.initialise(config.deaths != 0);
   for (uint32_t member = 0; member < members_; ++member) {
     slices_.push_back(allocate(layout.total_bytes));
     mutexes_.push_back(allocate(Layout::mutexes * sizeof(lock::Mutex)));
@@ -138,7 +138,7 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
   config.map = &node_.map();
   config.control = node_.control();
   config.member_index = member_;
-  config.one_thread_at_a_time = config_.threads == 1;
+  config.one_thread_at_a_time = config_.threads == 1 && config_.deaths == 0;
   config.helper = config_.helper;
   config.victim = config_.victim;
   const bool node_limits = config_.share == Share::limited;
@@ -304,6 +304,23 @@ Status RankProcess::lock(Rank target, uint64_t index, uint64_t holder) {
   return taken ? Status() : lock_here(mutex, holder);
 }
 
+// As job::Mutexes::lock in a job that goes on.
+Status RankProcess::lock_or_inherit(Rank target, uint64_t index, uint64_t holder, bool* told) {
+  uint64_t asks = 1;
+  if (is_local(target)) SKERRY_TRY(lock(target, index, holder));
+  else SKERRY_TRY(engine_->lock({target, mutex_segment}, index, holder, &asks));
+  *told = false;
+  if (asks == 0) return {};
+  uint64_t died = 0;
+  if (is_local(target))
+    died = static_cast<uint64_t>(lock::take_death(node_.mutex(target, index)) + 1);
+  else
+    SKERRY_TRY(engine_->read_modify_write({target, mutex_segment}, index, wire::Rmw::take_death,
+                                          holder, 0, &died));
+  *told = died != 0;
+  return {};
+}
+
 Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   SKERRY_TRY(engine_->push_out());
   uint32_t slot = 0;
@@ -320,6 +337,27 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   return status;
 }
 
+namespace {
+
+// Hands a lock over, and dies before it tells the next holder.
+class DyingCaller final : public lock::Caller {
+ public:
+  DyingCaller(lock::LockCaller& living, const std::function<void()>& dies)
+      : Caller(living.pool), living_(living), dies_(dies) {}
+  bool acquire(OwnerWord& guard) override { return living_.acquire(guard); }
+  void release(OwnerWord& guard) override { living_.release(guard); }
+  bool reaches(const lock::Waiter& waiter) const override { return living_.reaches(waiter); }
+  void tell(const lock::Waiter&) override { dies_(); }
+  bool invites(const lock::Waiter& waiter) const override { return living_.invites(waiter); }
+  void record_freed() override { living_.record_freed(); }
+
+ private:
+  lock::LockCaller& living_;
+  const std::function<void()>& dies_;
+};
+
+}  // namespace
+
 // A waiter on another node can be told by the node's data server only: it does the hand-over then.
 Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->unlock({target, mutex_segment}, index, holder);
@@ -329,7 +367,9 @@ Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
                             : lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released;
   if (released) return {};
   lock::LockCaller caller = node_.caller_of(member_);
-  const lock::UnlockAnswer answer = lock::release(mutex, holder, caller);
+  DyingCaller dying(caller, dies_);
+  lock::Caller& who = dies_ ? static_cast<lock::Caller&>(dying) : caller;
+  const lock::UnlockAnswer answer = lock::release(mutex, holder, who);
   if (answer == lock::UnlockAnswer::released) return {};
   if (answer == lock::UnlockAnswer::not_holder)
     return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");

@@ -3,6 +3,7 @@
 // around them, with heap memory in place of shared segments.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -91,6 +92,9 @@ class RankProcess {
   void die();
   void check(Checker& checker);  // its connections are within their limit
   Status limit(uint32_t connections);
+  // The next lock of its node that it hands over to a neighbour, it does not tell of: it calls
+  // `dies` in place of that, which does not return.
+  void die_before_telling(std::function<void()> dies) { dies_ = std::move(dies); }
 
   Rank rank() const { return rank_; }
   Node& node() { return node_; }
@@ -111,6 +115,8 @@ class RankProcess {
   Status read_modify_write(Rank target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   Status lock(Rank target, uint64_t index, uint64_t holder);
+  // *told: the holder before died.
+  Status lock_or_inherit(Rank target, uint64_t index, uint64_t holder, bool* told);
   Status unlock(Rank target, uint64_t index, uint64_t holder);
   Status fence(NodeId node) { return engine_->fence_node(node); }
   // Sleeps until thread `from` of the job has notified this rank `count` times.
@@ -126,6 +132,7 @@ class RankProcess {
   const uint32_t member_;
   SimulatedFabric* fabric_ = nullptr;
   uint32_t allowed_ = 0;  // connections; 0: no limit
+  std::function<void()> dies_;  // null: it does not
   std::unique_ptr<origin::Engine> engine_;
 };
 

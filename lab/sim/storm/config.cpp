@@ -61,7 +61,28 @@ std::string_view to_string(Share share) {
   return "?";
 }
 
+// Routes through other nodes and shared locks are for jobs that end with a death.
+StormConfig StormConfig::with_deaths(uint64_t seed) {
+  StormConfig c = without_clusters(seed);
+  Random random(Random(~seed + 5).next());
+  c.nodes = 2 + random.below(4);
+  c.ranks_per_node = 1 + random.below(3);
+  if (random.below(4) == 0) c.servers = 2 + random.below(2);
+  c.death = false;
+  c.deaths = 1 + random.below(3);
+  c.share = Share::none;
+  c.shared_percent = c.at_once_percent = c.sweep_percent = c.refused_percent = 0;
+  c.limits_change = false;
+  c.area_bytes = 512;
+  c.sums = 4;
+  c.lock_percent = random.below(4) == 0 ? 0 : 10 + random.below(50);
+  c.hot_lock = random.below(2) == 0;
+  c.guards_held = random.below(3) == 0;
+  return c;
+}
+
 StormConfig StormConfig::of_seed(uint64_t seed) {
+  if (Random(Random(~seed + 6).next()).chance(0.15)) return with_deaths(seed);
   StormConfig c = without_clusters(seed);
   // A stream of its own: whatever else is drawn stays what it was.
   Random of_servers(Random(~seed + 1).next());
@@ -259,6 +280,7 @@ std::string StormConfig::describe() const {
   if (n.refused_per_1024 != 0) text += ", connects refused";
   if (pauses) text += ", pauses";
   if (death) text += ", a death";
+  if (deaths != 0) text += concat(", ", deaths, " deaths");
   if (left_out != Rule::none) text += concat(", left out: ", skerry::to_string(left_out));
   return text;
 }

@@ -82,7 +82,8 @@ struct StormConfig {
   int64_t faults_last_ns = 3'000'000;
   bool pauses = false;      // processes stop for a while
   bool hosts_pause = true;  // also those in which a data server runs
-  bool death = false;       // a process dies
+  bool death = false;       // a process dies, and the job ends
+  uint32_t deaths = 0;      // so many times somebody dies, and the others go on; then no `death`
   // The schedule.
   uint32_t give_way = 64;
   int64_t step_ns = 300;
@@ -99,6 +100,8 @@ struct StormConfig {
 
   // Drawn from the seed, so that a thousand seeds are a thousand different jobs.
   static StormConfig of_seed(uint64_t seed);
+  // One in which somebody dies and the others go on.
+  static StormConfig with_deaths(uint64_t seed);
   static StormConfig without_clusters(uint64_t seed);
   // A storm that meets the defect, mended or not.
   static StormConfig of_defect(Defect defect, uint64_t seed);

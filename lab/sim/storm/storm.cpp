@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "memory/doorbell.hpp"
 #include "sim/storm/program.hpp"
+#include "sim/storm/survivor.hpp"
 
 namespace skerry::sim {
 namespace {
@@ -23,6 +25,8 @@ class Storm {
         scheduler_({Random(~config.seed).next(), config.give_way, config.step_ns}),
         network_(std::make_shared<SimulatedNetwork>(config.network)),
         checker_(config_),
+        ledger_(config_, checker_),
+        news_(config.ranks()),
         began_ns_(scheduler_.now_ns()) {
     for (size_t i = 0; i < key_.size(); ++i) key_[i] = static_cast<std::byte>(i * 7 + 1);
     for (NodeId n = 0; n < static_cast<NodeId>(config.nodes); ++n)
@@ -33,9 +37,14 @@ class Storm {
       checker_.attach(r, node.region(r).base);
       checker_.attach_locks(r, &node.mutex(r, 0), lock::waiter_pool(node.control()));
     }
-    for (uint32_t t = 0; t < config.all_threads(); ++t)
-      programs_.push_back(
-          std::make_unique<Program>(t, config_, *ranks_[t / config.threads], checker_, ending_));
+    for (uint32_t t = 0; t < config.all_threads(); ++t) {
+      RankProcess& rank = *ranks_[t / config.threads];
+      if (config.deaths != 0)
+        survivors_.push_back(
+            std::make_unique<Survivor>(t, config_, rank, checker_, ledger_));
+      else
+        programs_.push_back(std::make_unique<Program>(t, config_, rank, checker_, ending_));
+    }
   }
 
   StormResult run() {
@@ -54,8 +63,11 @@ class Storm {
       result_.counts.at_once += program->at_once();
       result_.counts.contended += program->contended();
     }
+    for (const auto& survivor : survivors_) result_.counts.operations += survivor->operations();
     if (checker_.failed()) {
       leave_behind();
+    } else if (config_.deaths != 0) {
+      finish_living();
     } else if (!ending_) {
       checker_.finish();
     }
@@ -120,10 +132,11 @@ class Storm {
     if (config_.death)
       scheduler_.at(scheduler_.now_ns() + scheduler_.random().between(1, config_.faults_last_ns),
                     [this] { die(); });
+    for (uint32_t i = 0; i < config_.deaths; ++i) schedule_death(i);
     if (config_.stripes_held || config_.guards_held)
       for (const auto& node : nodes_)
         scheduler_.spawn(Process{0}, "holder of stripes", [this, n = node.get()] { hold(*n); });
-    if (config_.guards_held)
+    if (config_.guards_held && config_.deaths == 0)  // in the name of ranks that live
       for (const auto& node : nodes_)
         scheduler_.spawn(Process{0}, "holder of guards",
                          [this, n = node.get()] { stop_inside_guards(*n); });
@@ -138,17 +151,22 @@ class Storm {
     in_all(
         "program", config_.all_threads(),
         [&](uint32_t i) { return process_of(static_cast<Rank>(i / config_.threads)); },
-        [&](uint32_t i) { programs_[i]->run(); });
+        [&](uint32_t i) {
+          if (config_.deaths != 0) survivors_[i]->run();
+          else programs_[i]->run();
+        });
     programs_over_ = true;
   }
 
   void finish() {
     if (checker_.failed()) return;
+    wait_for_news();
     if (!ending_)
       on_each_rank("end of rank", [&](RankProcess& rank) {
         if (const Status status = rank.finish();
             !status.ok() && !ending_ &&
-            !(status.code() == Code::invalid && config_.refused_percent))
+            !(status.code() == Code::invalid && config_.refused_percent) &&
+            !(status.code() == Code::peer_dead && ledger_.living() < config_.ranks()))
           checker_.fail("rank ", rank.rank(), " does not close: ", status.message());
       });
     if (checker_.failed()) return;
@@ -279,8 +297,187 @@ class Storm {
                     [this, n = other.get()] { tell(*n); });
   }
 
+  // ---- deaths that the job goes on without: as the launcher and job/views.cpp do -----------------
+
+  void schedule_death(uint32_t number) {
+    Random& random = scheduler_.random();
+    const bool at_once = number != 0 && random.below(3) == 0;
+    if (!at_once)
+      next_death_ns_ = scheduler_.now_ns() + random.between(1, config_.faults_last_ns);
+    scheduler_.at(next_death_ns_, [this] { lose_somebody(); });
+  }
+
+  // One that leads its node, any rank, or all processes of a node at once.
+  void lose_somebody() {
+    Random& random = scheduler_.random();
+    auto rank = static_cast<Rank>(random.below(config_.ranks()));
+    const bool whole_node = random.below(4) == 0;
+    if (whole_node) rank -= rank % static_cast<Rank>(config_.ranks_per_node);
+    const auto dies = [&](Rank other) {
+      return !ledger_.is_dead(other) &&
+             (other == rank || ((whole_node || leads(rank)) && are_neighbours(other, rank)));
+    };
+    uint32_t dying = 0;
+    for (Rank other = 0; other < static_cast<Rank>(config_.ranks()); ++other) dying += dies(other);
+    if (programs_over_ || dying == 0 || dying >= ledger_.living()) return;  // one goes on
+    if (!leads(rank) && config_.guards_held && random.below(2) == 0) return die_inside_guard(rank);
+    if (!leads(rank) && random.below(3) == 0) return die_before_telling(rank);
+    std::vector<Rank> fresh;
+    for (Rank other = 0; other < static_cast<Rank>(config_.ranks()); ++other)
+      if (dies(other)) fresh.push_back(other);
+    for (const Rank other : fresh) ledger_.die(other);
+    for (const Rank other : fresh) {
+      // The launcher kills the others of a lost node, and so do they themselves.
+      if (other == rank || whole_node) kill(other);
+      else
+        scheduler_.at(scheduler_.now_ns() + random.between(0, 200'000),
+                      [this, other] { kill(other); });
+    }
+    tell_all(rank, fresh);
+  }
+
+  // While it changes a queue, which is left as it is.
+  void die_inside_guard(Rank rank) {
+    const uint32_t mutex = scheduler_.random().below(Layout::mutexes);
+    scheduler_.spawn(process_of(rank), "one that dies", [this, rank, mutex] {
+      Node& node = ranks_[static_cast<size_t>(rank)]->node();
+      const OwnerWatch watch = node.control().watch();
+      (void)lock_word(node.mutex(rank, mutex).guard, node.member_of(rank), watch);
+      scheduler_.at(scheduler_.now_ns() + 1, [this, rank] {
+        if (ledger_.is_dead(rank) || ledger_.living() < 2) return;
+        kill(rank);
+        tell_all(rank, {rank});
+      });
+      scheduler_.sleep(1'000);
+    });
+  }
+
+  // Between handing a lock over and telling its next holder. A rank that hands none over lives.
+  void die_before_telling(Rank rank) {
+    ranks_[static_cast<size_t>(rank)]->die_before_telling([this, rank] {
+      scheduler_.at(scheduler_.now_ns() + 1, [this, rank] {
+        if (ledger_.is_dead(rank) || ledger_.living() < 2) return;
+        kill(rank);
+        tell_all(rank, {rank});
+      });
+      scheduler_.sleep(never_ns - scheduler_.now_ns());
+    });
+  }
+
+  bool are_neighbours(Rank one, Rank two) const {
+    return &ranks_[static_cast<size_t>(one)]->node() == &ranks_[static_cast<size_t>(two)]->node();
+  }
+  bool leads(Rank rank) const {
+    return host_of(ranks_[static_cast<size_t>(rank)]->node()) == process_of(rank);
+  }
+
+  void kill(Rank rank) {
+    if (scheduler_.is_dead(process_of(rank))) return;
+    ++result_.counts.deaths;
+    if (!ledger_.is_dead(rank)) ledger_.die(rank);
+    RankProcess& dead = *ranks_[static_cast<size_t>(rank)];
+    scheduler_.kill(process_of(rank));
+    dead.die();
+    if (leads(rank)) dead.node().die();
+    scheduler_.wake(this);
+  }
+
+  struct News {
+    Rank dead;
+    std::vector<Rank> fresh;  // with it
+  };
+  // What a rank has not heard yet, in the order of views.
+  struct Inbox {
+    std::vector<News> all;
+    size_t heard = 0;
+    int64_t last_ns = 0;  // when the newest comes
+    bool is_read = false;  // a fiber does so
+  };
+
+  // Each rank hears of it in its own time.
+  void tell_all(Rank dead, const std::vector<Rank>& fresh) {
+    Random& random = scheduler_.random();
+    const int64_t longest_ns = random.below(4) == 0 ? 50'000'000 : 1'000'000;
+    for (Rank rank = 0; rank < static_cast<Rank>(config_.ranks()); ++rank) {
+      Inbox& inbox = news_[static_cast<size_t>(rank)];
+      inbox.all.push_back({dead, fresh});
+      inbox.last_ns = std::max(inbox.last_ns,
+                               scheduler_.now_ns() + random.between(0, longest_ns));
+      scheduler_.at(inbox.last_ns, [this, rank] {
+        if (ledger_.is_dead(rank) || news_[static_cast<size_t>(rank)].is_read) return;
+        news_[static_cast<size_t>(rank)].is_read = true;
+        scheduler_.spawn(process_of(rank), "views", [this, rank] { hear(rank); });
+      });
+    }
+  }
+
+  // As Views::take.
+  void hear(Rank rank) {
+    Inbox& inbox = news_[static_cast<size_t>(rank)];
+    RankProcess& self = *ranks_[static_cast<size_t>(rank)];
+    const memory::Control& control = self.node().control();
+    while (inbox.heard < inbox.all.size()) {
+      const News news = inbox.all[inbox.heard];
+      for (const Rank dead : news.fresh)
+        if (are_neighbours(dead, rank))
+          control.member(self.node().member_of(dead))
+              .state.store(static_cast<uint32_t>(memory::MemberState::dead));
+      if (leads(news.dead))
+        self.engine().losses.lose(
+            ranks_[static_cast<size_t>(news.dead)]->node().id(),
+            Status(Code::peer_dead, concat("rank ", news.dead, " died with its node")));
+      if (leads(rank)) bury(self.node(), news.fresh);
+      memory::ring_doorbell(control.member(self.node().member_of(rank)));
+      ++inbox.heard;
+    }
+    inbox.is_read = false;
+    scheduler_.wake(this);
+  }
+
+  // As Views::bury.
+  void bury(Node& node, const std::vector<Rank>& fresh) {
+    const auto left = std::make_shared<size_t>(node.servers().size());
+    for (const auto& one : node.servers())
+      one->post([this, fresh, left, &node, server = one.get()] {
+        server->bury(fresh);
+        if (--*left == 0) node.servers().front()->post([this, &node] { pass_on_locks(node); });
+      });
+  }
+
+  void pass_on_locks(Node& node) {
+    for (uint32_t k = 0; k < config_.ranks_per_node; ++k)
+      for (uint32_t m = 0; m < Layout::mutexes; ++m)
+        node.servers().front()->pass_on(node.mutex(
+            static_cast<Rank>(static_cast<uint32_t>(node.id()) * config_.ranks_per_node + k), m));
+    node.control().header().deaths.fetch_add(1);
+  }
+
+  void wait_for_news() {
+    const auto all_heard = [&] {
+      for (Rank rank = 0; rank < static_cast<Rank>(config_.ranks()); ++rank) {
+        const Inbox& inbox = news_[static_cast<size_t>(rank)];
+        if (!ledger_.is_dead(rank) && (inbox.is_read || inbox.heard < inbox.all.size()))
+          return false;
+      }
+      return true;
+    };
+    while (!all_heard()) (void)scheduler_.wait("news of deaths", this);
+  }
+
+  void finish_living() {
+    std::vector<const std::byte*> memory;
+    for (const auto& rank : ranks_) memory.push_back(rank->node().region(rank->rank()).base);
+    ledger_.finish(memory, checker_.layout());
+    for (const auto& rank : ranks_)
+      for (uint32_t m = 0; m < Layout::mutexes; ++m)
+        if (const uint64_t left = rank->node().mutex(rank->rank(), m).word;
+            left != 0 && !ledger_.is_lost(rank->node().id()))
+          checker_.fail("mutex ", m, " of rank ", rank->rank(), " is not free at the end: ", left);
+  }
+
   uint64_t progress() const {
     uint64_t sum = phase_;
+    for (const auto& survivor : survivors_) sum += survivor->operations() + survivor->ended();
     for (const auto& program : programs_) sum += program->operations() + program->ended();
     return sum;
   }
@@ -291,6 +488,7 @@ class Storm {
     for (auto& rank : ranks_) (void)rank.release();
     for (auto& node : nodes_) (void)node.release();
     for (auto& program : programs_) (void)program.release();
+    for (auto& survivor : survivors_) (void)survivor.release();
   }
 
   std::string describe_lock(Rank of, uint32_t index) const {
@@ -315,6 +513,7 @@ class Storm {
   std::string describe() const {
     std::string text = "what the programs do:\n";
     for (const auto& program : programs_) text += concat("  ", program->describe(), '\n');
+    for (const auto& survivor : survivors_) text += concat("  ", survivor->describe(), '\n');
     text += "locks that are not free:\n";
     for (const auto& rank : ranks_)
       for (uint32_t i = 0; i < Layout::mutexes; ++i) text += describe_lock(rank->rank(), i);
@@ -326,6 +525,9 @@ class Storm {
   Scheduler scheduler_;
   std::shared_ptr<SimulatedNetwork> network_;
   Checker checker_;
+  Ledger ledger_;            // of a job that goes on
+  std::vector<Inbox> news_;  // of each rank
+  int64_t next_death_ns_ = 0;
   const int64_t began_ns_;
   connection::JobKey key_{};
   std::vector<std::byte> map_;
@@ -337,6 +539,7 @@ class Storm {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   std::vector<std::unique_ptr<Program>> programs_;
+  std::vector<std::unique_ptr<Survivor>> survivors_;  // in place of programs
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(Storm, HoldsEveryRuleForManySeeds) {
   EXPECT_GT(all.at_once, seeds() / 10);
   EXPECT_GT(all.contended, 0u);
   if (seeds() >= 1000) {
-    EXPECT_GT(all.deaths, 0u);
+    EXPECT_GT(all.deaths, 100u);
     EXPECT_GT(all.no_room, 0u);
   }
 }
@@ -152,7 +152,8 @@ TEST_P(Rules, AreMissedWhenLeftOut) {
   uint64_t seed = 1;
   // The rarest one is missed by one storm in 340.
   for (; seed <= 2000 && failure.empty(); ++seed) {
-    StormConfig config = StormConfig::of_seed(seed);
+    StormConfig config = is_of_deaths(rule) ? StormConfig::with_deaths(seed)
+                                            : StormConfig::of_seed(seed);
     config.left_out = rule;
     failure = run_storm_apart(config);
   }

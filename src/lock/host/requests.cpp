@@ -8,6 +8,7 @@
 #include "core/futex.hpp"
 #include "core/owner_lock.hpp"
 #include "core/pure/assert.hpp"
+#include "core/pure/rule.hpp"
 #include "memory/slots.hpp"
 
 namespace skerry::lock {
@@ -176,7 +177,7 @@ void LockRequests::forget(Rank dead) {
 void LockRequests::bury(Mutex& mutex, IsDead is_dead, const void* context) {
   LockCaller us = caller();
   us.be_patient();
-  us.take_over();
+  if (SKERRY_RULE(take_over_guards)) us.take_over();
   (void)lock::bury(mutex, us, is_dead, context);
 }
 

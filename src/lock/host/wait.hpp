@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/futex.hpp"
+#include "core/pure/rule.hpp"
 #include "lock/host/requests.hpp"
 #include "memory/slots.hpp"
 
@@ -72,7 +73,7 @@ LockAnswer wait_for_lock(Mutex& mutex, Holder holder, uint32_t slot_index,
     const std::atomic<uint32_t>& deaths = caller.control().header().deaths;
     // The process that handed it over may have died before it told.
     const auto is_untold = [&] {
-      return deaths.load(std::memory_order_acquire) != 0 &&
+      return SKERRY_RULE(look_untold) && deaths.load(std::memory_order_acquire) != 0 &&
              (mutex.word.load(std::memory_order_acquire) & ~open_word) == holder;
     };
     const auto is_done = [&](uint32_t word) { return word == done || is_untold(); };

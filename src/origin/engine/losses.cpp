@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/pure/rule.hpp"
+
 namespace skerry::origin {
 
 bool Losses::advance() {
@@ -10,7 +12,7 @@ bool Losses::advance() {
     const Loss& loss = context_.lost[done_];
     for (uint16_t i = 0; i < context_.config.map->servers(loss.node); ++i) {
       Link* const link = links_.find({loss.node, i});
-      if (link == nullptr || link->connection.is_lost()) continue;
+      if (link == nullptr || link->connection.is_lost() || !SKERRY_RULE(lose_nodes)) continue;
       const Connection::Loss how = link->loss_now();
       links_.fail_and_close(*link, loss.why);
       link->connection.loss_ = how;
