@@ -98,8 +98,9 @@ class Agent {
   void on_look(const Frame& frame) { lookout_.on_look(frame); }
   void on_looked(const Frame& frame) { lookout_.on_looked(frame); }
   void on_lease(const Frame& frame);
-  void on_beat_back(const Frame& frame) { lease_.answer(FrameReader(frame).u32()); }
+  void on_beat_back(const Frame& frame);
   void keep_lease();
+  void stop_ranks(bool stop);
   void relay_to_ranks(const Frame& frame);
   void start(const Plan& plan);
   Status start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core,
@@ -129,6 +130,7 @@ class Agent {
   Lookout lookout_{loop_, launcher_};
   Lease lease_;                        // of all ranks here
   EventLoop::TimerId lease_timer_ = 0;  // 0: no lease is held
+  bool ranks_stopped_ = false;          // since the lease has run out
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::unordered_map<uint32_t, Rank*> by_number_;  // into ranks_, by the rank's number
   size_t output_in_flight_ = 0;                    // bytes of output sent and not acknowledged
@@ -198,14 +200,32 @@ void Agent::on_output_ack(const Frame& frame) {
 void Agent::on_lease(const Frame& frame) {
   lease_.begin(EventLoop::Clock::now(), LeaseLength(FrameReader(frame).u32()));
   loop_.cancel(std::exchange(lease_timer_, 0));
+  // A launcher that stands still is not silent: its kernel takes what is sent.
+  launcher_.end_after_silence(2 * lease_.length());
+  stop_ranks(false);
   if (lease_.is_held()) keep_lease();
+}
+
+void Agent::on_beat_back(const Frame& frame) {
+  lease_.answer(FrameReader(frame).u32());
+  if (lease_.holds(EventLoop::Clock::now())) stop_ranks(false);
+}
+
+// Without a lease no rank runs: others may believe them dead. If the launcher only stood still,
+// they continue with its answer. If they were declared dead, or it cannot be reached, the
+// connection ends, and they with it.
+void Agent::stop_ranks(bool stop) {
+  if (ranks_stopped_ == stop) return;
+  ranks_stopped_ = stop;
+  for (const auto& rank : ranks_)
+    if (rank->pid > 0) (void)kill(-rank->pid, stop ? SIGSTOP : SIGCONT);
 }
 
 void Agent::keep_lease() {
   // An answer may have come while this process did not run.
   if (!lease_.holds(EventLoop::Clock::now())) launcher_.drain();
   const auto now = EventLoop::Clock::now();
-  if (!lease_.holds(now)) return launcher_gone();
+  stop_ranks(!lease_.holds(now));
   launcher_.send(FrameWriter(FrameType::beat).u32(lease_.ask(now)).finish());
   lease_timer_ = loop_.after(lease_.pause(now), [this] { keep_lease(); });
 }

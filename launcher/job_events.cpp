@@ -360,6 +360,11 @@ void Job::watch_hosts() {
 void Job::go_on_without_host(uint32_t number, const std::string& why) {
   if (ending_) return;
   auto& agent = agents_[number];
+  if (!agent.heard.is_heard()) {  // its ranks may hold a lease that began a moment ago
+    output_.say(concat("host ", agent.host.host, " ", why,
+                       ", and was never heard of in this job; ending the job"));
+    return begin_ending(1);
+  }
   std::vector<uint32_t> dead;
   for (const auto& planned : agent.host.ranks) {
     if (ranks_[planned.rank].ended || meetings_.is_dead(planned.rank)) continue;

@@ -1,5 +1,7 @@
 #include "launcher/link.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -19,6 +21,11 @@ Link::Link(EventLoop& loop, UniqueFd socket, size_t max_payload, OnFrame on_fram
 
 Link::~Link() {
   if (socket_) loop_.forget(socket_.get());
+}
+
+void Link::end_after_silence(std::chrono::milliseconds limit) {
+  const auto ms = static_cast<unsigned>(limit.count());
+  if (socket_) (void)setsockopt(socket_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
 UniqueFd Link::release() {

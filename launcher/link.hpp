@@ -36,6 +36,9 @@ class Link {
   // Ends the link without a word.
   void close() { (void)release(); }
   bool all_sent() const { return queue_.empty(); }
+  // Of TCP: the connection ends if what was sent is not taken by the other side's kernel for so
+  // long; 0: as the system has it. A process there that is stopped does not matter.
+  void end_after_silence(std::chrono::milliseconds limit);
   // Reads what has already arrived (e.g. a last word before an end that was noticed elsewhere).
   void drain() { on_readable(); }
 

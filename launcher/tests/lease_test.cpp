@@ -126,7 +126,14 @@ TEST(Lease, AnAnswerCountsFromItsQuestion) {
   lease.answer(third);  // again
   EXPECT_FALSE(lease.holds(now + Ms(1300)));
   EXPECT_EQ(lease.pause(now + Ms(1290)), Ms(10));
-  EXPECT_EQ(lease.pause(now + Ms(5000)), Ms(1));
+  EXPECT_EQ(lease.pause(now + Ms(5000)), Ms(250));  // it asks on
+  // Of a launcher that stood still: its answers to old questions do not count, that to a new does.
+  uint32_t last = 0;
+  for (int i = 0; i < 1000; ++i) last = lease.ask(now + Ms(2000 + 250 * i));
+  lease.answer(last - 990);
+  EXPECT_FALSE(lease.holds(now + Ms(252'000)));
+  lease.answer(last);
+  EXPECT_TRUE(lease.holds(now + Ms(252'000)));
 }
 
 }  // namespace
