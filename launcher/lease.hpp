@@ -4,10 +4,10 @@
 // The agent of a host holds a lease for its ranks. It asks for the next one often (`beat`), and the
 // launcher answers each question. An answer lets the lease last for its length from the moment at
 // which the *question was sent*. The launcher counts from the moment at which the question arrived,
-// which is later, and a quarter of the length more, in which the agent acts. So when it declares the
-// host dead, the agent's lease has run out, however long messages take, and the agent has stopped
-// the ranks (SIGSTOP): none of them goes on beside those who think it dead. What they sent before is
-// refused by the servers (Views).
+// which is later, and a quarter of the length more, in which the agent acts. So when it declares
+// the host dead, the agent's lease has run out, however long messages take, and the agent has
+// stopped the ranks (SIGSTOP): none of them goes on beside those who think it dead. What they sent
+// before is refused by the servers (Views).
 //
 // Stopped ranks are not dead. The launcher itself may have stood still, and declares nobody dead
 // whose questions have come meanwhile. Its answer lets them continue. A host that was declared dead

@@ -1,15 +1,16 @@
 /* Leases of launcher/lease.hpp, views of src/job/views.hpp. The launcher, one other host with its
- * agent and a rank, and a server with a survivor that waits for the rank's lock. Time is counted in
- * halves of a lease. Messages arrive in order, at any time, or the way is cut for good. The
- * launcher may stand still at any time, and the host may be stopped as a whole and continue.
+ * agent and a rank, and a server with a survivor that waits for the rank's lock. A lease is two
+ * units of time, the margin one. Messages arrive in order, at any time, or the way is cut for good.
+ * The launcher may stand still at any time, and the host may be stopped as a whole and continue.
  *
- * The agent stops the rank within a quarter of the lease's end, unless the whole host is stopped. An
- * answer that renews the lease lets it continue. A declared host gets no answer: the rank ends.
+ * The agent stops the rank within the margin after the lease's end, unless the whole host is
+ * stopped. An answer that renews the lease lets it continue. A declared host gets no answer: the
+ * rank ends.
  *
  * Holds: a rank acts beside those who think it dead only if its whole host was stopped meanwhile.
- * What it sent arrives at the server before its lock goes on, or is refused. A host that nothing was
- * cut off from, and that was not stopped, is not declared dead, however long the launcher stood
- * still. Each rule that is taken away must be found:
+ * What it sent arrives at the server before its lock goes on, or is refused. A host whose question
+ * has come is not declared dead, however long the launcher stood still. Each rule that is taken
+ * away must be found:
  *   LEASE_FROM_ANSWER: a lease counts from when its question was sent.
  *   NO_MARGIN: the launcher waits for a margin beyond the lease.
  *   FIRST_LEASE_COUNTS: nobody is declared dead who was not heard of since leases began.
@@ -44,9 +45,8 @@ bool is_heard = false, declared = false, told = false;
 /* the server and the survivor */
 bool buried = false, lock_went_on = false;
 
-#define late (now > until + MARGIN)
 #define acts (runs && !ended && !host_stopped)
-/* What must happen before time goes on: an agent that runs acts within the quarter. */
+/* What must happen before time goes on: an agent that runs acts within the margin. */
 #define is_urgent (has_lease && runs && !ended && !host_stopped && now >= until + MARGIN)
 
 active proctype clock() {
@@ -75,7 +75,9 @@ active proctype agent() {
      :: else
      fi;
 #endif
-     is_open[next_answer] = false; asked_at[next_answer] = 0; next_answer = (next_answer + 1) % ASKS;
+     is_open[next_answer] = false;
+     asked_at[next_answer] = 0;
+     next_answer = (next_answer + 1) % ASKS;
      if
      :: now < until -> runs = true
      :: else
@@ -103,9 +105,13 @@ active proctype rank() {
 
 active proctype trouble() {
   if
-  :: atomic { now < END -> host_stopped = true; was_stopped = true; printf("the host stops at %d\n", now) };
+  :: atomic { now < END ->
+     host_stopped = true; was_stopped = true;
+     printf("the host stops at %d\n", now) };
      atomic { host_stopped = false; printf("the host continues at %d\n", now) }
-  :: atomic { now < END -> cut = true; begins = (begins == 1 -> 2 : begins); printf("the way is cut at %d\n", now) }
+  :: atomic { now < END ->
+     cut = true; begins = (begins == 1 -> 2 : begins);
+     printf("the way is cut at %d\n", now) }
   :: skip
   fi
 }
@@ -131,7 +137,7 @@ active proctype launcher() {
 #endif
      declared = true;
      printf("the launcher declares the host dead at %d\n", now);
-     /* Questions travel for less than a quarter and the agent asks each quarter, unless: */
+     /* what has come is no silence */
      assert(questions == 0 || cut || was_stopped) }
   :: atomic { now == END -> break }
   od

@@ -6,8 +6,8 @@
  * time. After a failure those that live meet, and go back to the last valid state.
  *
  * Holds: those that live have the same valid state, and each block of it is there, at its owner's
- * or at its partner's, unless both died. Nobody waits for ever. Each rule that is taken away must be
- * found:
+ * or at its partner's, unless both died. Nobody waits for ever. Each rule that is taken away must
+ * be found:
  *   ONE_COPY: a new state is not written over the valid one.
  *   NO_FENCE: a member enters the collective when its partner has the block.
  *   ONE_HALF: a call succeeds when all have said that they have their data.

@@ -297,7 +297,7 @@ class Storm {
                     [this, n = other.get()] { tell(*n); });
   }
 
-  // ---- deaths that the job goes on without: as the launcher and job/views.cpp do -----------------
+  // ---- deaths that the job goes on without: as the launcher and job/views.cpp do ----
 
   void schedule_death(uint32_t number) {
     Random& random = scheduler_.random();
