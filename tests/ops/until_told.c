@@ -1,5 +1,5 @@
 /* Ranks that meet in collectives until one of them gets SIGUSR1, in a job that goes on. Prints a
- * line a rank when it begins and when it ends, with the number of deaths it has heard of. */
+ * line a rank when it begins, and one when it ends: rounds, and deaths that it has heard of. */
 #include <signal.h>
 #include <skerry/skerry.h>
 #include <stdio.h>
@@ -16,13 +16,14 @@ int main(void) {
   skerry_job* job = NULL;
   skerry_group* group = NULL;
   int dead = 0, status = SKERRY_OK;
+  long rounds = 0;
   signal(SIGUSR1, on_signal);
   options.on_failure = SKERRY_FAILURE_CONTINUES;
   if (skerry_init(&options, &job) != SKERRY_OK) return fprintf(stderr, "%s\n", skerry_last_error());
   group = skerry_world(job);
   printf("rank %d is at work\n", skerry_rank(job));
   fflush(stdout);
-  for (int32_t all = 0; all == 0;) {
+  for (int32_t all = 0; all == 0; ++rounds) {
     all = told;
     status = skerry_allreduce(group, SKERRY_INT32, SKERRY_MAX, &all, 1);
     if (status == SKERRY_ERR_PEER_DEAD) {
@@ -32,6 +33,6 @@ int main(void) {
     if (status != SKERRY_OK) return fprintf(stderr, "%s\n", skerry_last_error());
   }
   skerry_failed(job, NULL, 0, &dead);
-  printf("rank %d ends, %d dead\n", skerry_rank(job), dead);
+  printf("rank %d ends after %ld rounds, %d dead\n", skerry_rank(job), rounds, dead);
   return skerry_finalize(job) != SKERRY_OK;
 }
