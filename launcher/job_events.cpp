@@ -169,7 +169,7 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
                      .u32(rank)
                      .u32(static_cast<uint32_t>(ranks_.size()))
                      .u32(ranks_[rank].node)
-                     .u32(static_cast<uint32_t>(placement_.nodes))
+                     .u32(static_cast<uint32_t>(options_.spares))
                      .bytes(epoch)
                      .finish());
     }
@@ -221,7 +221,7 @@ void Job::on_rank_request(uint32_t, const Frame& frame) {
 void Job::on_meet(uint32_t, const Frame& frame) {
   FrameReader reader(frame);
   const std::string key(reader.string());
-  const uint32_t limit_ms = reader.u32(), count = reader.u32();
+  const uint32_t limit_ms = reader.u32(), size = reader.u32(), count = reader.u32();
   std::vector<Meetings::Run> members;
   for (uint32_t i = 0; i < count && reader.ok(); ++i) {
     const uint32_t first = reader.u32();
@@ -231,7 +231,8 @@ void Job::on_meet(uint32_t, const Frame& frame) {
   if (!reader.ok() || !job::check_key(key).ok())
     return suspect({frame.rank, Weight::failed, "sent a meet frame that makes no sense", 1});
   bool is_first = false;
-  tell_met(meetings_.come(frame.rank, key, members, bytes, &is_first));
+  if (count == 0) return tell_met(meetings_.wait_as_spare(frame.rank, key));
+  tell_met(meetings_.come(frame.rank, key, members, bytes, &is_first, size));
   if (is_first && limit_ms != job::all_ranks)
     (void)loop_.after(std::chrono::milliseconds(limit_ms),
                       [this, key] { tell_met(meetings_.expire(key)); });
@@ -283,7 +284,6 @@ void Job::tell_met(const std::vector<Meetings::Outcome>& outcomes) {
 // From here on the rank is dead, whatever its process does: a new view begins.
 void Job::die(uint32_t rank, const std::string& cause) {
   ++view_;
-  if (view_ == ranks_.size()) result_ = 1;  // nobody is left that could go on
   exchange_.gone(rank, true);
   tell_all(FrameWriter(FrameType::rank_died, job::all_ranks)
                .u32(rank)
@@ -291,6 +291,7 @@ void Job::die(uint32_t rank, const std::string& cause) {
                .u32(view_)
                .finish());
   tell_met(meetings_.died(rank));
+  if (meetings_.living_at_work() == 0) result_ = 1;  // nobody is left that could go on
 }
 
 // The lowest rank of a node hosts its memory and its data servers: the node dies with it.

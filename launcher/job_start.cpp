@@ -64,10 +64,10 @@ Job::Job(RunOptions options, Placement placement)
       reception_(
           loop_, key_,
           [this](uint32_t agent, UniqueFd socket) { agent_connected(agent, std::move(socket)); }),
-      exchange_(static_cast<uint32_t>(options_.ranks)),
-      meetings_(static_cast<uint32_t>(options_.ranks)),
-      ranks_(static_cast<size_t>(options_.ranks)),
-      living_ranks_(static_cast<uint32_t>(options_.ranks)) {
+      exchange_(static_cast<uint32_t>(placement_.ranks)),
+      meetings_(static_cast<uint32_t>(placement_.ranks)),
+      ranks_(static_cast<size_t>(placement_.ranks)),
+      living_ranks_(static_cast<uint32_t>(placement_.ranks)) {
   for (const auto& host : placement_.hosts) {
     for (const auto& planned : host.ranks) {
       ranks_[planned.rank].agent = static_cast<uint32_t>(agents_.size());
@@ -226,7 +226,7 @@ void Job::attach(uint32_t number, UniqueFd socket) {
 
 Plan Job::plan_for(const Agent& agent) const {
   Plan plan;
-  plan.size = static_cast<uint32_t>(options_.ranks);
+  plan.size = static_cast<uint32_t>(placement_.ranks);
   plan.nodes = static_cast<uint32_t>(placement_.nodes);
   plan.input = input_;
   plan.bind = options_.bind;

@@ -1,5 +1,8 @@
 #include "launcher/meetings.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace skerry::launcher {
 
 bool Meetings::is_complete(const Meeting& meeting) const {
@@ -8,7 +11,7 @@ bool Meetings::is_complete(const Meeting& meeting) const {
   return complete;
 }
 
-Meetings::Outcome Meetings::end(Open::iterator one) {
+Meetings::Outcome Meetings::outcome_of(Open::iterator one) {
   Outcome outcome;
   outcome.key = one->first;
   for (auto& [rank, bytes] : one->second.came) {
@@ -19,30 +22,86 @@ Meetings::Outcome Meetings::end(Open::iterator one) {
   return outcome;
 }
 
+std::vector<Meetings::Outcome> Meetings::end(Open::iterator one) {
+  const uint32_t size = one->second.size;
+  Outcome outcome = outcome_of(one);
+  if (size == 0) return {std::move(outcome)};
+  // What they brought is for the spares: one copy, with the first.
+  for (size_t i = 1; i < outcome.came.size(); ++i) outcome.came[i].second.clear();
+  std::vector<Outcome> outcomes;
+  while (outcome.came.size() < size && !spares_.empty()) {
+    const auto spare = spares_.begin();
+    outcome.came.emplace_back(spare->first, std::vector<std::byte>());
+    outcomes.push_back({std::move(spare->second), {spare->first}, {}, {}});
+    spares_.erase(spare);
+  }
+  for (Outcome& told : outcomes) told.came = outcome.came;
+  std::ranges::sort(outcome.came);
+  outcomes.push_back(std::move(outcome));
+  return outcomes;
+}
+
+std::vector<Meetings::Outcome> Meetings::wait_as_spare(uint32_t rank, std::string_view key) {
+  if (dead_[rank]) return {};
+  spares_.insert_or_assign(rank, std::string(key));
+  return dismiss_spares();
+}
+
+size_t Meetings::living_at_work() const {
+  return static_cast<size_t>(std::ranges::count(dead_, false)) - spares_.size();
+}
+
+bool Meetings::waits_for_spares_alone(const Meeting& meeting) const {
+  bool alone = true;
+  for_living(meeting, [&](uint32_t rank) {
+    alone = alone && (meeting.came.contains(rank) || spares_.contains(rank));
+  });
+  return alone;
+}
+
+std::vector<Meetings::Outcome> Meetings::dismiss_spares() {
+  std::vector<Outcome> outcomes;
+  if (spares_.empty()) return outcomes;
+  const bool waits = std::ranges::any_of(
+      open_, [&](const auto& one) { return waits_for_spares_alone(one.second); });
+  if (!waits && living_at_work() > 0) return outcomes;
+  for (auto& [rank, key] : spares_) outcomes.push_back({std::move(key), {rank}, {}, {}});
+  spares_.clear();
+  return outcomes;
+}
+
 std::vector<Meetings::Outcome> Meetings::come(uint32_t rank, std::string_view key,
                                               std::span<const Run> members,
-                                              std::span<const std::byte> bytes, bool* is_first) {
+                                              std::span<const std::byte> bytes, bool* is_first,
+                                              uint32_t size) {
   *is_first = false;
   if (dead_[rank]) return {};  // its last words
   if (const auto failed = failed_.find(key); failed != failed_.end())
     return {Outcome{std::string(key), {rank}, {}, failed->second}};
   auto [meeting, is_new] = open_.try_emplace(std::string(key));
   *is_first = is_new;
-  if (is_new) meeting->second.members.assign(members.begin(), members.end());
+  if (is_new) {
+    meeting->second.members.assign(members.begin(), members.end());
+    meeting->second.size = size;
+  }
   meeting->second.came[rank].assign(bytes.begin(), bytes.end());
-  if (!is_complete(meeting->second)) return {};
-  return {end(meeting)};
+  return is_complete(meeting->second) ? end(meeting) : dismiss_spares();
 }
 
 std::vector<Meetings::Outcome> Meetings::died(uint32_t rank) {
   dead_[rank] = true;
+  spares_.erase(rank);
   std::vector<Outcome> outcomes;
+  const auto add = [&](std::vector<Outcome> more) {
+    std::ranges::move(more, std::back_inserter(outcomes));
+  };
   for (auto next = open_.begin(); next != open_.end();) {
     const auto one = next++;
     one->second.came.erase(rank);
     if (one->second.came.empty()) open_.erase(one);  // the next that comes is the first
-    else if (is_complete(one->second)) outcomes.push_back(end(one));
+    else if (is_complete(one->second)) add(end(one));
   }
+  add(dismiss_spares());
   return outcomes;
 }
 
@@ -53,7 +112,7 @@ std::vector<Meetings::Outcome> Meetings::expire(std::string_view key) {
   for_living(meeting->second, [&](uint32_t rank) {
     if (!meeting->second.came.contains(rank)) missing.push_back(rank);
   });
-  Outcome outcome = end(meeting);
+  Outcome outcome = outcome_of(meeting);
   outcome.came.clear();
   outcome.missing = failed_[outcome.key] = std::move(missing);
   return {std::move(outcome)};
@@ -63,6 +122,7 @@ void Meetings::forget() {
   open_.clear();
   failed_.clear();
   decisions_.clear();
+  spares_.clear();
 }
 
 }  // namespace skerry::launcher

@@ -7,6 +7,11 @@
 // the meeting fails: all learn who is missing, those who come later too. So a meeting has one
 // outcome, which all get.
 //
+// A *spare* waits until a meeting takes it in: one whose members want to be of a certain size
+// again. Then it is among those who came, and learns of the meeting as they do, and with what the
+// first of them brought. It is told that it is not needed when a meeting waits for spares alone:
+// the end of the job.
+//
 // A *decision* is a value under a key that the first who asks proposes. All others get that one.
 #pragma once
 
@@ -39,7 +44,10 @@ class Meetings {
   // `rank` comes to the meeting of `members`, which all that come name alike. *is_first: nobody had
   // come before, so its limit counts from here.
   std::vector<Outcome> come(uint32_t rank, std::string_view key, std::span<const Run> members,
-                            std::span<const std::byte> bytes, bool* is_first);
+                            std::span<const std::byte> bytes, bool* is_first,
+                            uint32_t size = 0);
+  // `rank` is a spare from now on, and waits under `key`.
+  std::vector<Outcome> wait_as_spare(uint32_t rank, std::string_view key);
   // Meetings that this rank's death completes.
   std::vector<Outcome> died(uint32_t rank);
   // The limit has passed; nothing happens to a meeting that is over.
@@ -49,6 +57,8 @@ class Meetings {
     return decisions_.try_emplace(std::string(key), proposal).first->second;
   }
   bool is_dead(uint32_t rank) const { return dead_[rank]; }
+  // Ranks that live and are no spares.
+  size_t living_at_work() const;
   size_t open() const { return open_.size(); }
   // All have left the job: the next one begins anew.
   void forget();
@@ -57,6 +67,7 @@ class Meetings {
   struct Meeting {
     std::vector<Run> members;
     std::map<uint32_t, std::vector<std::byte>> came;
+    uint32_t size = 0;  // as large as this with spares; 0: it wants none
   };
   using Open = std::map<std::string, Meeting, std::less<>>;
   template <class What>
@@ -66,9 +77,13 @@ class Meetings {
         if (!dead_[rank]) what(rank);
   }
   bool is_complete(const Meeting& meeting) const;
-  Outcome end(Open::iterator one);
+  std::vector<Outcome> end(Open::iterator one);
+  Outcome outcome_of(Open::iterator one);
+  bool waits_for_spares_alone(const Meeting& meeting) const;
+  std::vector<Outcome> dismiss_spares();
 
   std::vector<bool> dead_;
+  std::map<uint32_t, std::string> spares_;  // those that wait, and under which key
   Open open_;
   std::map<std::string, std::vector<uint32_t>, std::less<>> failed_;  // who was missing
   std::map<std::string, uint8_t, std::less<>> decisions_;

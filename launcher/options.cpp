@@ -32,6 +32,13 @@ struct Option {
   std::function<Status(RunOptions*, const std::string& name, const std::string& text)> apply;
 };
 
+Status parse_bind(RunOptions* options, const std::string& name, const std::string& text) {
+  if (text != "none" && text != "core")
+    return error(Code::config, name, " needs \"none\" or \"core\", not \"", text, "\"");
+  options->bind = text == "core" ? Bind::core : Bind::none;
+  return {};
+}
+
 const std::vector<Option>& all_options() {
   using O = RunOptions;
   using S = const std::string&;
@@ -56,6 +63,10 @@ const std::vector<Option>& all_options() {
        "FILE",
        "the same from a file, one host a line: A:2 or A slots=2",
        [](O* o, S, S text) { return o->hostfile = text, Status(); }},
+      {{"--spares"},
+       "K",
+       "K more ranks, which wait in skerry_init until they take the place of dead ones",
+       [](O* o, S name, S text) { return parse_number(name, text, 1, &o->spares); }},
       {{"--agent"},
        "CMD",
        "how to run a command on a host: CMD HOST COMMAND (default: ssh)",
@@ -91,13 +102,7 @@ const std::vector<Option>& all_options() {
       {{"--bind"},
        "none|core",
        "bind rank i of a host to its i-th core (default: none)",
-       [](O* o, S name, S text) -> Status {
-         if (text != "none" && text != "core") {
-           return error(Code::config, name, " needs \"none\" or \"core\", not \"", text, "\"");
-         }
-         o->bind = text == "core" ? Bind::core : Bind::none;
-         return {};
-       }},
+       parse_bind},
       {{"-h", "--help"}, "", "show this", [](O* o, S, S) { return o->help = true, Status(); }},
   };
   return options;
@@ -259,28 +264,37 @@ Status place(RunOptions* options, const std::string& own_name, Placement* placem
   if (hosts.empty()) {
     if (options->ranks == 0)
       return error(Code::config, "how many ranks? skerry run -n P program arguments...");
-    hosts.push_back({own_name, options->ranks});
+    hosts.push_back({own_name, options->ranks + options->spares});
   }
   const int slots = std::accumulate(hosts.begin(), hosts.end(), 0,
                                     [](int sum, const Host& host) { return sum + host.slots; });
-  if (options->ranks == 0) options->ranks = slots;
-  const int ranks = options->ranks;
+  if (options->ranks == 0) options->ranks = std::max(0, slots - options->spares);
+  const int regular = options->ranks, ranks = regular + options->spares;
+  if (regular < 1)
+    return error(Code::config, options->spares, " spares, but only ", slots,
+                 " slots: no rank would be at work");
   if (ranks > slots) {
-    return error(Code::config, ranks, " ranks but only ", slots, " slots on ", hosts.size(),
+    return error(Code::config, ranks, options->spares > 0 ? " ranks with the spares" : " ranks",
+                 " but only ", slots, " slots on ", hosts.size(),
                  " hosts; give more ranks to a host as --hosts ", hosts[0].name, ":", ranks);
   }
-  if (options->nodes > ranks) {
+  if (options->nodes > regular) {
     return error(Code::config, options->nodes, " nodes need at least as many ranks, but there are ",
-                 ranks, "; use --nodes ", ranks, " or fewer");
+                 regular, "; use --nodes ", regular, " or fewer");
   }
+  // Spares are on nodes of their own, as large as the others.
+  const int per_node = options->nodes > 0 ? (regular + options->nodes - 1) / options->nodes : 1;
+  const auto node_of = [&](int rank) {
+    return rank < regular ? job::block_node(rank, regular, options->nodes)
+                          : options->nodes + (rank - regular) / per_node;
+  };
   int rank = 0;
   for (const auto& host : hosts) {
     if (rank == ranks) break;
     HostRanks here{host.name, {}};
     const int host_number = static_cast<int>(placement->hosts.size());
     for (int slot = 0; slot < host.slots && rank < ranks; ++slot, ++rank) {
-      const int node = options->nodes > 0 ? job::block_node(rank, ranks, options->nodes)
-                                          : host_number;
+      const int node = options->nodes > 0 ? node_of(rank) : host_number;
       if (!placement->hosts.empty() &&
           static_cast<uint32_t>(node) == placement->hosts.back().ranks.back().node) {
         return error(Code::config, "--nodes ", options->nodes, " would put ranks ", rank - 1,
@@ -291,7 +305,8 @@ Status place(RunOptions* options, const std::string& own_name, Placement* placem
     }
     placement->hosts.push_back(std::move(here));
   }
-  placement->nodes = options->nodes > 0 ? options->nodes
+  placement->ranks = ranks;
+  placement->nodes = options->nodes > 0 ? node_of(ranks - 1) + 1
                                         : static_cast<int>(placement->hosts.size());
   return {};
 }

@@ -19,6 +19,7 @@ struct Host {
 struct RunOptions {
   int ranks = 0;  // 0: not said (with hosts: all their slots)
   int nodes = 0;  // 0: one per host
+  int spares = 0;  // more ranks, which wait until they take the place of dead ones
   bool prefix = false;
   std::vector<Host> hosts;  // empty: this machine
   std::string hostfile;     // empty: none; read into `hosts` by the caller
@@ -48,6 +49,7 @@ struct HostRanks {
 };
 struct Placement {
   int nodes = 0;
+  int ranks = 0;  // with spares, which come last
   std::vector<HostRanks> hosts;
 };
 // Fills in options->ranks if it was not said. `own_name` stands for this machine if no hosts were

@@ -155,7 +155,8 @@ SKERRY_API int skerry_failed(skerry_job* job, int* ranks, int most, int* count);
 
 /* Who and where. `job` must be a live job. None of these blocks. */
 SKERRY_API int skerry_rank(const skerry_job* job);       /* own rank, 0..size-1 */
-SKERRY_API int skerry_size(const skerry_job* job);       /* number of ranks */
+SKERRY_API int skerry_is_spare(const skerry_job* job);   /* 1: see skerry_group_refill */
+SKERRY_API int skerry_size(const skerry_job* job);       /* of skerry_world: without spares */
 SKERRY_API int skerry_node_count(const skerry_job* job); /* number of nodes */
 /* Node of `rank`, 0..node_count-1, or SKERRY_ERR_INVALID. */
 SKERRY_API int skerry_node_of(const skerry_job* job, int rank);
@@ -227,6 +228,12 @@ SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks,
  * the members that live. Errors: TIMEOUT, UNSUPPORTED (without SKERRY_FAILURE_CONTINUES), INVALID
  * (it was shrunk before), NO_MEMORY. */
 SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** shrunk);
+/* The same with spares (`skerry run --spares`) in the places of the dead, so that the group has its
+ * old size again, or as many members as there are. A spare waits in skerry_init, and returns from
+ * it when it is taken in; its world is a group of itself alone. It calls this with that world, and
+ * joins the others in the new group. One that is not needed ends in skerry_init, with exit(0).
+ * Errors: as skerry_group_shrink. */
+SKERRY_API int skerry_group_refill(skerry_group* group, int64_t timeout_ns, skerry_group** full);
 /* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
  * (the world). */
 SKERRY_API int skerry_group_free(skerry_group* group);

@@ -264,6 +264,14 @@ class Group {
     return Group(job_, made);
   }
 
+  // The same with spares in the places of the dead; on a spare, of its world: see
+  // skerry_group_refill.
+  Group refill(std::int64_t timeout_ns = -1) const {
+    skerry_group* made = nullptr;
+    check(skerry_group_refill(get(), timeout_ns, &made));
+    return Group(job_, made);
+  }
+
   void sync() const { check(skerry_sync(get())); }
   void barrier() const { check(skerry_barrier(get())); }
   template <class T>

@@ -410,6 +410,53 @@ TEST(Meetings, OneWhoComesTooLateGetsTheAnswerOfTheOthers) {
   EXPECT_EQ(late[0].missing, std::vector<uint32_t>{1});
 }
 
+TEST(Meetings, SparesTakeTheFreePlacesAndLearnWithWhatTheOthersCame) {
+  Meetings meetings(6);
+  const Meetings::Run four[] = {{0, 4}};
+  bool is_first = false;
+  EXPECT_TRUE(meetings.wait_as_spare(5, "spare.5").empty());
+  EXPECT_TRUE(meetings.wait_as_spare(4, "spare.4").empty());
+  EXPECT_EQ(meetings.living_at_work(), 4u);
+  (void)meetings.died(1);
+  (void)meetings.come(0, "a", four, bytes_of("order"), &is_first, 4);
+  (void)meetings.come(3, "a", four, bytes_of("order"), &is_first, 4);
+  const auto done = meetings.come(2, "a", four, bytes_of("order"), &is_first, 4);
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].key, "spare.4");
+  EXPECT_EQ(done[0].tell, std::vector<uint32_t>{4});
+  EXPECT_EQ(done[0].came.front(), (std::pair{0u, bytes_of("order")}));
+  EXPECT_EQ(done[1].tell, (std::vector<uint32_t>{0, 2, 3}));
+  ASSERT_EQ(done[1].came.size(), 4u);
+  EXPECT_EQ(done[1].came.back().first, 4u);
+  // Expect: a dead spare is not taken in, and then nobody is left to be.
+  (void)meetings.died(5);
+  (void)meetings.died(3);
+  (void)meetings.come(0, "b", four, {}, &is_first, 4);
+  const auto fewer = meetings.come(2, "b", four, {}, &is_first, 4);
+  ASSERT_EQ(fewer.size(), 1u);
+  EXPECT_EQ(fewer[0].came.size(), 2u);
+}
+
+TEST(Meetings, SparesAreDismissedWhenAMeetingWaitsForThemAloneOrNobodyIsAtWork) {
+  Meetings meetings(4);
+  const Meetings::Run all[] = {{0, 4}}, first[] = {{0, 2}};
+  bool is_first = false;
+  (void)meetings.wait_as_spare(2, "spare.2");
+  (void)meetings.wait_as_spare(3, "spare.3");
+  (void)meetings.come(0, "a", first, {}, &is_first);
+  EXPECT_EQ(meetings.come(1, "a", first, {}, &is_first).size(), 1u);  // without them
+  EXPECT_TRUE(meetings.come(0, "finalize", all, {}, &is_first).empty());
+  auto told = meetings.come(1, "finalize", all, {}, &is_first);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].key, "spare.3");
+  EXPECT_TRUE(told[1].came.empty() && told[1].missing.empty());
+  Meetings lonely(2);
+  (void)lonely.wait_as_spare(1, "spare.1");
+  told = lonely.died(0);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].tell, std::vector<uint32_t>{1});
+}
+
 TEST(Meetings, TheFirstProposalIsEverybodys) {
   Meetings meetings(2);
   EXPECT_EQ(meetings.decide("call.0.1.7", 1), 1);

@@ -91,6 +91,17 @@ int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** 
 }
 CAUGHT
 
+int skerry_group_refill(skerry_group* group, int64_t timeout_ns, skerry_group** full) try {
+  CHECK(check_live(group));
+  if (full == nullptr) return null_argument("full");
+  job::Group* made = nullptr;
+  const Status status = of(group)->survivors_.refill(timeout_ns, &made);
+  if (!status.ok()) return fail(status);
+  *full = to(made);
+  return SKERRY_OK;
+}
+CAUGHT
+
 int skerry_group_free(skerry_group* group) try {
   CHECK(check_live(group));
   job::Group* const freed = of(group);

@@ -206,6 +206,11 @@ int skerry_init(const skerry_options* options, skerry_job** job) try {
   if (Status status = job::Job::start(std::move(bootstrap), chosen, make_fabric, &made);
       !status.ok())
     return fail(status);
+  if (made->spares_.is_unneeded()) {  // nobody needed it
+    const Status status = made->stop();
+    made.reset();
+    std::exit(status.ok() ? 0 : 1);
+  }
   *job = to(made.release());
   return SKERRY_OK;
 }
@@ -247,7 +252,8 @@ int skerry_failed(skerry_job* job, int* ranks, int most, int* count) try {
 CAUGHT
 
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
-int skerry_size(const skerry_job* job) { return of(job)->size(); }
+int skerry_is_spare(const skerry_job* job) { return of(job)->spares_.is_one(); }
+int skerry_size(const skerry_job* job) { return of(job)->size() - of(job)->spares_.count(); }
 int skerry_node_count(const skerry_job* job) { return of(job)->map().nodes(); }
 
 int skerry_node_of(const skerry_job* job, int rank) try {

@@ -232,11 +232,16 @@ Status Job::join(const FabricMaker& make_fabric) {
   bootstrap_->start_is_over();
   if (options_.goes_on) {
     asked_lock_ = &long_way_;
-    return views_.start({bootstrap_.get(), control_, &map_, rank_, node_servers_.get(),
-                         [this](NodeId node, const Status& why) {
-                           engine_->losses.lose(node, why);
-                         }});
+    SKERRY_TRY(views_.start({bootstrap_.get(), control_, &map_, rank_, node_servers_.get(),
+                             [this](NodeId node, const Status& why) {
+                               engine_->losses.lose(node, why);
+                             }}));
+    return spares_.enter(*this, bootstrap_->spares());
   }
+  if (bootstrap_->spares() != 0)
+    return error(Code::config, "this job has ", bootstrap_->spares(),
+                 " spares, which are for jobs that go on without their dead: give skerry_init "
+                 "on_failure SKERRY_FAILURE_CONTINUES, or leave --spares out");
   return deaths_.watch({bootstrap_.get(), control_, &map_, node_,
                         node_servers_ ? &node_servers_->first() : nullptr,
                         options_.failures_return});
@@ -541,8 +546,9 @@ Status Job::stop() {
     return first;  // nothing can come of a barrier any more
   background_.finish();
   if (Group* const twin = background_.finish(*world_); twin != nullptr) SKERRY_TRY(twin->leave());
-  // With a dead rank nobody meets all: the launcher's fence is one of those that live.
-  const Status left = world_->leave();
+  // With a dead rank nobody meets all, nor with a spare that waits: the launcher's fence is one of
+  // those that live.
+  const Status left = spares_.count() == 0 ? world_->leave() : Status();
   if (!left.ok() && !world_->survivors_.is_broken() && views_.deaths() == 0) return left;
   // Views go on until all that live have come here: a leader buries those that die meanwhile.
   if (options_.goes_on) {

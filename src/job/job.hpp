@@ -24,6 +24,7 @@
 #include "job/panel.hpp"
 #include "job/reserve.hpp"
 #include "job/servers.hpp"
+#include "job/spares.hpp"
 #include "job/views.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/stripes.hpp"
@@ -94,7 +95,8 @@ class Job {
     if (node_servers_ == nullptr) return {};
     return node_servers_->share_counters();
   }
-  Group& world() { return *world_; }
+  // Of all ranks but the spares; on a spare, of itself alone.
+  Group& world() { return spares_.world() != nullptr ? *spares_.world() : *world_; }
   const JobOptions& options() const { return options_; }
   uint32_t member_index() const { return member_index_; }
   int32_t member_of(Rank rank) const {
@@ -204,6 +206,7 @@ class Job {
   Objects& objects() { return objects_; }  // that handles of the program name
 
   Views views_;  // who lives, in a job that goes on without its dead
+  Spares spares_;
 
   std::atomic<uint32_t> window_locks_{0};  // that this rank holds now, in all windows
   // The lock that this rank has asked for and not taken yet; null: none. Locks are taken in the

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/futex.hpp"
@@ -169,7 +172,127 @@ std::vector<Rank> ranks_of(const News::Met& met) {
 
 }  // namespace
 
-Status Survivors::shrink(int64_t timeout_ns, Group** shrunk) {
+std::vector<std::byte> Survivors::encode(const Round& round) {
+  std::vector<uint32_t> words = {static_cast<uint32_t>(round.meetings)};
+  for (const Rank rank : round.in_order) {  // runs, in which ranks ascend
+    const auto number = static_cast<uint32_t>(rank);
+    if (words.size() > 1 && number == words[words.size() - 2] + words.back()) ++words.back();
+    else words.insert(words.end(), {number, 1});
+  }
+  std::vector<std::byte> bytes(words.size() * sizeof(uint32_t) + round.key.size());
+  if (bytes.size() + sizeof(uint32_t) > Bootstrap::most_meeting_bytes) return {};
+  const auto runs = static_cast<uint32_t>((words.size() - 1) / 2);
+  bytes.resize(bytes.size() + sizeof runs);
+  std::memcpy(bytes.data(), &runs, sizeof runs);
+  std::memcpy(bytes.data() + sizeof runs, words.data(), words.size() * sizeof(uint32_t));
+  std::memcpy(bytes.data() + sizeof runs + words.size() * sizeof(uint32_t), round.key.data(),
+              round.key.size());
+  return bytes;
+}
+
+Status Survivors::decode(std::span<const std::byte> bytes, Round* round) {
+  const auto damaged = [] {
+    return error(Code::network, "what this spare was told of its group makes no sense");
+  };
+  const auto word = [&](size_t i) {
+    uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    return value;
+  };
+  if (bytes.size() < 2 * sizeof(uint32_t)) return damaged();
+  const size_t runs = word(0), head = (2 + 2 * runs) * sizeof(uint32_t);
+  if (runs > Bootstrap::most_meeting_bytes || head > bytes.size()) return damaged();
+  round->meetings = word(1);
+  for (size_t i = 0; i < runs; ++i)
+    for (uint32_t k = 0; k < word(3 + 2 * i); ++k) {
+      if (round->in_order.size() > INT32_MAX / 2) return damaged();
+      round->in_order.push_back(static_cast<Rank>(word(2 + 2 * i) + k));
+    }
+  round->key.assign(reinterpret_cast<const char*>(bytes.data()) + head, bytes.size() - head);
+  round->refills = true;
+  return {};
+}
+
+namespace {
+
+// Those who came: they live. Spares among them take the first places of the dead, others go.
+void take_in(Survivors::Round* round, const News::Met& met) {
+  const std::vector<Rank> living = ranks_of(met);
+  std::vector<Rank> fresh;
+  std::ranges::copy_if(living, std::back_inserter(fresh), [&](Rank rank) {
+    return std::ranges::find(round->in_order, rank) == round->in_order.end();
+  });
+  auto next = fresh.begin();
+  for (Rank& place : round->in_order)
+    if (!std::ranges::binary_search(living, place)) place = next == fresh.end() ? no_rank : *next++;
+  std::erase(round->in_order, no_rank);
+  round->members = living;
+}
+
+// Until a group of those that live is there. has_met: this rank knows already who came.
+Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeout_ns,
+                   Views& views, Group** made) {
+  const auto size = static_cast<int>(round.in_order.size());
+  const auto meet = [&](std::span<const std::byte> mine, int wanted, News::Met* met) {
+    const std::string key = concat(round.key, ++round.meetings);
+    return views.meet(key, timeout_ns, runs_of(round.members), mine, met, wanted);
+  };
+  for (;;) {
+    // Of one that was told who came, any death may have come after that.
+    const uint32_t deaths = has_met ? UINT32_MAX : views.deaths();
+    if (!std::exchange(has_met, false)) {
+      std::vector<std::byte> told;
+      if (round.refills) {
+        Survivors::Round next = round;
+        ++next.meetings;  // this one
+        told = Survivors::encode(next);
+        if (told.empty())
+          return error(Code::unsupported, "the members of the group are in too many runs of ranks "
+                                          "for a spare to be told of them: use shrink");
+      }
+      News::Met met;
+      SKERRY_TRY(meet(told, round.refills ? size : 0, &met));
+      take_in(&round, met);
+    }
+    const std::vector<Rank>& in_order = round.in_order;
+    Exchange exchange;
+    exchange.position = static_cast<int>(std::ranges::find(in_order, job.rank()) -
+                                         in_order.begin());
+    exchange.count = static_cast<int>(in_order.size());
+    exchange.gather = [&](std::span<const std::byte> mine, std::vector<std::byte>* all) -> Status {
+      News::Met gathered;
+      SKERRY_TRY(meet(mine, 0, &gathered));
+      // The same answer for all who came.
+      if (ranks_of(gathered) != round.members)
+        return error(Code::peer_dead, "a member died while the group was made of those that live");
+      all->clear();
+      for (const Rank rank : in_order) {
+        const auto at = static_cast<size_t>(std::ranges::lower_bound(round.members, rank) -
+                                            round.members.begin());
+        const std::vector<std::byte>& gave = gathered.came[at].second;
+        all->insert(all->end(), gave.begin(), gave.end());
+      }
+      return {};
+    };
+    const Status status = Group::create(job, in_order, exchange, made);
+    if (status.ok()) return {};
+    SKERRY_TRY(job.check_abort());
+    if (status.code() != Code::peer_dead || views.deaths() == deaths) return status;
+    // More have died meanwhile: it goes round again.
+  }
+}
+
+}  // namespace
+
+Status Survivors::open(Job& job, Rank first, int32_t count, Group** group) {
+  Round round;
+  round.key = concat("world.", first, ".");
+  for (Rank rank = first; rank < first + count; ++rank) round.in_order.push_back(rank);
+  round.members = round.in_order;
+  return make_rounds(job, std::move(round), false, -1, job.views_, group);
+}
+
+Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
   if (!goes_on_)
     return error(Code::unsupported,
                  "groups shrink in a job that goes on without its dead alone: give skerry_init "
@@ -177,54 +300,37 @@ Status Survivors::shrink(int64_t timeout_ns, Group** shrunk) {
   if (shrunk_)
     return error(Code::invalid, "the group was shrunk already: use the group that came of it");
   Job& job = group_->job();
-  // Members that still wait in calls of this group need not wait for this one. (If nobody died, it
-  // stays as it is until all have come here.)
-  if (is_hurt()) {
-    if (group_->is_on_one_node()) group_->node_.give_up(death());
-    else (void)give_up(entered_ + 1);
+  Round round;
+  bool has_met = false;
+  if (group_ == &job.world() && job.spares_.is_one()) {
+    if (!refills)
+      return error(Code::invalid,
+                   "this rank is a spare, and the group is of itself alone: refill it, to join the "
+                   "group that has taken it in");
+    const News::Met& met = job.spares_.taken_in();
+    SKERRY_TRY(decode(met.came.front().second, &round));
+    News::Met living = met;
+    std::ranges::sort(living.came);
+    take_in(&round, living);
+    has_met = true;
+  } else {
+    // Members that still wait in calls of this group need not wait for this one. (If nobody died,
+    // it stays as it is until all have come here.)
+    if (is_hurt()) {
+      if (group_->is_on_one_node()) group_->node_.give_up(death());
+      else (void)give_up(entered_ + 1);
+    }
+    const SegmentId id = group_->area_->id();
+    round.key = concat("shrink.", id.owner, ".", id.generation, ".");
+    round.meetings = meetings_;
+    round.refills = refills;
+    for (int32_t i = 0; i < group_->size(); ++i) round.in_order.push_back(group_->rank_of(i));
+    round.members = round.in_order;
+    std::ranges::sort(round.members);
   }
-  const SegmentId id = group_->area_->id();
-  const auto meet = [&](std::span<const Rank> ranks, std::span<const std::byte> mine,
-                        News::Met* met) {
-    const std::string key = concat("shrink.", id.owner, ".", id.generation, ".", ++meetings_);
-    return job.views_.meet(key, timeout_ns, runs_of(ranks), mine, met);
-  };
-  std::vector<Rank> in_order;
-  for (int32_t i = 0; i < group_->size(); ++i) in_order.push_back(group_->rank_of(i));
-  std::vector<Rank> members = in_order;
-  std::ranges::sort(members);
-  for (;;) {
-    const uint32_t deaths = job.views_.deaths();
-    News::Met met;
-    SKERRY_TRY(meet(members, {}, &met));
-    const std::vector<Rank> living = ranks_of(met);
-    std::erase_if(in_order,
-                  [&](Rank rank) { return !std::ranges::binary_search(living, rank); });
-    Exchange exchange;
-    exchange.position = static_cast<int>(std::ranges::find(in_order, job.rank()) -
-                                         in_order.begin());
-    exchange.count = static_cast<int>(in_order.size());
-    exchange.gather = [&](std::span<const std::byte> mine, std::vector<std::byte>* all) -> Status {
-      News::Met gathered;
-      SKERRY_TRY(meet(living, mine, &gathered));
-      // The same answer for all who came.
-      if (ranks_of(gathered) != living)
-        return error(Code::peer_dead, "a member died while the group was shrunk");
-      all->clear();
-      for (const Rank rank : in_order) {
-        const auto at = static_cast<size_t>(std::ranges::lower_bound(living, rank) -
-                                            living.begin());
-        const std::vector<std::byte>& gave = gathered.came[at].second;
-        all->insert(all->end(), gave.begin(), gave.end());
-      }
-      return {};
-    };
-    const Status made = Group::create(job, in_order, exchange, shrunk);
-    if (made.ok()) break;
-    SKERRY_TRY(job.check_abort());
-    if (made.code() != Code::peer_dead || job.views_.deaths() == deaths) return made;
-    // More have died meanwhile: it goes round again.
-  }
+  constexpr uint64_t meetings_of_a_try = 1'000'000;  // a later try names its meetings otherwise
+  meetings_ += meetings_of_a_try;
+  SKERRY_TRY(make_rounds(job, std::move(round), has_met, timeout_ns, job.views_, made));
   shrunk_ = true;
   broken_ = error(Code::invalid, "the group was shrunk: use the group that came of it");
   group_->node_.end(broken_);

@@ -18,7 +18,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstddef>
 #include <functional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
@@ -26,6 +30,7 @@
 namespace skerry::job {
 
 class Group;
+class Job;
 
 class Survivors {
  public:
@@ -64,7 +69,25 @@ class Survivors {
   // A group of the members that live. Collective over those: others that die meanwhile are left
   // out. The old group is of no use afterwards. Errors: unsupported (the job does not go on),
   // timeout (names who has not come), no_memory.
-  Status shrink(int64_t timeout_ns, Group** shrunk);
+  Status shrink(int64_t timeout_ns, Group** shrunk) { return make(timeout_ns, false, shrunk); }
+  // The same with spares in the places of the dead, as long as there are any. On a spare, of its
+  // world: it joins the group that has taken it in.
+  Status refill(int64_t timeout_ns, Group** full) { return make(timeout_ns, true, full); }
+  // The group of ranks first to first + count - 1, which meet at the launcher. Collective over
+  // them.
+  static Status open(Job& job, Rank first, int32_t count, Group** group);
+
+  // How far those that live have come with a group that is made of them. Alike on all.
+  struct Round {
+    std::string key;             // of meetings: this, and a number
+    uint64_t meetings = 0;       // so far
+    std::vector<Rank> in_order;  // the members to be; of those that have died, the places
+    std::vector<Rank> members;   // who meets; ascending
+    bool refills = false;
+  };
+  // As a spare is told of it; empty: too long.
+  static std::vector<std::byte> encode(const Round& round);
+  static Status decode(std::span<const std::byte> bytes, Round* round);
 
   // What a member has said of its calls, in its area.
   struct Said {
@@ -74,6 +97,7 @@ class Survivors {
 
  private:
   bool look() const;
+  Status make(int64_t timeout_ns, bool refills, Group** made);
   Status settle_all(Call call, const std::function<Status()>& once);
   Status give_up(uint64_t call);
   Status arbitrate(uint64_t call);

@@ -200,7 +200,7 @@ Status Views::await(Lock& lock, const std::function<bool()>& answered) {
 
 Status Views::meet(std::string_view key, int64_t timeout_ns,
                    std::span<const Bootstrap::Run> members, std::span<const std::byte> bytes,
-                   News::Met* met) {
+                   News::Met* met, int size) {
   *met = {};
   if (!thread_.joinable()) {  // a job of one rank
     met->came.emplace_back(watched_.rank, std::vector<std::byte>(bytes.begin(), bytes.end()));
@@ -214,7 +214,7 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
   Status status;
   {
     const Lock sending(sending_);
-    status = watched_.bootstrap->meet_living(key, limit_ms, members, bytes);
+    status = watched_.bootstrap->meet_living(key, limit_ms, members, bytes, size);
   }
   lock.lock();
   if (status.ok()) status = await(lock, [&] { return asked->second.has_value(); });

@@ -66,7 +66,7 @@ class Views {
   // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over. Errors:
   // timeout (*met names who is missing), peer_dead (the job is ending), network, unsupported.
   Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
-              std::span<const std::byte> bytes, News::Met* met);
+              std::span<const std::byte> bytes, News::Met* met, int size = 0);
   // *value in: what this rank proposes; out: what all get.
   Status decide(std::string_view key, uint8_t* value);
 

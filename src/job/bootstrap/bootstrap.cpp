@@ -48,7 +48,7 @@ Status Bootstrap::take_events(std::vector<DeadRank>* dead) {
 }
 
 Status Bootstrap::meet_living(std::string_view, int64_t, std::span<const Run>,
-                              std::span<const std::byte>) {
+                              std::span<const std::byte>, int) {
   return report_failures(true);  // the same error
 }
 

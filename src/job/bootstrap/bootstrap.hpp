@@ -57,6 +57,8 @@ class Bootstrap {
   // Ranks with equal numbers may share memory as far as the launcher knows or was told (`--nodes`);
   // nullopt: it does not say.
   virtual std::optional<int> node_hint() const { return std::nullopt; }
+  // The last so many ranks wait until they take the place of dead ones.
+  virtual int spares() const { return 0; }
   // True if the launcher itself ends the job, with a message, when a process of it dies.
   virtual bool launcher_ends_job() const { return true; }
   // The job key if the launcher drew one and handed it over in private; nullopt: see job_key().
@@ -112,8 +114,10 @@ class Bootstrap {
   // Comes to the meeting `key` of `members`, which all that come name alike. A rank that has not
   // come `limit_ms` (negative: no limit) after the first is missing. The answer is among the news.
   // Any thread, one at a time. Errors: network, invalid, unsupported.
+  // `size`: with spares those who come become so many, if there are enough; 0: no spare is wanted.
+  // Without members: this rank is a spare, and waits to be taken in by such a meeting.
   virtual Status meet_living(std::string_view key, int64_t limit_ms, std::span<const Run> members,
-                             std::span<const std::byte> bytes);
+                             std::span<const std::byte> bytes, int size = 0);
   // Likewise; the first proposal under a key becomes everybody's.
   virtual Status decide(std::string_view key, uint8_t proposal);
   // All that take_events takes, and the answers to meet and decide, without blocking. One thread.

@@ -42,12 +42,13 @@ enum class FrameType : uint16_t {
                         // job does not end with them only if every rank asks for it
   get_all = 8,          // string key; answered by `values`
   lowest = 9,           // string key, rest value; answered by `lowest_is`
-  meet = 10,    // string key, u32 time limit in ms (all_ranks: none), u32 runs of ranks. Each: u32
-                // the first, u32 how many. Then bytes for them. Answered by `met`
+  meet = 10,    // string key, u32 time limit in ms (all_ranks: none), u32 size (0: no spares), u32
+                // runs of ranks (0: a spare waits). Each: u32 the first, u32 how many. Then bytes
+                // for them. Answered by `met`
   decide = 11,  // string key, u8 proposal; answered by `decided`
 
   // launcher -> rank
-  welcome = 16,      // u32 rank, u32 size, u32 node, u32 nodes, 32 bytes job key
+  welcome = 16,      // u32 rank, u32 size, u32 node, u32 spares, 32 bytes job key
   value = 17,        // u8 found, rest value
   fence_done = 18,   // -
   finish_done = 19,  // -

@@ -40,15 +40,17 @@ Status RunBootstrap::hello() {
                  FrameType::welcome, &frame));
   FrameReader reader(frame);
   const uint32_t rank = reader.u32(), size = reader.u32(), node = reader.u32();
-  (void)reader.u32();  // number of nodes: each rank learns the others' nodes through the exchange
+  const uint32_t spares = reader.u32();
   const auto key = reader.bytes(key_.size());
-  if (!reader.done() || size == 0 || size > INT32_MAX || rank >= size || node >= size) {
+  if (!reader.done() || size == 0 || size > INT32_MAX || rank >= size || node >= size ||
+      spares >= size) {
     return error(Code::network, "the launcher's welcome does not make sense (rank ", rank, " of ",
                  size, ", node ", node, ")");
   }
   rank_ = static_cast<int>(rank);
   size_ = static_cast<int>(size);
   node_ = static_cast<int>(node);
+  spares_ = static_cast<int>(spares);
   std::memcpy(key_.data(), key.data(), key_.size());
   return {};
 }
@@ -184,7 +186,8 @@ Status RunBootstrap::report_failures(bool goes_on) {
 // ---- going on without the dead ----------------------------------------------------------------
 
 Status RunBootstrap::meet_living(std::string_view key, int64_t limit_ms,
-                                 std::span<const Run> members, std::span<const std::byte> bytes) {
+                                 std::span<const Run> members, std::span<const std::byte> bytes,
+                                 int size) {
   static_assert(most_runs * 2 * sizeof(uint32_t) + most_meeting_bytes + max_key_bytes + 64 <
                 max_control_payload);
   SKERRY_TRY(check_key(key));
@@ -198,6 +201,7 @@ Status RunBootstrap::meet_living(std::string_view key, int64_t limit_ms,
   frame.string(key)
       .u32(limit_ms < 0 ? all_ranks
                         : static_cast<uint32_t>(std::min<int64_t>(limit_ms, INT32_MAX)))
+      .u32(static_cast<uint32_t>(size))
       .u32(static_cast<uint32_t>(members.size()));
   for (const Run& run : members)
     frame.u32(static_cast<uint32_t>(run.first)).u32(static_cast<uint32_t>(run.count));

@@ -27,8 +27,9 @@ class RunBootstrap final : public Bootstrap {
   Status report_failures(bool goes_on) override;
   int events_fd() const override { return socket_.fd(); }
   Status take_events(std::vector<DeadRank>* dead) override;
+  int spares() const override { return spares_; }
   Status meet_living(std::string_view key, int64_t limit_ms, std::span<const Run> members,
-                     std::span<const std::byte> bytes) override;
+                     std::span<const std::byte> bytes, int size) override;
   Status decide(std::string_view key, uint8_t proposal) override;
   Status take_news(News* news) override;
 
@@ -46,6 +47,7 @@ class RunBootstrap final : public Bootstrap {
 
   FrameSocket socket_;
   int node_ = 0;
+  int spares_ = 0;
   JobKey key_{};
   std::vector<DeadRank> dead_;  // reported, not yet taken
   News::Met met_;               // of several frames, of which the last has not come; no key: none

@@ -100,7 +100,7 @@ struct FakeLauncher {
   }
   void welcome(uint32_t rank, uint32_t size) const {
     send(
-        FrameWriter(FrameType::welcome).u32(rank).u32(size).u32(0).u32(1).bytes(JobKey{}).finish());
+        FrameWriter(FrameType::welcome).u32(rank).u32(size).u32(0).u32(0).bytes(JobKey{}).finish());
   }
   int fds[2] = {-1, -1};  // 0: the launcher's end
 };
