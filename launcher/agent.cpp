@@ -224,6 +224,7 @@ void Agent::stop_ranks(bool stop) {
 void Agent::keep_lease() {
   // An answer may have come while this process did not run.
   if (!lease_.holds(EventLoop::Clock::now())) launcher_.drain();
+  if (launcher_.ended()) return;  // and the ranks have
   const auto now = EventLoop::Clock::now();
   stop_ranks(!lease_.holds(now));
   launcher_.send(FrameWriter(FrameType::beat).u32(lease_.ask(now)).finish());
