@@ -86,6 +86,15 @@ def test_uniform_numbers_are_numpys_whatever_the_size(dtype, shape):
     assert str(ours.bit_generator.state) == str(theirs.bit_generator.state)
 
 
+@pytest.mark.parametrize("shape", [(LARGE,), (2, 50_000, 2), (1, 140_000)])
+def test_numbers_between_two_are_numpys_whatever_the_size(shape):
+    ours, theirs = random.default_rng(11), np.random.default_rng(11)
+    same(ours.uniform(-2, 7, shape), theirs.uniform(-2, 7, shape))
+    same(ours.random(9), theirs.random(9))  # it went on as far
+    with pytest.raises(OverflowError):
+        ours.uniform(0, np.inf, shape)
+
+
 def test_integers_and_numbers_into_an_array():
     ours, theirs = random.default_rng(2), np.random.default_rng(2)
     same(ours.integers(5, size=1000), theirs.integers(5, size=1000))

@@ -7,12 +7,12 @@
 All members make the same generators and call them together; each keeps all of a generator's state.
 What a call gives:
 
-- `random` of float64 and float32, and `bytes`: what numpy.random.default_rng(seed) gives, whatever
-  the size. Its PCG64 jumps ahead to the own part.
+- `random` of float64 and float32, `uniform` between two numbers, and `bytes`: what
+  numpy.random.default_rng(seed) gives, whatever the size. Its PCG64 jumps ahead to the own part.
 - up to 65,536 numbers of any distribution: the same as NumPy gives. Every rank draws all of them.
 - more of another distribution: other numbers than NumPy's, since how much of the stream each takes
   is known to those alone who draw it. They come in runs of 65,536 in C order; every run has a
-  stream of its own (Philox, by counter), whose key the generator draws.
+  stream of its own (2^64 numbers of a PCG64DXSM), whose seed the generator draws.
 
 The functions of this module (`rand`, `normal`, `seed`) are those of numpy.random.RandomState, the
 same in the same way, but `random` and `rand` of more than 65,536 numbers, which come in runs.
@@ -43,23 +43,52 @@ def _shape(size: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in size) if np.ndim(size) else (int(size),)
 
 
+class _Streams:
+    """A generator for each run, of the key that a call drew."""
+
+    def __init__(self, key: Sequence[int]) -> None:
+        self._bits = np.random.PCG64DXSM(np.random.SeedSequence(list(key)))
+        self._begin = self._bits.state
+        self._numpy = np.random.Generator(self._bits)
+
+    def of(self, run: int) -> np.random.Generator:
+        """The generator of a run, until the next one is asked for."""
+        self._bits.state = self._begin
+        self._bits.advance(run << 64)
+        return self._numpy
+
+
+def _runs(low: int, high: int, draw: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Elements low to high of a call's sequence, of which draw(run) gives a run."""
+    out: np.ndarray | None = None
+    for run in range(low // _RUN, -(-high // _RUN)):
+        begin = run * _RUN
+        drawn = draw(run)[max(low - begin, 0) : high - begin]
+        if len(drawn) == high - low:
+            return drawn
+        if out is None:
+            out = np.empty((high - low, *drawn.shape[1:]), drawn.dtype)
+        at = max(begin - low, 0)
+        out[at : at + len(drawn)] = drawn
+    return draw(0)[:0] if out is None else out
+
+
 def _values(key: Sequence[int], method: Draw, low: int, high: int) -> np.ndarray:
     """Elements low to high of a call's sequence: method(generator, count) draws a run."""
-    parts = []
-    for run in range(low // _RUN, -(-high // _RUN)):
-        stream = np.random.Philox(counter=[0, 0, run, 0], key=np.array(key, np.uint64))
-        begin = run * _RUN
-        drawn = method(np.random.Generator(stream), min(_RUN, high - begin))
-        parts.append(drawn[max(low - begin, 0) : high - begin])
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else method(np.random.default_rng(0), 0)
+    streams = _Streams(key)
+    return _runs(low, high, lambda run: method(streams.of(run), min(_RUN, high - run * _RUN)))
 
 
 def _by_rows(
     shape: tuple[int, ...], dtype: Any, rows: Callable[[int, int], np.ndarray]
 ) -> Array:
     """An array whose flat elements low to high are rows(low, high)."""
+    layout = new_layout(shape, dtype)
+    box = layout.boxes[_exchange.job().rank]
+    if all(bounds == (0, n) for bounds, n in zip(box[1:], shape[1:], strict=True)):
+        (low, high), width = box[0], prod(shape[1:])
+        block = rows(low * width, high * width).reshape(high - low, *shape[1:])
+        return of_numpy(np.asarray(block, dtype)) if layout.whole else Array(block, layout)
 
     def fill(block: np.ndarray, box: Any) -> None:
         if not block.size:
@@ -68,7 +97,7 @@ def _by_rows(
         drawn = rows(low * width, high * width).reshape(high - low, *shape[1:])
         block[...] = drawn[(slice(None), *(slice(*bounds) for bounds in box[1:]))]
 
-    return made(new_layout(shape, dtype), np.dtype(dtype), fill)
+    return made(layout, np.dtype(dtype), fill)
 
 
 def _entropy() -> int:
@@ -168,19 +197,14 @@ class _Drawing:
         known = [np.broadcast_to(_whole.known(p, name), shape).reshape(-1) for p in parameters]
         key = self._key()
 
-        def rows(low: int, high: int) -> np.ndarray:
-            parts = []
-            for run in range(low // _RUN, -(-high // _RUN)):
-                begin, end = run * _RUN, min((run + 1) * _RUN, prod(shape))
-                stream = np.random.Philox(counter=[0, 0, run, 0], key=np.array(key, np.uint64))
-                draw = getattr(np.random.Generator(stream), _NEW_NAMES.get(name, name))
-                drawn = draw(*[p[begin:end] for p in known], **options)
-                parts.append(drawn[max(low - begin, 0) : high - begin])
-            return np.concatenate(parts)
+        streams, named = _Streams(key), _NEW_NAMES.get(name, name)
 
-        few = getattr(np.random.default_rng(0), _NEW_NAMES.get(name, name))
-        sample = few(*[p[:1] for p in known], **options)
-        return _by_rows(shape, sample.dtype, rows)
+        def drawn(run: int) -> np.ndarray:
+            part = slice(run * _RUN, (run + 1) * _RUN)
+            return getattr(streams.of(run), named)(*[p[part] for p in known], **options)
+
+        sample = getattr(np.random.default_rng(0), named)(*[p[:1] for p in known], **options)
+        return _by_rows(shape, sample.dtype, lambda low, high: _runs(low, high, drawn))
 
     # ---- orders and choices ----------------------------------------------------------------------
 
@@ -359,15 +383,28 @@ class Generator(_Drawing):
         if size is None or prod(shape) <= _RUN or dtype not in (np.float64, np.float32):
             value = self._numpy.random(size, dtype)
             return of_numpy(value) if isinstance(value, np.ndarray) else value
-        before, count = self.bit_generator.state, prod(shape)
-        narrow = dtype == np.float32
-        self._skip(count, narrow)
+        return self._ahead(shape, dtype, lambda numpy, count: numpy.random(count, dtype))
+
+    def _draw(self, name: str, size: Any, *parameters: Any, **options: Any) -> Any:
+        if name != "uniform" or prod(_shape(size)) <= _RUN or any(map(np.ndim, parameters)):
+            return super()._draw(name, size, *parameters, **options)
+        low, high = (_whole.known(p, name) for p in parameters)
+        np.random.default_rng(0).uniform(low, high, 1)  # its errors on every rank
+        return self._ahead(
+            _shape(size), np.dtype(np.float64), lambda numpy, count: numpy.uniform(low, high, count)
+        )
+
+    def _ahead(self, shape: tuple[int, ...], dtype: Any, draw: Draw) -> Array:
+        """An array of what draw(generator, count) draws, where each number takes a word of 64 bits,
+        or half of one for float32. Each rank jumps ahead to its part."""
+        before, narrow = self.bit_generator.state, dtype == np.float32
+        self._skip(prod(shape), narrow)
 
         def rows(low: int, high: int) -> np.ndarray:
             mine = self._over(np.random.Generator(type(self.bit_generator)(0)))
             mine.bit_generator.state = before
             mine._skip(low, narrow)
-            return mine._numpy.random(high - low, dtype)
+            return draw(mine._numpy, high - low)
 
         return _by_rows(shape, dtype, rows)
 
