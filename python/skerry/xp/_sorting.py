@@ -58,10 +58,30 @@ def _order(values: Block) -> Block:
 def _split_values(block: Block, sample: Block) -> Block:
     """This rank's range of the values that the ranks have, ascending: for who does not ask where
     they were. Equal values are on one rank."""
-    parts = _parts(block, _splitters(sample))
+    splitters = _splitters(sample)
+    ranges = _ranges(block, splitters)
+    if ranges is not None:
+        return _ascending(_sent(ranges, block.dtype, lambda part, out: np.copyto(out, part)))
+    parts = _parts(block, splitters)
     return _ascending(
         _sent(parts, block.dtype, lambda part, out: np.take(block, part, out=out, mode="clip"))
     )
+
+
+_MOST_SPLITTERS = 3  # every one takes a pass through the block
+
+
+def _ranges(block: Block, splitters: Block) -> list[Block] | None:
+    """The values of each range, in any order, where nobody can tell equal ones apart: by NumPy's
+    partition, which takes half of the time that places take. None: another case."""
+    kind = block.dtype.kind
+    if len(splitters) > _MOST_SPLITTERS or kind not in "iuf" or block.dtype.itemsize <= 2:
+        return None
+    if kind == "f" and (not block.size or not block.all() or np.isnan(block.min())):
+        return None  # zeros of either sign, or NaN
+    cuts = [int(np.count_nonzero(block < at)) for at in splitters]
+    inside = sorted({cut for cut in cuts if 0 < cut < len(block)})
+    return np.split(np.partition(block, inside) if inside else block, cuts)
 
 
 _SAMPLED = 1024  # values of a rank at most: with so many, parts differ by some 3 %
@@ -340,5 +360,7 @@ def unique_values(x: Operand, /) -> Array:
 
 
 def _first_of_runs(values: Block) -> Block:
-    begins = _runs(values)
-    return values if len(begins) == len(values) else values[begins]
+    different = values[1:] != values[:-1]
+    if different.all():
+        return values
+    return values[np.concatenate(([True], different))]
