@@ -49,7 +49,7 @@ def tell(outcome, seconds, name, text=""):
 def unit_test(counts, program, arguments, environment):
     """A program of GoogleTest's: each of its tests counts, in its own summary, the last one. A test
     may start the program again."""
-    ended = running.run([program, "--gtest_brief=1", *arguments], 300, environment)
+    ended = running.run([program, "--gtest_brief=1", *arguments], 1800, environment)
     ran = re.findall(r"(\d+) tests? from \d+ test suites? ran", ended.output)
     passed = re.findall(r"\[  PASSED  \] (\d+) test", ended.output)
     skipped = re.findall(r"\[  SKIPPED \] (\d+) test", ended.output)
@@ -68,7 +68,7 @@ def jobs(counts, options, provider, only):
     words += ["--fabric", f"ofi:{provider}", "--jobs", options.jobs, "--seed", options.seed]
     if only:
         words += ["--only", only]
-    ended = running.run([str(word) for word in words], 900, {})
+    ended = running.run([str(word) for word in words], 3600, {})
     found = SUMMARY.findall(ended.output)
     numbers = [int(number) for number in found[-1]] if found else [0, 1, 0]
     add(counts, *numbers)

@@ -82,6 +82,7 @@ struct Capabilities {
   bool atomic_swap = false;
   // They are done though no thread of the target's process runs, as far as a trial can tell.
   bool atomics_of_adapter = false;
+  int64_t atomic_ns = 0;  // how long one of those takes, measured; 0: not known
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
   // What one more idle connection takes at a data server, with the system's and the provider's

@@ -14,7 +14,7 @@ struct Window::Told {
   uint8_t protocol;  // Machines::id; the fair queue: most_protocols
   uint8_t migration, check, moves;
   uint8_t is_unsure;  // it did not reach the memory of all; some may not have allowed it yet
-  uint8_t has_adapter;  // its atomics need no processor of the target
+  uint8_t has_adapter;  // whose atomics pay (Engine::atomics_pay)
   uint8_t reserved;     // 0
   uint64_t ready;     // Memory::make_ready
 };
@@ -109,7 +109,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
                   is_unsure,
-                  group.job().engine().atomics_are_of_adapter,
+                  group.job().engine().atomics_pay,
                   0,
                   ready};
   std::vector<Told> told;

@@ -82,6 +82,7 @@ Status Domain::open(Kind wanted, const std::string& provider, const Options& opt
   // Injected parcels free their place in the queue without telling; where queues are the adapter's
   // we rather read the completion.
   inject_bytes = is_verbs(*info) ? 0 : info->tx_attr->inject_size;
+  events_cost_a_call = is_verbs(*info) && !is_datagram() && can_sleep;
   rma_bytes = info->ep_attr->max_msg_size;
   if (is_datagram()) return open_datagrams();
   open_shared_receives();

@@ -144,6 +144,8 @@ struct Domain {
   }
   // Parcels up to this size are injected: no completion to read. 0: never.
   uint64_t inject_bytes = 0;
+  // Completions lie in memory, but events of connections are read by a system call (verbs).
+  bool events_cost_a_call = false;
   uint64_t next_registration = 1;
 
  private:

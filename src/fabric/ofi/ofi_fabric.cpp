@@ -45,6 +45,8 @@ constexpr int64_t longest_sleep_ns = 500'000'000;
 constexpr int64_t impatient_sleep_ns = 2'000'000;
 // Where nothing ends a sleep when something comes.
 constexpr int64_t shortest_look_ns = 4'000;
+// Who waits for a put or get by looking makes a system call once in so many times.
+constexpr uint32_t looks_for_a_call = 16;
 
 }  // namespace
 
@@ -75,7 +77,8 @@ Status OfiFabric::start(const std::string& provider, Kind kind) {
   no_atomics_because_ = trial.wrong;
   capabilities_.atomics = trial.wrong.empty();
   capabilities_.atomic_swap = trial.wrong.empty() && trial.swaps;
-  capabilities_.atomics_of_adapter = trial.wrong.empty() && trial.alone;
+  capabilities_.atomics_of_adapter = trial.wrong.empty() && trial.alone_ns > 0;
+  capabilities_.atomic_ns = trial.alone_ns;
   domain_.operands_as_addresses = trial.operands_as_addresses;
   return {};
 }
@@ -131,6 +134,8 @@ int64_t OfiFabric::next_sleep_ns() {
 void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
   if (waiter_.has_events()) return;
   if (waiter_.begin_poll()) timeout_ns = 0;
+  if (timeout_ns == 0 && domain_.events_cost_a_call && ++polls_ % looks_for_a_call != 0)
+    return waiter_.end_poll();
   if (timeout_ns != 0) {
     // Arms the queues' descriptors. "Again" means that there is something to read, perhaps without
     // the descriptor showing it.
@@ -148,7 +153,8 @@ void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
 
 void OfiFabric::dispatch(Sink& sink) {
   waiter_.begin_dispatch();
-  for (const epoll_event& event : waiter_.take_events()) waiter_.handle(event.data.u64, sink);
+  const std::span<const epoll_event> told = waiter_.take_events();
+  for (const epoll_event& event : told) waiter_.handle(event.data.u64, sink);
   messages_.run_unparked(sink);
   messages_.post_shared();  // if there was no memory for all
   for (const EndpointId id : std::exchange(endpoints_.again, {}))
@@ -156,7 +162,9 @@ void OfiFabric::dispatch(Sink& sink) {
   endpoints_.drain_completions();
   if (endpoints_.any_completions()) look_ns_ = 0;
   run_completions(sink);
-  connector_->read_events(sink);
+  if (!told.empty() || !domain_.events_cost_a_call || connector_->is_impatient() ||
+      ++dispatches_ % looks_for_a_call == 0)
+    connector_->read_events(sink);
   if (!endpoints_.ending.empty()) run_endings(sink);
   if (connector_->has_deadlines()) connector_->run_deadlines(sink);
   for (const EndpointId id : std::exchange(endpoints_.writable, {})) {

@@ -96,6 +96,7 @@ class OfiFabric : public Fabric {
   // How long poll sleeps where nothing would end the sleep: longer each time that nothing came.
   // Progress role.
   int64_t look_ns_ = 0;
+  uint32_t polls_ = 0, dispatches_ = 0;  // progress role: see looks_for_a_call
 };
 
 }  // namespace skerry::fabric::ofi

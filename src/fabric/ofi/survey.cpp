@@ -100,6 +100,8 @@ std::string OfiFabric::in_words() const {
   add_word(&words, capabilities_.atomic_swap ? "atomics add, compare and swap"
                    : capabilities_.atomics   ? "atomics add and compare"
                                              : concat("no atomics (", no_atomics_because_, ")"));
+  if (capabilities_.atomics_of_adapter)
+    words += concat(" by the adapter, ", capabilities_.atomic_ns, " ns each");
   add_word(&words, concat("registration: ",
                           modes_in_words(static_cast<uint64_t>(info.domain_attr->mr_mode))));
   return words;

@@ -11,8 +11,9 @@ namespace skerry::fabric::ofi {
 struct Trial {
   std::string wrong;  // empty: they are right
   bool swaps = false;
-  // One was answered while nobody looked at the target's end. (A thread of the provider may have.)
-  bool alone = false;
+  // How long one takes while nobody looks at the target's end, the median. (A thread of the
+  // provider may have.) 0: it was not answered, or not tried.
+  int64_t alone_ns = 0;
   // The known defect of libfabric's verbs before 2.2.0: seen exactly, and made up for.
   bool operands_as_addresses = false;
 };

@@ -13,7 +13,8 @@ using memory::SpanKind;
 
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
     : has_atomics(fabric->capabilities().atomics),
-      atomics_are_of_adapter(has_atomics && fabric->capabilities().atomics_of_adapter),
+      atomics_pay(has_atomics && fabric->capabilities().atomics_of_adapter &&
+                  fabric->capabilities().atomic_ns <= longest_paying_atomic_ns),
       context_{std::move(config), std::move(fabric), {}, {}},
       slots_(context_),
       rma_log_(context_),

@@ -33,7 +33,10 @@ class Engine final : fabric::Sink, Work, Links::User {
   ~Engine() override;
 
   const bool has_atomics;  // of the adapter, on memory of other nodes and of this one
-  const bool atomics_are_of_adapter;  // they need no processor of the target
+  // They need no processor of the target, and are faster than its data server.
+  const bool atomics_pay;
+  // A lock by the adapter takes three atomics; a data server that must wake up, 10 us and more.
+  static constexpr int64_t longest_paying_atomic_ns = 4'000;
   // `handle`: of mode handle, otherwise null; 0 on return: nothing is outstanding. With a guard:
   // blocks until it is answered, that is remote done. Errors: contended (by the guard).
   Status issue(const Access& access, Handle* handle = nullptr);
