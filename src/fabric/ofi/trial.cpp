@@ -70,9 +70,10 @@ class Run {
     } else if (compare.expected = first + operand; !answers(compare, first + operand, 7)) {
       trial.wrong = concat("a comparison that succeeds", told());
     } else {
-      trial.swaps = answers({.kind = AtomicCall::Kind::swap, .value = operand}, 7, operand);
+      if (may_be_of_adapter) trial.alone_ns = time_alone_ns(7);
       const uint64_t now = word_.load();
-      if (may_be_of_adapter) trial.alone_ns = time_alone_ns(now);
+      // Last: a provider without swaps ends the connection.
+      trial.swaps = answers({.kind = AtomicCall::Kind::swap, .value = operand}, now, operand);
     }
     return trial;
   }
