@@ -155,8 +155,11 @@ class Top(Counts):
             def look():
                 return skerry("top", process.pid, "--once", "--json")
 
-            def busy(seen):
-                return seen.stdout and json.loads(seen.stdout)["ranks"][0]["operations"] > 100
+            def busy(seen):  # rank 1 is past the operations that start a job, too
+                ranks = json.loads(seen.stdout)["ranks"] if seen.stdout else []
+                return (
+                    ranks and ranks[0]["operations"] > 100 and not ranks[1]["operations_per_second"]
+                )
 
             seen = json.loads(until(look, busy).stdout)
             table = skerry("top", process.pid, "--once").stdout
