@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Slow is not dead: a job that goes on, with the default lease, for five minutes. The ranks and the
 agent of one host share a fifth of a core with burners (a control group of their own). The link of
-another host loses packets. Nobody may be declared dead.
+another host loses packets (nftables), both ways. Nobody may be declared dead.
 
     tests/chaos/slow_host.py [--build DIR] [--seconds S] [--loss PERCENT]
 
-3 hosts of 2 ranks (network namespaces, root, control groups v1). Standard library only.
+3 hosts of 2 ranks (network namespaces, root, nftables, control groups v1). Standard library only.
 """
 
 import argparse
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -71,10 +72,14 @@ def run(options):
             if time.monotonic() > deadline or job.poll() is not None:
                 return f"the job does not start:\n{output.read_text()}"
             time.sleep(0.1)
-        stage.on(
-            LOSSY, "tc", "qdisc", "add", "dev", "eth0", "root", "netem", "loss",
-            f"{options.loss}%", check=True,
-        )  # fmt: skip
+        for rule in (
+            "add table inet loss",
+            "add chain inet loss out { type filter hook output priority 0; }",
+            "add chain inet loss in { type filter hook input priority 0; }",
+            f"add rule inet loss out numgen random mod 100 < {options.loss} counter drop",
+            f"add rule inet loss in numgen random mod 100 < {options.loss} counter drop",
+        ):
+            stage.on(LOSSY, "nft", rule, check=True)
         group.mkdir()
         (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
         (group / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
@@ -87,6 +92,7 @@ def run(options):
         for one in burners:
             one.kill()
         launcher = [p for p in processes_on(0) if b"\0run\0" in _words(p)]
+        dropped = stage.on(LOSSY, "nft", "list", "table", "inet", "loss")
         for pid in launcher:
             os.kill(pid, signal.SIGUSR1)
         status = job.wait(LIMIT_S)
@@ -102,7 +108,8 @@ def run(options):
             group.rmdir()
     text = output.read_text()
     print("    " + "\n    ".join(text.splitlines()))
-    print(f"    {options.seconds} s, load average of this machine {load}")
+    counted = ", ".join(re.findall(r"packets (\d+)", dropped))
+    print(f"    {options.seconds} s, load average of this machine {load}; packets lost: {counted}")
     if status != 0 or text.count(", 0 dead") != 2 * HOSTS:
         return f"status {status}"
     return ""
@@ -119,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--build", type=pathlib.Path, default=stage.ROOT / "build")
     parser.add_argument("--seconds", type=int, default=300)
-    parser.add_argument("--loss", type=float, default=5, help="of packets that a host sends, in %%")
+    parser.add_argument("--loss", type=int, default=5, help="of packets each way, in %%")
     options = parser.parse_args()
     options.build = options.build.resolve()
     stage.enter_testbed(HOSTS)
