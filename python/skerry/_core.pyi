@@ -76,7 +76,7 @@ def sync(group: Group | None = None) -> None:
     """A barrier after which all earlier operations on members are visible to all: the end of a
     phase of one-sided work. Collective. Errors: InvalidError (no group), PeerDeadError."""
 
-def _sync() -> None: ...
+def _sync(group: Group | None) -> None: ...
 
 def fence(rank: int | None = None) -> None:
     """On return, what this rank issued to `rank` (default: to all ranks) is visible there. Not

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -57,6 +57,11 @@ class Form:
         """Of each member of the group, in its order."""
         return [self.array.distribution(rank) for rank in self.storage.group.ranks]
 
+    def check(self) -> None:
+        """An error if such an array cannot be protected."""
+        if self.storage.freed:
+            raise InvalidError("the array to protect was freed")
+
     def own(self) -> Block:
         """The own box, a view."""
         return self.array.local
@@ -86,6 +91,16 @@ class Form:
     def __str__(self) -> str:
         return f"{self.array.shape} {self.array.dtype}"
 
+    # What the kind keeps beside the elements, the same on all members: as of the state.
+
+    @staticmethod
+    def beside() -> Any:
+        return None
+
+    @staticmethod
+    def set_beside(value: Any) -> None:
+        pass
+
 
 FORMS: dict[type, type[Form]] = {Array: Form}  # other modules add theirs
 
@@ -95,9 +110,9 @@ def _form_of(array: Any) -> Form:
     if form is None:
         kinds = " or ".join(f"a {kind.__name__}" for kind in FORMS)
         raise DtypeError(f"a {type(array).__name__} cannot be protected: give {kinds}")
-    if form(array).storage.freed:
-        raise InvalidError("the array to protect was freed")
-    return form(array)
+    found = form(array)
+    found.check()
+    return found
 
 
 # ---- where copies are ----------------------------------------------------------------------------
@@ -294,6 +309,7 @@ class _Kept:
         self.number = 0  # how many were valid, this one too
         self.is_torn = False  # the other slot is neither of the states before
         self.values: dict[str, Any] = {}
+        self.beside: dict[type[Form], Any] = {}  # of each kind of protected arrays
         self.loop: object = None  # that made the valid state; None: the program itself
         self.cost = _Cost()
 
@@ -433,6 +449,7 @@ class _Kept:
             refused = error
         self.agreed(slot, refused, group)
         self.is_torn, self.slot, self.values = False, slot, values
+        self.beside = {form: form.beside() for form in {type(each.form) for each in self.copies}}
         self.number += 1
         self.loop = None
         for each in self.copies:
@@ -463,6 +480,7 @@ class _Kept:
                 break
             except LostError as error:
                 error.group = self.shrunk
+                _move_to(self.group, self.shrunk)
                 self.forget(self.shrunk)  # others can be protected
                 raise
             except PeerDeadError:  # another one
@@ -501,6 +519,9 @@ class _Kept:
             refused = error
         state = (self.slot, self.number)
         self.agreed(state, refused, group, "the members have kept different states")
+        _move_to(self.group, group)
+        for kind in {type(each.form) for each in kept}:
+            kind.set_beside(self.beside.get(kind))
         for each, new in zip(kept, copies, strict=True):
             each.form.become(new.form.array)
             new.form, new.is_valid = each.form, True
@@ -526,9 +547,32 @@ class _Kept:
 
 _kept = _Kept()
 
+# Called as (group) when the arrays of the group that shrank have come back, or are lost.
+moved_listeners: list[Callable[[Group], None]] = []
+_living: Group | None = None  # what is left of all ranks, as recover() has it; None: all live
+
+
+def _move_to(before: Group, group: Group) -> None:
+    global _living
+    if before.ranks == living().ranks:
+        _living = group
+        for listener in moved_listeners:
+            listener(group)
+
+
+def living() -> Group:
+    """The group of all ranks, without those that died before a recover()."""
+    return _core.world() if _living is None else _living
+
+
+def goes_on() -> bool:
+    return _kept.goes_on
+
 
 def joined(on_failure: str) -> None:
     """How this process has joined its job."""
+    global _living
+    _living = None
     _kept.goes_on = on_failure == "continue"
 
 
@@ -538,12 +582,12 @@ def joined(on_failure: str) -> None:
 def protect(arrays: Sequence[Any] = (), *, partner: int = 1, **values: Any) -> None:
     """Makes what all protected arrays hold now the state that recover() goes back to, with
     on_failure="continue". `arrays` are added to the protected ones: Arrays or GhostArrays of any
-    shape and dtype, of one group. Each member copies its block, and sends the tiles that changed
-    to a member on the node `partner` further; 0: to none. `values`: small ones of this rank, for
-    kept(). The new state is valid on all members or on none. A mirrored array's copies must be
-    equal. Begins and ends with a sync. Collective. Errors: InvalidError (no partner: one node; or
-    members that disagree), UnsupportedError, DtypeError, NoMemoryError, PeerDeadError, and what
-    copying a value raises; on the others that is an InvalidError."""
+    shape and dtype, or arrays of skerry.xp, of one group. Each member copies its block, and sends
+    the tiles that changed to a member on the node `partner` further; 0: to none. `values`: small
+    ones of this rank, for kept(). The new state is valid on all members or on none. A mirrored
+    array's copies must be equal. Begins and ends with a sync. Collective. Errors: InvalidError (no
+    partner: one node; or members that disagree), UnsupportedError, DtypeError, NoMemoryError,
+    PeerDeadError, and what copying a value raises; on the others that is an InvalidError."""
     begin = time.monotonic()
     _kept.save(_kept.add(arrays, partner, values))
     _kept.cost.seconds += time.monotonic() - begin

@@ -334,7 +334,7 @@ void bind_parts(nb::module_& m) {
 }
 
 void array_sync(const PyArray& a) {
-  if (a.array.group().size() == job().size()) program_syncs();
+  program_syncs(a.array.group().size());
   nb::gil_scoped_release waits;
   a.array.sync();
 }

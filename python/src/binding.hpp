@@ -96,7 +96,8 @@ struct Request {
   sk::Handle handle;           // of a segment; done for others
 };
 
-void program_syncs();  // all ranks sync: elements that were read ahead may be others
+// Of all that skerry.xp is over: elements that were read ahead may be others.
+void program_syncs(int members);
 void end_arrays();  // the job ends, and all memory with it
 void bind_errors(nb::module_& m);
 void bind_job(nb::module_& m);

@@ -484,7 +484,7 @@ void bind_waits(nb::module_& m) {
       "sync",
       [](nb::handle group) {
         const sk::Group members = group_or_world(group);
-        if (members.size() == job().size()) program_syncs();
+        program_syncs(members.size());
         nb::gil_scoped_release waits;
         members.sync();
       },
@@ -492,10 +492,14 @@ void bind_waits(nb::module_& m) {
       nb::sig("def sync(group: Group | None = None) -> None"),
       "A barrier after which all earlier operations on members are visible to all: the end of a "
       "phase of one-sided work. Collective. Errors: InvalidError (no group), PeerDeadError.");
-  m.def("_sync", [] {  // of arrays' own exchanges, which change no element
-    nb::gil_scoped_release waits;
-    job().world().sync();
-  });
+  m.def(
+      "_sync",
+      [](nb::handle group) {  // of arrays' own exchanges, which change no element
+        const sk::Group members = group_or_world(group);
+        nb::gil_scoped_release waits;
+        members.sync();
+      },
+      nb::arg("group").none(), nb::sig("def _sync(group: Group | None) -> None"));
   m.def(
       "fence",
       [](nb::handle rank) {

@@ -111,6 +111,7 @@ Py_ssize_t lazy_elements = PY_SSIZE_T_MAX;
 // In jobs of several ranks: results with more bytes than this are divided.
 Py_ssize_t grown_bytes = PY_SSIZE_T_MAX;
 bool alone = true;  // a job of one rank
+Py_ssize_t group_ranks = 0;  // that skerry.xp is over; 0: it was not used yet
 Py_ssize_t whole_bytes_now = 0;
 Py_ssize_t whole_bytes_made = 0;
 // Bytes of whole arrays that were made of no other array, by calls that all ranks make alike, and
@@ -1398,6 +1399,7 @@ PyObject* limits(PyObject*, PyObject* const* given, Py_ssize_t count) {
                    bytes = PyLong_AsSsize_t(given[2]), crowd = PyLong_AsSsize_t(given[3]);
   if (PyErr_Occurred()) return nullptr;
   alone = ranks == 1;
+  group_ranks = ranks;
   lazy_elements = lazy;
   grown_bytes = alone ? PY_SSIZE_T_MAX : bytes;
   next_count = crowd > 0 ? created_bytes + crowd : PY_SSIZE_T_MAX;
@@ -1463,7 +1465,9 @@ PyMethodDef functions[] = {FAST("xp_setup", setup, METH_FASTCALL),
 }  // namespace
 }  // namespace whole
 
-void program_syncs() { ++whole::syncs_now; }
+void program_syncs(int members) {
+  if (members == whole::group_ranks) ++whole::syncs_now;
+}
 
 void bind_whole(nb::module_& m) {
   using namespace whole;

@@ -11,6 +11,7 @@ KILLED = """
 import os, random, runpy, signal, sys, threading, time
 import numpy as np
 import skerry as sk
+import skerry.xp
 example, seed, victims = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 sk.init(on_failure="continue")
 dice = random.Random(seed * 1000 + sk.rank())
@@ -30,6 +31,8 @@ def die():
 
 if str(sk.rank()) in victims:
     threading.Thread(target=die, daemon=True).start()
+if "xp" in example:
+    sk.xp.options(whole_bytes=int(os.environ["WHOLE"]))
 found = runpy.run_path(example)
 if "plate" in found:
     n = found["n"]
@@ -38,14 +41,18 @@ if "plate" in found:
     for _ in range(len(loops[0])):
         around = plate[:-2, 1:-1] + plate[2:, 1:-1] + plate[1:-1, :-2] + plate[1:-1, 2:]
         plate[1:-1, 1:-1] = 0.25 * around
-    assert (found["plate"].get() == plate[1:-1, 1:-1]).all(), "other heat"
-    found["plate"].sync()
+    if "inner" in found:
+        assert (found["inner"].numpy() == plate[1:-1, 1:-1]).all(), "other heat"
+    else:
+        assert (found["plate"].get() == plate[1:-1, 1:-1]).all(), "other heat"
+        found["plate"].sync()
 assert loops[0].recovered >= 1
 print("went on", sk.protection(), flush=True)
 """
 
 # Ranks, nodes, who dies: a rank alone, a leader with its node, the first rank, two of them.
 WAYS = [(4, 2, "3"), (4, 2, "2"), (3, 3, "0"), (6, 3, "2 3")]
+EXAMPLE_STATES = (("protected_heat", 10), ("protected_tasks", 1), ("protected_xp_heat", 10))
 
 
 @pytest.mark.parametrize(
@@ -53,9 +60,11 @@ WAYS = [(4, 2, "3"), (4, 2, "2"), (3, 3, "0"), (6, 3, "2 3")]
     [
         *(("protected_heat", 10, way, 1) for way in WAYS),
         *(("protected_tasks", 1, way, 1) for way in WAYS[:2]),
+        *(("protected_xp_heat", 10, way, 1) for way in WAYS[1:]),
+        ("protected_xp_heat", 10, WAYS[0], 2),
         *(
             pytest.param(example, every, way, seed, marks=LONG)
-            for example, every in (("protected_heat", 10), ("protected_tasks", 1))
+            for example, every in EXAMPLE_STATES
             for seed in (2, 3)
             for way in WAYS
         ),
@@ -63,6 +72,7 @@ WAYS = [(4, 2, "3"), (4, 2, "2"), (3, 3, "0"), (6, 3, "2 3")]
 )
 def test_the_result_is_right_whoever_dies(example, every, way, seed, tmp_path, monkeypatch):
     monkeypatch.setenv("EVERY", str(every))
+    monkeypatch.setenv("WHOLE", "0" if seed % 2 else str(1 << 30))  # divided, or on every rank
     program = tmp_path / "program.py"
     program.write_text(KILLED)
     ranks, nodes, victims = way
@@ -363,6 +373,93 @@ def test_a_program_over_a_group_goes_over_to_those_that_live(tmp_path):
     job = run(5, 5, program)
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("all is well") == 3, job.stdout
+
+
+XP = """
+import os, signal
+import numpy
+import skerry as sk
+import skerry.numpy as np
+from skerry import xp
+sk.init(on_failure="continue")
+sk.xp.options(whole_bytes=2000, loop_bytes=0)
+
+def refused(kind, call, *words):
+    try:
+        call()
+    except kind as error:
+        assert all(word in str(error) for word in words), error
+    else:
+        raise SystemExit(f"no {kind.__name__}: {words}")
+
+rng = numpy.random.RandomState(5)
+values = {
+    "divided": rng.rand(37, 41), "whole": rng.rand(5, 3), "few": rng.rand(2, 2000),
+    "integers": rng.randint(0, 9, 5000), "complex": rng.rand(300, 3) * 1j,
+}
+arrays = {name: np.array(value) for name, value in values.items()}
+other, whole = np.zeros((100, 100)) + 1, np.zeros(4) + 2
+assert not arrays["divided"].layout.whole and arrays["whole"].layout.whole
+part = arrays["divided"][3:30, ::2]
+row = arrays["whole"][1]
+refused(sk.InvalidError, lambda: sk.protect([part]), "a view")
+refused(sk.InvalidError, lambda: sk.protect([xp.sum(xp.asarray(values["few"]))]), "without axes")
+stored = np.array(values["divided"])
+stored.array
+refused(sk.InvalidError, lambda: sk.protect([stored]), "x.array")
+for times in (1, 2, 3):
+    for name, value in values.items():
+        arrays[name][...] = value * times
+    np.random.seed(times)
+    first = np.random.rand(3)
+    sk.protect([*arrays.values()], times=times)
+drawn = np.random.rand(3)  # after the state: comes again
+last = sk.size() - 1
+if sk.rank() != 1:
+    np.random.rand(7)  # ranks may differ in a broken step
+for x in arrays.values():
+    x[...] = 0
+if sk.rank() == last:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    while True:
+        other[:1] + other[50:51]
+        sk.allreduce(1)
+except sk.PeerDeadError:
+    pass
+group = sk.recover(timeout=60)
+assert sk.kept("times") == 3
+assert (np.random.rand(3) == drawn).all()
+for name, value in values.items():
+    x = arrays[name]
+    assert (x.numpy() == 3 * value).all(), name
+    assert abs(complex(np.sum(x)) - (3 * value).sum()) < 1e-9, name
+    assert len(x.layout.boxes) == len(group)
+assert (part.numpy() == 3 * values["divided"][3:30, ::2]).all(), "a view does not follow"
+assert (numpy.asarray(row) == 3 * values["whole"][1]).all()
+part[...] = 7
+assert (arrays["divided"].numpy()[3:30, ::2] == 7).all()
+assert (whole.numpy() == 2).all()
+if len(group) > 1:
+    refused(sk.InvalidError, lambda: np.sum(other), "has died")
+    refused(sk.InvalidError, lambda: other.numpy(), "has died")
+    refused(sk.InvalidError, lambda: (other + other)[5:9] + other[:4], "has died")
+new = np.random.rand(400, 400)
+assert abs(np.linalg.solve(new + 40 * np.eye(400), new @ np.ones(400)).sum()) > 0
+assert (np.sort(arrays["integers"]).numpy() == numpy.sort(values["integers"] * 3)).all()
+for _ in range(2):
+    sk.protect(times=4)
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (3, 3), (2, 2)])
+def test_arrays_of_numpy_programs_come_back(ranks, nodes, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(XP)
+    job = run(ranks, nodes, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == ranks - 1, job.stdout
 
 
 ONE_NODE = """

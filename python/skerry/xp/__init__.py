@@ -22,7 +22,7 @@ if int(_np.__version__.split(".")[0]) < 2:  # its names (acos) and rules of prom
         "and everything else of skerry work with it"
     )
 
-from . import _dispatch, _methods, _numpy, _printing, _storage, fft, linalg, random
+from . import _dispatch, _going_on, _methods, _numpy, _printing, _storage, fft, linalg, random
 from ._array import Array
 from ._creation import (
     arange,

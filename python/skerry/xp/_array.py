@@ -331,7 +331,7 @@ def layout_of(storage: sk.Array) -> Layout:
     shape = tuple(storage.shape)
     boxes = tuple(
         tuple((int(low), int(high)) for low, high in storage.distribution(rank))
-        for rank in range(_exchange.ranks())
+        for rank in _exchange.job().members
     )
     return _layout.Layout(shape, boxes)
 
@@ -342,7 +342,7 @@ def of_storage(storage: sk.Array) -> Array:
         raise sk.InvalidError(
             "skerry.xp takes distributed arrays: copy_to() one from this mirrored one"
         )
-    if len(storage.group) != _exchange.ranks():
+    if storage.group.ranks != _exchange.job().members:
         raise sk.InvalidError(
             f"skerry.xp takes arrays of all {_exchange.ranks()} ranks: this one's group has "
             f"{len(storage.group)}; copy_to() one of all"

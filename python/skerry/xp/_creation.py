@@ -171,7 +171,7 @@ def _with_numbers(obj: Any) -> Any:
 
 def _of_ghosts(ghosts: sk.GhostArray) -> Array:
     """A view of the blocks without their ghost cells."""
-    if len(ghosts.group) != _exchange.ranks():
+    if ghosts.group.ranks != _exchange.job().members:
         raise sk.InvalidError("skerry.xp takes arrays of all ranks: this one has a smaller group")
     ghosts.sync()
     memory = Memory()

@@ -166,10 +166,10 @@ class Panels:
         self.near = {
             rank: memory
             for rank in range(here.ranks)
-            if here.near[rank] and (memory := self.segment.pointer(rank)) is not None
+            if here.near[rank] and (memory := self.segment.pointer(here.members[rank])) is not None
         }
         self.near[here.rank] = self.segment.local
-        self.rank, self.published = here.rank, 0
+        self.rank, self.members, self.published = here.rank, here.members, 0
         self.own = {j: self._block(self.near[here.rank], j) for j in self.columns.of(here.rank)}
 
     def _at(self, j: int) -> int:
@@ -198,7 +198,7 @@ class Panels:
         self.published += 1
         for rank in range(self.columns.ranks):
             if rank != self.rank:
-                self.segment.put_notify(rank, 0, None, 8 * self.rank)
+                self.segment.put_notify(self.members[rank], 0, None, 8 * self.rank)
 
     def give_up(self) -> None:
         """The others, which may wait for a panel of this rank, find that there will be none."""
@@ -218,10 +218,11 @@ class Panels:
         first, last = self.columns.cuts[k]
         values = np.empty((high - low, last - first), self.dtype)
         begin = self._at(k)
-        requests = [self.segment.get_nb(owner, begin, beside)]
+        member = self.members[owner]
+        requests = [self.segment.get_nb(member, begin, beside)]
         if values.size:
             at = begin + self.data + low * (last - first) * self.dtype.itemsize
-            requests.append(self.segment.get_nb(owner, at, values))
+            requests.append(self.segment.get_nb(member, at, values))
         for request in requests:
             request.wait()
         return Panel(values, low, *self._beside(beside, 0))
@@ -237,12 +238,12 @@ def _memory(nbytes: int) -> sk.Segment:
     here = _exchange.job()
     if here.panels is not None:
         if here.panels.nbytes() >= nbytes:
-            _core._sync()  # others may still read the panels of the matrix before
+            here.sync()  # others may still read the panels of the matrix before
             return here.panels
         if nbytes <= _MOST_KEPT:
             here.panels.free()
             here.panels = None
-    segment = sk.Segment(nbytes)
+    segment = sk.Segment(nbytes, group=here.group)
     if nbytes <= _MOST_KEPT:
         here.panels = segment
     return segment
@@ -574,7 +575,7 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
                 if wanted.cuts[j][1] > k0:
                     reflect(block, panel, k0, adjoint=False)
         rows = m if complete else min(m, n)
-        _core._sync()  # nobody reads the reflections any more
+        _exchange.job().sync()  # nobody reads the reflections any more
         for j, block in panels.own.items():
             low, high = columns.cuts[j]
             if j < steps:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 import skerry as sk
 from skerry import _core
+from skerry._protected import living, moved_listeners
 from . import _layout, _lazy, _options
 from ._layout import Layout
 from ._types import Block, Cut, Shape
@@ -44,12 +45,14 @@ def counters() -> dict[str, int]:
 class _Staging:
     """The two segments; made when first needed, larger ones when too small."""
 
-    def __init__(self) -> None:
-        self.rank, self.ranks = sk.rank(), sk.size()
+    def __init__(self, group: sk.Group) -> None:
+        # `rank` and `ranks` count in the group, as all of skerry.xp does; `members` are of the job.
+        self.group, self.members = group, group.ranks
+        self.rank, self.ranks = group.index(sk.rank()), len(group)
         self.segments: list[sk.Segment] = []
         self.turn, self.bytes = 0, 0
         self.panels: sk.Segment | None = None  # of matrices that were factored (_dense.py)
-        self.near = [sk.same_node(rank) for rank in range(self.ranks)]
+        self.near = [sk.same_node(rank) for rank in self.members]
         self.calls = 0
         self.thread = threading.current_thread()
 
@@ -67,14 +70,18 @@ class _Staging:
     def next(self, nbytes: int) -> sk.Segment:
         """The segment to write now. All ranks pass the same nbytes. Collective if it grows."""
         if nbytes > self.bytes:
-            _core._sync()  # others may still read the old ones
+            self.sync()  # others may still read the old ones
             for segment in self.segments:
                 segment.free()
             self.segments = []
             self.bytes = max(_LEAST_BYTES, 1 << (nbytes - 1).bit_length())
-            self.segments = [sk.Segment(self.bytes), sk.Segment(self.bytes)]
+            self.segments = [sk.Segment(self.bytes, group=self.group) for _ in range(2)]
         self.turn ^= 1
         return self.segments[self.turn]
+
+    def sync(self) -> None:
+        """Of exchanges, which change no element."""
+        _core._sync(self.group)
 
     def compare(self, *what: object) -> None:
         """Before members meet. If they are about to do different things, an error on all, with
@@ -86,7 +93,7 @@ class _Staging:
             return
         what = (_called(), *what)
         mine = np.array([zlib.crc32(repr((self.calls, what)).encode())])
-        told = sk.allgather(mine)
+        told = sk.allgather(mine, group=self.group)
         if (told != mine).any():
             raise sk.InvalidError(
                 f"the members called skerry.xp differently: this rank is about to exchange {what} "
@@ -114,12 +121,26 @@ def job() -> _Staging:
     global _staging
     if _staging is None or not sk.initialized():
         sk.init()
-        _staging = _Staging()
+        _staging = _Staging(living())
         if "whole_bytes" not in _options.chosen:
-            _measure_bound(_staging.ranks)
+            _measure_bound(_staging)
         tell_limits()
     return _staging
 
+
+def _moved(group: sk.Group) -> None:
+    """All arrays are over the group of those that live from now on."""
+    global _staging
+    if _staging is None or not set(group.ranks) <= set(_staging.members):
+        return
+    thread = _staging.thread
+    _staging = _Staging(group)
+    _staging.thread = thread
+    _layout.regroup(len(group))
+    tell_limits()
+
+
+moved_listeners.append(_moved)
 
 # A statement on divided arrays takes so much beside the synchronization: planning, copies.
 _STATEMENT_S = 100e-6
@@ -134,15 +155,16 @@ _SAMPLES = 16
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
 
 
-def _measure_bound(ranks: int) -> None:
+def _measure_bound(here: _Staging) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
     The same on all ranks."""
     global costs, read_costs
+    ranks = here.ranks
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
-    sync_s, speed, fresh_speed = _agreed_speeds()
+    sync_s, speed, fresh_speed = _agreed_speeds(here.group)
     even = (sync_s + _STATEMENT_S) * speed / (1 - 1 / ranks)
     bound = _LEAST_BOUND
     while bound * 2 < even and bound < _MOST_BOUND:
@@ -151,8 +173,7 @@ def _measure_bound(ranks: int) -> None:
     costs = (_STATEMENT_S + sync_s, speed)
     read_costs = (_READ_S + sync_s, fresh_speed)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    here = sum(sk.same_node(rank) for rank in range(ranks))
-    quarter = int(sk.allreduce(free // (4 * here), "min"))
+    quarter = int(sk.allreduce(free // (4 * sum(here.near)), "min", group=here.group))
     for name in {"loop_bytes", "sum_bytes"} - _options.chosen:
         _options.values[name] = quarter
     _options.why["whole_bytes"] = (
@@ -161,7 +182,7 @@ def _measure_bound(ranks: int) -> None:
     )
 
 
-def _agreed_speeds() -> tuple[float, float, float]:
+def _agreed_speeds(group: sk.Group) -> tuple[float, float, float]:
     """Seconds of a synchronization, and bytes a second that are computed and that are written into
     new memory. The same on all ranks. Whatever else runs on the machine makes a sample slower and
     none faster, so the best of several counts: of all ranks' for the synchronization, which one
@@ -175,7 +196,7 @@ def _agreed_speeds() -> tuple[float, float, float]:
         begin = time.perf_counter()
         np.add(a, a, out=out)
         between = time.perf_counter()
-        sk.sync()
+        sk.sync(group)
         add_s = min(add_s, between - begin)
         sync_s = min(sync_s, time.perf_counter() - between)
     for _ in range(6):
@@ -183,7 +204,7 @@ def _agreed_speeds() -> tuple[float, float, float]:
         fresh.append(np.ones(1 << 19))
         fresh_s = min(fresh_s, max(time.thread_time() - begin, 1e-6))
     mine = np.array([sync_s * 1e9, out.nbytes / add_s, fresh[0].nbytes / fresh_s], np.int64)
-    told = sk.allgather(mine)
+    told = sk.allgather(mine, group=group)
     return (
         float(told[:, 0].min()) / 1e9,
         float(np.median(told[:, 1])),
@@ -227,6 +248,12 @@ def ranks() -> int:
     return job().ranks
 
 
+def broadcast(values: Block) -> Block:
+    """Overwrites `values` with those of the first rank. Collective."""
+    here = job()
+    return sk.broadcast(values, here.members[0], group=here.group)
+
+
 def bring(
     block: Block, source: Layout, target: Layout, views: bool = False
 ) -> list[tuple[Cut, Block]]:
@@ -244,7 +271,7 @@ def bring(
     for offset, box in plan.sends:
         part = block[box]
         _view(staging.local, offset, part.shape, block.dtype)[...] = part
-    _core._sync()
+    here.sync()
     _counts["exchanges"] += 1
     shapes = [tuple(piece.stop - piece.start for piece in box) for _, _, box in plan.receives]
     wanted = [
@@ -273,7 +300,7 @@ def _read(
     arrays: list[Block] = []
     requests: list[sk.Request] = []
     for rank, offset, shape in wanted:
-        near = staging.pointer(rank) if here.near[rank] else None
+        near = staging.pointer(here.members[rank]) if here.near[rank] else None
         if near is not None:
             part = _view(near, offset, shape, dtype)
             arrays.append(part if views else part.copy())
@@ -282,7 +309,8 @@ def _read(
             flat = arrays[-1].reshape(-1)
             if dtype.kind in "mM":
                 flat = flat.view("int64")  # dates give no buffer
-            requests.append(staging.get_nb(rank, offset * dtype.itemsize, flat))
+            member = here.members[rank]
+            requests.append(staging.get_nb(member, offset * dtype.itemsize, flat))
         _counts["bytes_read"] += arrays[-1].nbytes
     for request in requests:
         request.wait()
@@ -312,7 +340,7 @@ def rows_of_others(
         if n := int(counts[here.rank, to]):
             offset = int(offsets[here.rank, to]) * width
             fill(to, _view(staging.local, offset, (n, *row), dtype))
-    _core._sync()
+    here.sync()
     _counts["exchanges"] += 1
     wanted = [
         (at, int(offsets[at, here.rank]) * width, (int(counts[at, here.rank]), *row))
@@ -342,7 +370,8 @@ def from_rank(owner: int, block: Block | None, shape: Shape, dtype: np.dtype[Any
     here = job()
     here.compare("from_rank", owner, shape, dtype.str)
     values = np.empty(shape, dtype) if block is None else np.asarray(block, order="C")
-    _core._broadcast(values if values.flags.writeable else values.copy(), owner, None)
+    kept = values if values.flags.writeable else values.copy()
+    _core._broadcast(kept, here.members[owner], here.group)
     _counts["exchanges"] += 1
     if block is None:
         _counts["bytes_read"] += values.nbytes
@@ -358,7 +387,7 @@ def of_all(values: Block) -> Block:
     values = np.asarray(values, order="C")
     here.compare("of_all", values.shape, values.dtype.str)
     out = np.empty((here.ranks, *values.shape), values.dtype)
-    _core._allgather(values, out, None)
+    _core._allgather(values, out, here.group)
     _counts["exchanges"] += 1
     _counts["bytes_read"] += values.nbytes * (here.ranks - 1)
     return out
@@ -372,7 +401,7 @@ def agree(values: Any) -> NDArray[np.int64]:
         return values[None]
     here.compare("agree", values.shape)
     _counts["agreements"] += 1
-    return sk.allgather(values)
+    return sk.allgather(values, group=here.group)
 
 
 def on_any_rank(flag: bool) -> bool:

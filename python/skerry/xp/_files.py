@@ -67,7 +67,7 @@ def _write(
     path: Path, kind: Any, arrays: Mapping[str, Any], compression: str | None = None
 ) -> None:
     _exchange.job()
-    writer, sources = Writer(path, sk.world()), {}
+    writer, sources = Writer(path, _exchange.job().group), {}
 
     def look() -> Any:
         sources.update({name: _checked(data) for name, data in arrays.items()})
@@ -122,7 +122,7 @@ def savez_compressed(file: FilePath, *args: Any, allow_pickle: bool = True, **kw
 
 def _loaded(place: Place | Packed, path: Path, mmap_mode: str | None = None) -> Array:
     """The array that is there; collective."""
-    together, dtype = Together(path, sk.world()), place.dtype.newbyteorder("=")
+    together, dtype = Together(path, _exchange.job().group), place.dtype.newbyteorder("=")
     layout = new_layout(place.shape, dtype)
     bounds, rank = layout.boxes[_exchange.job().rank], _exchange.job().rank
     if mmap_mode is not None and isinstance(place, Place):
@@ -134,7 +134,7 @@ def _loaded(place: Place | Packed, path: Path, mmap_mode: str | None = None) -> 
         together(lambda: place.read(bounds, block, progress))
     finally:
         progress.end()
-    check_crc(place, sk.world(), together)
+    check_crc(place, _exchange.job().group, together)
     return Array(block, layout)
 
 
@@ -214,7 +214,7 @@ def load(
         found.append((kind, stored))
         return mmap_mode, [(name, each.shape, str(each.dtype)) for name, each in stored.items()]
 
-    Together(path, sk.world())(look, _DIFFER.format("load"))
+    Together(path, _exchange.job().group)(look, _DIFFER.format("load"))
     kind, stored = found[0]
     return _loaded(stored[""], path, mmap_mode) if isinstance(kind, Npy) else NpzFile(path, stored)
 
@@ -239,7 +239,7 @@ def fromfile(
         found.append(Place(path, offset, (length,), element))
         return length, str(element)
 
-    Together(path, sk.world())(look, _DIFFER.format("fromfile"))
+    Together(path, _exchange.job().group)(look, _DIFFER.format("fromfile"))
     return _loaded(found[0], path)
 
 
@@ -259,12 +259,12 @@ def _by_the_first(path: Path, read: Any) -> Any:
                 raise sk.DtypeError(f"{path} gives Python objects: give a dtype of numbers or text")
             found.extend(arrays)
 
-    Together(path, sk.world())(step)
+    Together(path, _exchange.job().group)(step)
     about = repr([(each.shape, each.dtype.descr if each.dtype.names else each.dtype.str)
                   for each in found]).encode()  # fmt: skip
-    length = sk.broadcast(np.array([len(about), 0]))[0]
+    length = _exchange.broadcast(np.array([len(about), 0]))[0]
     told = np.frombuffer(about, "u1").copy() if here.rank == 0 else np.empty(length, "u1")
-    described = _literal(sk.broadcast(told).tobytes().decode()) if length else []
+    described = _literal(_exchange.broadcast(told).tobytes().decode()) if length else []
     arrays = []
     for index, (shape, dtype) in enumerate(described):
         mine = found[index] if here.rank == 0 else None
@@ -290,7 +290,7 @@ def _spread_from_first(values: np.ndarray | None, shape: tuple[int, ...], dtype:
         piece = np.empty((high - low, *shape[1:]), dtype)
         if values is not None:
             piece[...] = values[low:high] if shape else values
-        sk.broadcast(piece.reshape(-1).view("u1"))
+        _exchange.broadcast(piece.reshape(-1).view("u1"))
         if not shape:
             block[...] = piece[0]
             continue
@@ -318,7 +318,7 @@ class _Text:
     """What Writer needs to write text: each member's, one after another."""
 
     def __init__(self, path: Path, text: Any) -> None:
-        self.writer = Writer(path, sk.world())
+        self.writer = Writer(path, _exchange.job().group)
         self.text = text
 
     def write(self) -> None:

@@ -5,15 +5,18 @@ Nothing here communicates. Every rank knows every layout, so all ranks derive th
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry._protected import goes_on
+from skerry.errors import InvalidError
 from ._types import Box, Boxes, Cut, Key, Shape
 
 
@@ -24,8 +27,9 @@ class Layout:
     do not overlap, and cover it together.
     """
 
-    __slots__ = ("shape", "boxes", "whole", "cuts", "plans", "_hash")
+    __slots__ = ("shape", "boxes", "whole", "cuts", "plans", "_hash", "__weakref__")
 
+    boxes: Any
     cuts: list[list[int]] | None  # per axis where boxes begin and end; None: nobody has asked yet
     plans: dict[Any, Any]  # of indices that the program has used: key -> what _indexing.py keeps
 
@@ -36,7 +40,11 @@ class Layout:
         self.boxes = boxes
         self.whole = whole or len(boxes) == 1
         self.cuts, self.plans = None, {}
-        self._hash = hash((shape, boxes, self.whole))
+        # Whole ones stay equal when the group shrinks: a box for each rank says nothing of them.
+        self._hash = hash((shape, None if self.whole else boxes, self.whole))
+        if goes_on():
+            key = id(self)
+            _live[key] = weakref.ref(self, lambda _: _live.pop(key, None))
 
     def __hash__(self) -> int:
         return self._hash
@@ -47,7 +55,7 @@ class Layout:
             and self._hash == other._hash
             and self.whole == other.whole
             and self.shape == other.shape
-            and self.boxes == other.boxes
+            and (self.whole or self.boxes == other.boxes)
         )
 
     def __repr__(self) -> str:
@@ -69,6 +77,33 @@ class Layout:
     def largest(self) -> int:
         """Elements of the largest box."""
         return max(volume(box) for box in self.boxes)
+
+
+# In a job that goes on: by identity, for layouts are equal by what they say.
+_live: dict[int, weakref.ref[Layout]] = {}
+
+
+class _Gone:
+    """In place of the boxes of a layout whose ranks are not those of the group any more."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise InvalidError(
+            "this array was divided over ranks of which one has died: protected arrays come back, "
+            "others are made anew"
+        )
+
+    __getitem__ = __iter__ = __len__ = _refuse
+
+
+def regroup(ranks: int) -> None:
+    """The group has so many members from now on. Every rank goes on with what is whole; what was
+    divided over the old group is of no use, and says so."""
+    for layout in [reference() for reference in list(_live.values())]:
+        if layout is not None:
+            layout.boxes = layout.boxes[:1] * ranks if layout.whole else _Gone()
+            layout.cuts, layout.plans = None, {}
+    for cached in (whole, slabs, free_axis, _sliced, permuted, operand, reduced, plan):
+        cached.cache_clear()
 
 
 def volume(box: Box) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core, _picture
+from . import _exchange
 from ._array import Array, shows
 from ._elementwise import _imag, _real, apply, astype, functions, real_for
 from ._manipulation import matrix_transpose, permute_dims, reshape
@@ -68,7 +69,9 @@ def _svg(self: Array) -> str:
 
 
 def _html(self: Array) -> str:
-    where = "whole on every rank" if self.layout.whole else f"divided over {len(sk.world())} ranks"
+    where = "whole on every rank"
+    if not self.layout.whole:
+        where = f"divided over {_exchange.ranks()} ranks"
     return _picture.table("skerry.xp.Array", self.shape, self.dtype, where, _svg(self))
 
 

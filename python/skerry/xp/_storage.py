@@ -186,7 +186,7 @@ def _new_storage(shape: Shape, dtype: DTypeLike, layout: Layout) -> sk.Array:
     for axis, n in enumerate(shape):
         if n and not layout.whole and layout == _layout.slabs(shape, axis, ranks):
             grid = [min(n, ranks) if d == axis else 1 for d in range(len(shape))]
-    return sk.empty(shape, dtype, grid=grid)
+    return sk.empty(shape, dtype, grid=grid, group=_exchange.job().group)
 
 
 # ---- views that NumPy made of whole arrays -------------------------------------------------------

@@ -102,9 +102,8 @@ def _by_rows(
 
 def _entropy() -> int:
     """A seed that nobody chose: rank 0's."""
-    _exchange.job()
     fresh = np.random.SeedSequence().generate_state(2, np.uint64)
-    told = sk.broadcast(fresh.view(np.int64)).view(np.uint64)
+    told = _exchange.broadcast(fresh.view(np.int64)).view(np.uint64)
     return int(told[0]) << 64 | int(told[1])
 
 
@@ -116,7 +115,7 @@ def _of_rank_0(source: Any) -> Any:
     mine = np.frombuffer(pickle.dumps(source), np.uint8).astype(np.int64)
     told = np.zeros(_exchange.agree([len(mine)])[0, 0], np.int64)
     told[: len(mine)] = mine[: len(told)]
-    return pickle.loads(sk.broadcast(told).astype(np.uint8).tobytes())
+    return pickle.loads(_exchange.broadcast(told).astype(np.uint8).tobytes())
 
 
 class _Drawing:
@@ -619,6 +618,19 @@ def _state() -> RandomState:
     if not _global:
         _global.append(RandomState())
     return _global[0]
+
+
+def _module_state() -> Any:
+    """Of the functions below; None: none was called. Not collective."""
+    return _global[0].get_state() if _global else None
+
+
+def _set_module_state(state: Any) -> None:
+    """As it was; None: none was called. Not collective."""
+    if state is None:
+        _global.clear()
+    else:
+        _state().set_state(state)
 
 
 def seed(seed: Any = None) -> None:

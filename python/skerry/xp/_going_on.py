@@ -1,0 +1,152 @@
+"""Arrays of skerry.xp that come back after a death: what skerry._protected keeps of them.
+
+A divided array's boxes are those of its layout. A whole one is cut into slabs, of which each member
+keeps one: so every member has the same afterwards, whatever it had.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import skerry as sk
+from skerry._parts import Bounds
+from skerry._protected import FORMS, Form
+from . import _exchange, _layout, random
+from ._array import Array
+from ._layout import Layout
+from ._storage import _following, _take_place
+from ._types import Block, Box, Shape
+
+
+class _Storage(NamedTuple):
+    group: sk.Group
+    dtype: np.dtype[Any]
+    mirrored: bool = False
+    freed: bool = False
+
+
+class _Again(NamedTuple):
+    """An array over another group, before skerry.xp is."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    boxes: tuple[Box, ...]
+    whole: bool
+    group: sk.Group
+    block: Block
+
+
+def _slabs(shape: Shape, ranks: int) -> tuple[Box, ...]:
+    """Boxes of an array that is divided as new ones are."""
+    axis = _layout.free_axis(shape, ranks, frozenset())
+    return _layout.slabs(shape, 0 if axis is None else axis, ranks).boxes
+
+
+class _XpForm(Form):
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self._boxes: tuple[Box, ...] = ()  # as the array lay when somebody asked first
+        self._whole = False
+
+    def _take(self) -> None:
+        if isinstance(self.array, _Again):
+            self._boxes, self._whole = self.array.boxes, self.array.whole
+            return
+        layout: Layout = self.array.layout
+        self._whole, self._boxes = layout.whole, layout.boxes
+        if layout.whole:
+            self._boxes = _slabs(layout.shape, len(layout.boxes))
+
+    def check(self) -> None:
+        x = self.array
+        if x._is_view:
+            raise sk.InvalidError("a view cannot be protected: give the array that it shows")
+        if not x.shape:
+            raise sk.InvalidError("an array without axes cannot be protected: keep it as a value")
+        if x.dtype.kind not in "biufc":
+            raise sk.DtypeError(f"an array of {x.dtype} cannot be protected: give numbers")
+        if x._memory.source is not None:
+            raise sk.InvalidError(_IN_ARRAY)
+
+    @property
+    def storage(self) -> Any:
+        group = self.array.group if isinstance(self.array, _Again) else _exchange.job().group
+        return _Storage(group, self.array.dtype)
+
+    def boxes(self) -> list[Bounds]:
+        if not self._boxes:
+            self._take()
+        return list(self._boxes)
+
+    def _own_box(self) -> Box:
+        return self.boxes()[self.storage.group.index(sk.rank())]
+
+    def own(self) -> Block:
+        box = self._own_box()
+        if isinstance(self.array, _Again):
+            block = self.array.block
+            return block[_cut(box)] if self._whole else block
+        layout, block = self.array.layout, self.array._evaluate()
+        if layout.whole:  # perhaps it was divided before
+            return block[_cut(box)]
+        if layout.boxes != self._boxes or self.array._memory.source is not None:
+            raise sk.InvalidError(_IN_ARRAY)
+        return block
+
+    def targets(self) -> list[tuple[Bounds, Block]]:
+        self.boxes()
+        if self._whole:
+            return [(tuple((0, n) for n in self.array.shape), self.array.block)]
+        return [(self._own_box(), self.array.block)]
+
+    def remade(self, group: sk.Group) -> _Again:
+        x, ranks = self.array, len(group)
+        boxes, here = _slabs(x.shape, ranks), group.index(sk.rank())
+        whole = x.layout.whole
+        extent = x.shape if whole else tuple(high - low for low, high in boxes[here])
+        return _Again(x.shape, x.dtype, boxes, whole, group, np.empty(extent, x.dtype))
+
+    def become(self, other: _Again) -> None:
+        x, ranks = self.array, len(other.boxes)
+        layout = (
+            _layout.whole(x.shape, ranks) if other.whole else Layout(x.shape, tuple(other.boxes))
+        )
+        followers: list[Any] = []
+        x._evaluate()
+        if x.layout.whole:
+            try:
+                followers = _following(x, x._evaluate())
+            except sk.InvalidError:  # a view that is no slice stays one of the old memory
+                pass
+        _take_place(x, layout, other.block, followers)
+        memory = x._memory
+        # The ranks may have counted differently in the step that was broken.
+        memory.reads = memory.paid = memory.work = memory.parts = 0
+        memory.placed, memory.loop = False, None
+        self._boxes = ()
+
+    @staticmethod
+    def beside() -> Any:
+        return copy.deepcopy(random._module_state())
+
+    @staticmethod
+    def set_beside(value: Any) -> None:
+        random._set_module_state(value)
+
+    def __str__(self) -> str:
+        return f"{self.array.shape} {self.array.dtype} of skerry.xp"
+
+
+def _cut(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(*bounds) for bounds in box)
+
+
+_IN_ARRAY = (
+    "this array lies in an sk.Array: protect x.array, and take it by xp.asarray(x.array) in each "
+    "step"
+)
+
+FORMS[Array] = _XpForm
