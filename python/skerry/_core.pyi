@@ -458,6 +458,8 @@ class Mirror:
         collective. A mirror: not during a refresh. Errors: RangeError before anything moves,
         InvalidError, DtypeError."""
 
+def _take_changed(now: Block, then: Block, tile: int) -> list[tuple[int, int]]: ...
+
 @final
 class Segment:
     """Zeroed memory: every member owns `nbytes` (may differ). Offsets are bytes. Making it is

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -32,7 +32,6 @@ from ._types import Block
 from .errors import DtypeError, InvalidError, LostError, PeerDeadError, UnsupportedError
 
 _TILE = 4096  # bytes that are compared and sent together
-_PIECE = 64 * _TILE  # bytes compared in one call of NumPy: they stay in the cache
 _READ = 8 << 20  # bytes that are read in one piece when blocks come back
 _UNDER_WAY = 64  # puts whose source is not done
 _ALIGN = 64
@@ -135,29 +134,6 @@ def _partners(ranks: Sequence[int], distance: int) -> list[int | None]:
     return partners
 
 
-def _changed(now: NDArray[np.uint8], then: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
-    """Where the bytes differ: (begin, end) of runs of tiles, ascending."""
-    n, begin = now.size, -1
-    for at in range(0, n, _PIECE):
-        end = min(at + _PIECE, n)
-        whole = at + (end - at) // _TILE * _TILE
-        marks = np.empty(0, bool)
-        if whole > at:
-            differ = now[at:whole].view(np.uint64) != then[at:whole].view(np.uint64)
-            marks = differ.reshape(-1, _TILE // 8).any(axis=1)
-        differs = marks.tolist()
-        if end > whole:
-            differs.append(not np.array_equal(now[whole:end], then[whole:end]))
-        for i, is_changed in enumerate(differs):
-            if is_changed and begin < 0:
-                begin = at + i * _TILE
-            elif not is_changed and begin >= 0:
-                yield begin, at + i * _TILE
-                begin = -1
-    if begin >= 0:
-        yield begin, n
-
-
 class _Copies:
     """The copies of one array's blocks. Making it is collective."""
 
@@ -194,8 +170,10 @@ class _Copies:
         mine = self.segment.local[slot * self.room[me] :][: now.size]
         partner, at = self.partners[me], self.at_partner[me] + slot * self.room[me]
         sent: list[Request] = []
-        for begin, end in [(0, now.size)] if everything else _changed(now, mine):
-            mine[begin:end] = now[begin:end]
+        if everything:
+            mine[:] = now
+        runs = [(0, now.size)] if everything else _core._take_changed(now, mine, _TILE)
+        for begin, end in runs:
             if partner is None:
                 continue
             sent.append(

@@ -2,9 +2,14 @@
 // is collective, and only one rank knows when it collects. free() frees, or the end of the job.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "binding.hpp"
 
@@ -452,9 +457,33 @@ void bind_notices(nb::class_<HeldSegment>& segment) {
           "InvalidError.");
 }
 
+// Brings `then` to what `now` is, tile by tile, where they differ: (begin, end) in bytes of runs of
+// such tiles, ascending.
+std::vector<std::pair<std::size_t, std::size_t>> take_changed(nb::handle now, nb::handle then,
+                                                              std::size_t tile) {
+  View from, to;
+  acquire_contiguous(from, now, false, "what changed");
+  acquire_contiguous(to, then, true, "the copy");
+  if (from.bytes() != to.bytes() || tile == 0)
+    throw sk::Error(SKERRY_ERR_INVALID, "a copy has as many bytes as what it is of");
+  std::vector<std::pair<std::size_t, std::size_t>> runs;
+  const nb::gil_scoped_release waits;
+  for (std::size_t at = 0; at < from.bytes(); at += tile) {
+    const std::size_t end = std::min(at + tile, from.bytes());
+    if (std::memcmp(from.data() + at, to.data() + at, end - at) == 0) continue;
+    std::memcpy(to.data() + at, from.data() + at, end - at);
+    if (!runs.empty() && runs.back().second == at) runs.back().second = end;
+    else runs.emplace_back(at, end);
+  }
+  return runs;
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
+  m.def("_take_changed", &take_changed, nb::arg("now"), nb::arg("then"), nb::arg("tile"),
+        nb::sig("def _take_changed(now: skerry._types.Block, then: skerry._types.Block, "
+                "tile: int) -> list[tuple[int, int]]"));
   nb::class_<HeldSegment> segment(m, "Segment",
         "Zeroed memory: every member owns `nbytes` (may differ). Offsets are bytes. Making it is "
         "collective. Errors: InvalidError, NoMemoryError. Buffers are C-contiguous arrays of any "
