@@ -73,7 +73,7 @@ _MOST_SPLITTERS = 3  # every one takes a pass through the block
 
 def _ranges(block: Block, splitters: Block) -> list[Block] | None:
     """The values of each range, in any order, where nobody can tell equal ones apart: by NumPy's
-    partition, which takes half of the time that places take. None: another case."""
+    partition, which takes less time than places do. None: another case."""
     kind = block.dtype.kind
     if len(splitters) > _MOST_SPLITTERS or kind not in "iuf" or block.dtype.itemsize <= 2:
         return None
