@@ -162,6 +162,15 @@ def test_sorting(matrix):
     same(xp.searchsorted(xp.sort(vector), vector), np.searchsorted(np.sort(VECTOR), VECTOR))
 
 
+@pytest.mark.parametrize("first", [np.nan, np.inf])
+def test_values_that_some_ranks_have_alone_are_sorted(first):
+    values = np.concatenate((np.full(40000, first), np.arange(1.0, 40001.0)))
+    x = xp.concat((xp.full(40000, first), xp.arange(1.0, 40001.0)))
+    same(xp.sort(x), np.sort(values))
+    same(xp.sort(xp.asarray(values, copy=True)), np.sort(values))
+    assert xp.unique_values(x).shape == np.unique(values, equal_nan=False).shape
+
+
 def test_sets():
     numbers = xp.asarray(WHOLE_NUMBERS.reshape(7, 11))
     for ours, numpys in zip(

@@ -79,6 +79,8 @@ def _ranges(block: Block, splitters: Block) -> list[Block] | None:
         return None
     if kind == "f" and (not block.size or not block.all() or np.isnan(block.min())):
         return None  # zeros of either sign, or NaN
+    if kind == "f" and np.isnan(splitters[-1:]).any():
+        return None  # NaN that other ranks have: nothing is below it
     cuts = [int(np.count_nonzero(block < at)) for at in splitters]
     inside = sorted({cut for cut in cuts if 0 < cut < len(block)})
     return np.split(np.partition(block, inside) if inside else block, cuts)
