@@ -1,5 +1,7 @@
 """Factorisations of a divided matrix by panels: what NumPy gives, without a gather."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -174,3 +176,32 @@ def test_numpys_lapack_is_found():
     # Its wheels have one. Without it solve takes 1.3 times as long.
     if "openblas" in np.show_config("dicts")["Build Dependencies"]["lapack"]["name"]:
         assert _lapack._library.__name__ == "<lambda>" or _lapack._library() is not None
+
+
+def test_matrices_that_a_library_cannot_use_are_left_alone():
+    square = np.ones((2, 2))
+    swapped = square.astype(square.dtype.newbyteorder("S"))
+    assert _lapack.lu(swapped, np.zeros(2, np.int64)) is None
+    assert not _lapack.subtracted(swapped, swapped, swapped)
+    assert (swapped == square).all()
+    fixed, crooked = square.copy(), np.zeros(33, np.uint8)[1:].view("float64").reshape(2, 2)
+    fixed.flags.writeable = False
+    for out in (fixed, crooked):
+        before = out.copy()
+        assert _lapack.lu(out, np.zeros(2, np.int64)) is None
+        assert not _lapack.subtracted(out, square, square)
+        assert (out == before).all()
+    assert not _lapack.subtracted(square, crooked, fixed)
+
+
+def test_the_width_of_a_librarys_numbers_is_seen_in_its_pivots():
+    def writes(*pivots, whole):
+        def getrf(m, n, matrix, lda, where, info):
+            ctypes.memmove(where.value, np.array(pivots, whole).tobytes(), 2 * whole().itemsize)
+
+        return getrf
+
+    for whole, of_c in ((np.int64, ctypes.c_int64), (np.int32, ctypes.c_int32)):
+        assert _lapack._whole_numbers(writes(2, 2, whole=whole)) is of_c
+        with pytest.raises(AttributeError, match="no pivots"):
+            _lapack._whole_numbers(writes(1, 2, whole=whole))

@@ -6,6 +6,9 @@ have other ways. Knows nothing of arrays and layouts.
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -13,26 +16,43 @@ import numpy as np
 
 from ._types import Block
 
-# How the builds decorate names: (before, after, whole numbers). As in array/loaded_blas.cpp.
-_NAMES = (
-    ("scipy_", "_64_", ctypes.c_int64), ("", "_64_", ctypes.c_int64),
-    ("scipy_", "_", ctypes.c_int32), ("", "_", ctypes.c_int32),
-)  # fmt: skip
+# How the builds decorate names: (before, after). As in array/loaded_blas.cpp.
+_NAMES = (("scipy_", "_64_"), ("", "_64_"), ("scipy_", "_"), ("", "_"))
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # by the character of the dtype
 
 
 class _Library:
     """Both functions for each dtype, as (getrf, gemm)."""
 
-    def __init__(self, handle: ctypes.CDLL, before: str, after: str, whole: Any) -> None:
-        self.whole = whole
-        self.numpys = np.dtype(whole)
+    def __init__(self, handle: ctypes.CDLL, before: str, after: str) -> None:
         self.functions = {
             kind: tuple(
                 getattr(handle, f"{before}{letter}{name}{after}") for name in ("getrf", "gemm")
             )
             for kind, letter in _LETTERS.items()
         }
+        self.whole = _whole_numbers(self.functions["d"][0])
+        self.numpys = np.dtype(self.whole)
+
+
+def _whole_numbers(getrf: Callable[..., object]) -> Any:
+    """The type of a library's whole numbers. Names do not tell: some have 64 bits without a suffix.
+    So a small matrix is factored, and what is written as pivots is looked at. AttributeError:
+    another type."""
+    matrix = np.array([1.0, 2.0, 3.0, 4.0])  # by columns: the second row is the pivot's
+    pivots = np.full(4, -1, np.int64)
+    if sys.byteorder == "little":  # where 64 bits of a small number are read as 32, too
+        number = ctypes.byref(ctypes.c_int64(2))
+        getrf(
+            number, number, ctypes.c_void_p(matrix.ctypes.data), number,
+            ctypes.c_void_p(pivots.ctypes.data), ctypes.byref(ctypes.c_int64(0)),
+        )  # fmt: skip
+    for whole in (ctypes.c_int64, ctypes.c_int32):
+        expected = np.full(4, -1, np.int64)
+        expected.view(np.dtype(whole))[:2] = 2
+        if (pivots == expected).all():
+            return whole
+    raise AttributeError(f"getrf wrote {pivots}, which are no pivots")
 
 
 @lru_cache(maxsize=1)
@@ -40,23 +60,33 @@ def _library() -> _Library | None:
     """What NumPy has loaded. None: there is none that is known."""
     try:
         with open("/proc/self/maps") as lines:
-            paths = {line.split()[-1] for line in lines if "blas" in line or "lapack" in line}
+            paths = {line.rstrip("\n").split(None, 5)[-1] for line in lines}
     except OSError:
         return None
     for path in sorted(paths):
-        for before, after, whole in _NAMES:
+        name = os.path.basename(path)
+        if "blas" not in name and "lapack" not in name:
+            continue
+        for before, after in _NAMES:
             try:
-                return _Library(ctypes.CDLL(path), before, after, whole)
-            except (OSError, AttributeError):  # no library, or not with these names
+                return _Library(ctypes.CDLL(path), before, after)
+            except (OSError, AttributeError):  # no library, or other names or numbers
                 continue
     return None
+
+
+def _can_be_passed(x: Block) -> bool:
+    """Whether a library reads the elements as NumPy does."""
+    return x.dtype.char in _LETTERS and x.dtype.isnative and x.flags.aligned
 
 
 def lu(turned: Block, pivots: Block) -> bool | None:
     """LU with partial pivoting of a transposed panel in C order, in place; step i exchanged rows i
     and pivots[i]. False if there is no pivot; None, and nothing is done, without a LAPACK."""
     found = _library()
-    if found is None or turned.dtype.char not in _LETTERS or not turned.flags.c_contiguous:
+    if found is None or not _can_be_passed(turned):
+        return None
+    if not turned.flags.c_contiguous or not turned.flags.writeable:
         return None
     whole = found.whole
     width, m = turned.shape
@@ -85,10 +115,11 @@ def _operand(x: Block) -> tuple[bytes, int] | None:
 def subtracted(out: Block, a: Block, b: Block) -> bool:
     """out -= a @ b in place. False, and nothing is done, where it cannot be."""
     found = _library()
-    kind = out.dtype.char
-    if found is None or kind not in _LETTERS or not out.size or not a.shape[1]:
+    if found is None or not out.size or not a.shape[1] or not out.flags.writeable:
         return False
     if a.dtype != out.dtype or b.dtype != out.dtype:
+        return False
+    if not all(map(_can_be_passed, (out, a, b))):
         return False
     target, left, right = _operand(out), _operand(a), _operand(b)
     if target is None or target[0] == b"T" or left is None or right is None:
@@ -96,7 +127,7 @@ def subtracted(out: Block, a: Block, b: Block) -> bool:
     whole = found.whole
     numbers = np.array([-1, 1], out.dtype)
     # In Fortran's order all matrices are transposed: out^T -= b^T a^T.
-    found.functions[kind][1](
+    found.functions[out.dtype.char][1](
         right[0], left[0], ctypes.byref(whole(out.shape[1])), ctypes.byref(whole(out.shape[0])),
         ctypes.byref(whole(a.shape[1])), ctypes.c_void_p(numbers.ctypes.data),
         ctypes.c_void_p(b.ctypes.data), ctypes.byref(whole(right[1])),
