@@ -218,7 +218,8 @@ void Agent::stop_ranks(bool stop) {
   if (ranks_stopped_ == stop) return;
   ranks_stopped_ = stop;
   for (const auto& rank : ranks_)
-    if (rank->pid > 0) (void)kill(-rank->pid, stop ? SIGSTOP : SIGCONT);
+    if (rank->pid > 0 && kill(-rank->pid, stop ? SIGSTOP : SIGCONT) != 0 && errno != ESRCH && stop)
+      return launcher_gone();  // it must not run, and cannot be stopped
 }
 
 void Agent::keep_lease() {

@@ -495,14 +495,14 @@ void Job::on_signal(int signal) {
                  .finish());
   };
   if (signal == SIGTSTP) {
+    lease_to_hosts(false);  // we will not answer; it continues ranks that had no lease
     pass_on(SIGTSTP);
-    lease_to_hosts(false);  // we will not answer
     (void)kill(getpid(), SIGSTOP);
     return;  // again from here when continued: SIGCONT is pending then
   }
   if (signal == SIGCONT) {
     pass_on(SIGCONT);
-    if (all_go_on()) lease_to_hosts(true);
+    if (all_go_on() && lease_timer_ == 0) lease_to_hosts(true);
     return pump_input();  // we may be in the foreground again
   }
   if (signal == SIGUSR1 || signal == SIGUSR2) return pass_on(signal);

@@ -136,7 +136,7 @@ void NodeServers::open(const memory::Control& control, uint32_t member,
   for (server::Server* server : all) server->open({control, member, member_of, &setup_.map, all});
 }
 
-void NodeServers::pass_on_locks() {
+void NodeServers::pass_on_locks(const std::unordered_set<Rank>& buried) {
   broker_->for_each_owner([&](const memory::LocalSegment& segment) {
     if (segment.purpose() != purpose_mutexes) return;
     for (uint32_t k = 0; k < segment.members(); ++k) {
@@ -144,7 +144,8 @@ void NodeServers::pass_on_locks() {
       if (entry == nullptr) continue;
       const memory::Region slice = segment.region(*entry);
       auto* const mutexes = reinterpret_cast<lock::Mutex*>(slice.base);
-      for (uint64_t i = 0; i < slice.bytes / sizeof(lock::Mutex); ++i) first().pass_on(mutexes[i]);
+      for (uint64_t i = 0; i < slice.bytes / sizeof(lock::Mutex); ++i)
+        first().pass_on(mutexes[i], buried);
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "core/config.hpp"
@@ -48,8 +49,8 @@ class NodeServers {
   void open(const memory::Control& control, uint32_t member,
             const std::function<int32_t(Rank)>& member_of);
   void stop();
-  // On the first server's thread, when all servers have buried the dead: their mutexes go on.
-  void pass_on_locks();
+  // On the first server's thread: the mutexes of those that all servers have buried go on.
+  void pass_on_locks(const std::unordered_set<Rank>& buried);
 
   const memory::Broker& broker() const { return *broker_; }
   server::Server& first() { return *servers_.front(); }  // it also runs the broker

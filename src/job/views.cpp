@@ -137,12 +137,15 @@ void Views::bury(const std::vector<Rank>& dead) {
   for (const auto& one : all)
     one->post([this, dead, left, server = one.get()] {
       server->bury(dead);
-      if (left->fetch_sub(1) == 1) watched_.servers->first().post([this] { pass_on_locks(); });
+      if (left->fetch_sub(1) == 1)
+        watched_.servers->first().post([this, dead] { pass_on_locks(dead); });
     });
 }
 
-void Views::pass_on_locks() {
-  watched_.servers->pass_on_locks();
+// On the first server's thread, which may have buried others already that some server has not.
+void Views::pass_on_locks(const std::vector<Rank>& dead) {
+  buried_.insert(dead.begin(), dead.end());
+  watched_.servers->pass_on_locks(buried_);
   watched_.control.header().deaths.fetch_add(1, std::memory_order_release);
   const Lock lock(mutex_);
   --burials_;

@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "core/thread.hpp"
@@ -75,7 +76,7 @@ class Views {
   void take_news();
   void take(const DeadRank& dead);
   void bury(const std::vector<Rank>& dead);
-  void pass_on_locks();  // of the first server's thread
+  void pass_on_locks(const std::vector<Rank>& dead);
   void await_burials(Lock& lock);
   Status await(Lock& lock, const std::function<bool()>& answered);
 
@@ -88,6 +89,7 @@ class Views {
   std::map<Rank, std::string> dead_;
   bool launcher_gone_ = false;
   uint32_t burials_ = 0;  // deaths that the node's servers have not dealt with yet
+  std::unordered_set<Rank> buried_;  // by all servers; the first server's thread's alone
   Condition answered_;
   std::map<std::string, std::optional<News::Met>, std::less<>> meetings_;  // null: no answer yet
   std::map<std::string, std::optional<uint8_t>, std::less<>> decisions_;

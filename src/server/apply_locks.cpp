@@ -183,12 +183,12 @@ void Server::bury(std::span<const Rank> dead) {
   }
 }
 
-void Server::pass_on(lock::Mutex& mutex) {
+void Server::pass_on(lock::Mutex& mutex, const std::unordered_set<Rank>& buried) {
   assert_server_thread();
-  const auto is_dead = [](const void* context, Rank rank) {
-    return static_cast<const Admission*>(context)->is_dead(rank);
+  const auto is_buried = [](const void* context, Rank rank) {
+    return static_cast<const std::unordered_set<Rank>*>(context)->contains(rank);
   };
-  locks_.bury(mutex, is_dead, &admission_);
+  locks_.bury(mutex, is_buried, &buried);
 }
 
 // A lock request that was kept for a while cannot be served. A rank that asks for it again is told

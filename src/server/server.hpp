@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/thread.hpp"
@@ -67,8 +68,8 @@ class Server final : private fabric::Sink, private lock::Outlet {
   // Server's thread. Of these ranks nothing is taken any more: what they have sent and this has not
   // read is discarded, and they are refused.
   void bury(std::span<const Rank> dead);
-  // Server's thread, after bury of all servers of the node: of a mutex of the node.
-  void pass_on(lock::Mutex& mutex);
+  // Server's thread: of a mutex of the node. `buried`: by all servers of the node, not this alone.
+  void pass_on(lock::Mutex& mutex, const std::unordered_set<Rank>& buried);
 
   // Server's thread, before the segment is unmapped: nothing is read or written there any more.
   void forget(SegmentId segment);

@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <cstring>
+#include <map>
+#include <unordered_set>
 
 #include "memory/doorbell.hpp"
 #include "sim/storm/program.hpp"
@@ -440,15 +442,19 @@ class Storm {
     for (const auto& one : node.servers())
       one->post([this, fresh, left, &node, server = one.get()] {
         server->bury(fresh);
-        if (--*left == 0) node.servers().front()->post([this, &node] { pass_on_locks(node); });
+        if (--*left == 0)
+          node.servers().front()->post([this, fresh, &node] { pass_on_locks(node, fresh); });
       });
   }
 
-  void pass_on_locks(Node& node) {
+  void pass_on_locks(Node& node, const std::vector<Rank>& fresh) {
+    auto& buried = buried_[node.id()];
+    buried.insert(fresh.begin(), fresh.end());
     for (uint32_t k = 0; k < config_.ranks_per_node; ++k)
       for (uint32_t m = 0; m < Layout::mutexes; ++m)
         node.servers().front()->pass_on(node.mutex(
-            static_cast<Rank>(static_cast<uint32_t>(node.id()) * config_.ranks_per_node + k), m));
+            static_cast<Rank>(static_cast<uint32_t>(node.id()) * config_.ranks_per_node + k), m),
+            buried);
     node.control().header().deaths.fetch_add(1);
   }
 
@@ -527,6 +533,7 @@ class Storm {
   Checker checker_;
   Ledger ledger_;            // of a job that goes on
   std::vector<Inbox> news_;  // of each rank
+  std::map<NodeId, std::unordered_set<Rank>> buried_;  // by all servers of a node
   int64_t next_death_ns_ = 0;
   const int64_t began_ns_;
   connection::JobKey key_{};
