@@ -478,8 +478,14 @@ class _Kept:
         kept = [each for each, is_freed in zip(self.copies, freed, strict=True) if not is_freed]
         self.check_lost(kept, lost)
         kept = [each for each in kept if each.is_valid]  # the others' first state is not complete
-        fresh = [type(each.form)(each.form.remade(group)) for each in kept]
         refused: Exception | None = None
+        fresh: list[Form] = []
+        for each in kept:
+            try:
+                fresh.append(type(each.form)(each.form.remade(group)))
+            except Exception as error:  # some kinds are made without the others
+                refused = error
+        self.agreed("remade", refused, group)
         copies: list[_Copies] = []
         for each, form in zip(kept, fresh, strict=True):
             try:

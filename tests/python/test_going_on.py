@@ -248,7 +248,9 @@ FOREIGN_ERRORS = """
 import os, signal, threading
 import numpy as np
 import skerry as sk
+import skerry.numpy
 from skerry import _protected
+from skerry.xp import _going_on
 sk.init(on_failure="continue")
 
 def told(call, kind, on=1):
@@ -266,17 +268,18 @@ value = threading.Lock() if sk.rank() == 1 else 3  # cannot be copied
 told(lambda: sk.protect([a], value=value), TypeError)
 told(lambda: sk.protect([a] if sk.rank() != 1 else 3), sk.InvalidError)
 told(lambda: sk.protect([a] if sk.rank() != 1 else []), sk.InvalidError)
-sk.protect([a], value=3)
+x = skerry.numpy.ones(5000)
+sk.protect([x, a], value=3)
 
-def fails(name):
+def fails(name, of=_protected._Copies):
     \"\"\"Rank 1 has no memory the next time that copies do something.\"\"\"
-    original = getattr(_protected._Copies, name)
+    original = getattr(of, name)
     def once(*given):
-        setattr(_protected._Copies, name, original)
+        setattr(of, name, original)
         if sk.rank() == 1:
             raise MemoryError("none")
         return original(*given)
-    setattr(_protected._Copies, name, once)
+    setattr(of, name, once)
 
 a.local[...] = 2
 fails("save")
@@ -288,11 +291,13 @@ try:
     sk.allreduce(1)
 except sk.PeerDeadError:
     pass
+fails("remade", _going_on._XpForm)
+told(lambda: sk.recover(timeout=60), MemoryError)
 for name in "fill", "save":
     fails(name)
     told(lambda: sk.recover(timeout=60), MemoryError)
 group = sk.recover(timeout=60)
-assert sk.kept("value") == 5 and (a.get() == 2).all()
+assert sk.kept("value") == 5 and (a.get() == 2).all() and (x.numpy() == 1).all()
 print("all is well", flush=True)
 """
 
@@ -373,6 +378,71 @@ def test_a_program_over_a_group_goes_over_to_those_that_live(tmp_path):
     job = run(5, 5, program)
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("all is well") == 3, job.stdout
+
+
+CHANGED = """
+import os, signal
+import numpy
+import skerry as sk
+import skerry.numpy as np
+sk.init(on_failure="continue")
+sk.xp.options(whole_bytes=2000)
+from skerry.xp import _layout, _storage
+from skerry.xp._array import in_layout
+
+def refused(word):
+    try:
+        sk.protect()
+    except sk.InvalidError as error:
+        assert word in str(error) or "refused" in str(error), error
+    else:
+        raise SystemExit(f"protected: {word}")
+
+values = numpy.arange(20.0).reshape(5, 4)
+x, y, z = np.array(values), np.array(values), np.array(values)
+wide = np.arange(4000.0).reshape(40, 100)
+assert x.layout.whole and not wide.layout.whole
+sk.protect([x, y, wide, z])
+x.shape = (4, 5)
+refused("(4, 5)")
+x.shape = (5, 4)
+y.dtype = "int64"
+refused("int64")
+y.dtype = "float64"
+sk.protect()
+x.shape, y.dtype = (2, 10), "int64"
+x[...] = 0
+z[...] = 0
+seen = z[1]
+block = in_layout(wide, _layout.whole(wide.shape, 3))
+if sk.rank() == 0:  # others died before they heard that all were to have it
+    _storage._become_whole(wide, block, 0)
+    assert wide.layout.whole
+if sk.rank() == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    while True:
+        sk.allreduce(1)
+except sk.PeerDeadError:
+    pass
+sk.recover(timeout=60)
+assert x.shape == (5, 4) and y.dtype == numpy.float64
+assert all((each.numpy() == values).all() for each in (x, y, z))
+assert (numpy.asarray(seen) == values[1]).all()
+assert not wide.layout.whole and (wide.numpy() == numpy.arange(4000.0).reshape(40, 100)).all()
+sk.protect()
+x.shape = (20,)
+refused("(20,)")
+print("all is well", flush=True)
+"""
+
+
+def test_arrays_that_were_changed_in_place_come_back_as_they_were(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(CHANGED)
+    job = run(3, 3, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
 
 
 XP = """

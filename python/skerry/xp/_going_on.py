@@ -48,10 +48,14 @@ def _slabs(shape: Shape, ranks: int) -> tuple[Box, ...]:
 class _XpForm(Form):
     def __init__(self, array: Any) -> None:
         super().__init__(array)
-        self._boxes: tuple[Box, ...] = ()  # as the array lay when somebody asked first
+        # As the array was when somebody asked first.
+        self._boxes: tuple[Box, ...] = ()
         self._whole = False
+        self._shape: Shape = array.shape
+        self._dtype: np.dtype[Any] = array.dtype
 
     def _take(self) -> None:
+        self._shape, self._dtype = self.array.shape, self.array.dtype
         if isinstance(self.array, _Again):
             self._boxes, self._whole = self.array.boxes, self.array.whole
             return
@@ -59,6 +63,10 @@ class _XpForm(Form):
         self._whole, self._boxes = layout.whole, layout.boxes
         if layout.whole:
             self._boxes = _slabs(layout.shape, len(layout.boxes))
+
+    def _is_as_taken(self) -> bool:
+        """Whether nobody has set its shape or dtype since."""
+        return bool(self.array.shape == self._shape and self.array.dtype == self._dtype)
 
     def check(self) -> None:
         x = self.array
@@ -86,6 +94,11 @@ class _XpForm(Form):
 
     def own(self) -> Block:
         box = self._own_box()
+        if not self._is_as_taken():
+            raise sk.InvalidError(
+                f"an array of {self._shape} {self._dtype} was protected, and is of {self} now: set "
+                "its shape and dtype back, or protect a copy of another shape in its place"
+            )
         if isinstance(self.array, _Again):
             block = self.array.block
             return block[_cut(box)] if self._whole else block
@@ -103,30 +116,30 @@ class _XpForm(Form):
         return [(self._own_box(), self.array.block)]
 
     def remade(self, group: sk.Group) -> _Again:
-        x, ranks = self.array, len(group)
-        boxes, here = _slabs(x.shape, ranks), group.index(sk.rank())
-        whole = x.layout.whole
-        extent = x.shape if whole else tuple(high - low for low, high in boxes[here])
-        return _Again(x.shape, x.dtype, boxes, whole, group, np.empty(extent, x.dtype))
+        self.boxes()  # what the state was, whatever has become of the array since
+        shape, dtype, whole = self._shape, self._dtype, self._whole
+        boxes, here = _slabs(shape, len(group)), group.index(sk.rank())
+        extent = shape if whole else tuple(high - low for low, high in boxes[here])
+        return _Again(shape, dtype, boxes, whole, group, np.empty(extent, dtype))
 
     def become(self, other: _Again) -> None:
         x, ranks = self.array, len(other.boxes)
         layout = (
-            _layout.whole(x.shape, ranks) if other.whole else Layout(x.shape, tuple(other.boxes))
+            _layout.whole(other.shape, ranks) if other.whole else Layout(other.shape, other.boxes)
         )
         followers: list[Any] = []
         x._evaluate()
-        if x.layout.whole:
+        if x.layout.whole and self._is_as_taken():  # else views stay those of the old memory
             try:
                 followers = _following(x, x._evaluate())
-            except sk.InvalidError:  # a view that is no slice stays one of the old memory
+            except sk.InvalidError:  # and so does a view that is no slice
                 pass
         _take_place(x, layout, other.block, followers)
         memory = x._memory
         # The ranks may have counted differently in the step that was broken.
         memory.reads = memory.paid = memory.work = memory.parts = 0
         memory.placed, memory.loop = False, None
-        self._boxes = ()
+        self._boxes, self._whole = other.boxes, other.whole
 
     @staticmethod
     def beside() -> Any:
