@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from . import _core
 from ._core import Array, Group
-from ._protected import recover
+from ._protected import followers, recover
 from ._steps import go_on
 
 _Result = TypeVar("_Result")
@@ -30,6 +30,7 @@ class Over:
 
     def __init__(self, group: Group) -> None:
         self.group = group
+        followers.add(self)
 
     def rank(self) -> int:
         """The place of this rank in the group. Not collective. Errors: InvalidError (no member)."""
@@ -95,6 +96,7 @@ def over(group: Group) -> Over:
         ...              # s.zeros(...), s.allreduce(...), s.rank() == 0
         s.recover()      # and after a death: the same over those that live
 
+    So do ``sk.recover()`` and the loops of ``s.steps(...)``, if the arrays are of its group.
     ``s.rank()``, ``s.size()`` and a `root` are places in the group; collectives, arrays and
     segments are of the group if you give none; everything else is the package's. Methods of arrays
     and segments take ranks of the job, as ever. Not collective. Errors: none."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from math import prod
@@ -29,7 +30,14 @@ from ._core import Array, Group, Request, Segment
 from ._parts import Bounds
 from ._together import gathered
 from ._types import Block
-from .errors import DtypeError, InvalidError, LostError, PeerDeadError, UnsupportedError
+from .errors import (
+    DtypeError,
+    FreedError,
+    InvalidError,
+    LostError,
+    PeerDeadError,
+    UnsupportedError,
+)
 
 _TILE = 4096  # bytes that are compared and sent together
 _READ = 8 << 20  # bytes that are read in one piece when blocks come back
@@ -531,6 +539,9 @@ class _Kept:
 
 _kept = _Kept()
 
+# Objects whose attribute `group` goes from the group that shrank to what came of it.
+followers: weakref.WeakSet[Any] = weakref.WeakSet()
+
 # Called as (group) when the arrays of the group that shrank have come back, or are lost.
 moved_listeners: list[Callable[[Group], None]] = []
 _living: Group | None = None  # what is left of all ranks, as recover() has it; None: all live
@@ -538,6 +549,12 @@ _living: Group | None = None  # what is left of all ranks, as recover() has it; 
 
 def _move_to(before: Group, group: Group) -> None:
     global _living
+    for each in list(followers):
+        try:
+            if each.group.ranks == before.ranks:
+                each.group = group
+        except FreedError:
+            continue
     if before.ranks == living().ranks:
         _living = group
         for listener in moved_listeners:

@@ -380,6 +380,44 @@ def test_a_program_over_a_group_goes_over_to_those_that_live(tmp_path):
     assert job.stdout.count("all is well") == 3, job.stdout
 
 
+OVER_STEPS = """
+import os, signal
+import skerry as sk
+sk.init(on_failure="continue")
+s = sk.over(sk.world())
+other, gone = sk.over(sk.world().split(sk.rank() // 2)), sk.over(sk.world().split(0))
+gone.group.free()
+a = s.zeros(40)
+loop = s.steps(12, protect=[a], every=2)
+for step in loop:
+    with step:
+        if step == 5 and sk.rank() == 2 and len(s.group) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        a.local[...] += s.allreduce(1) == s.size()
+        assert s.group.ranks == step.group.ranks
+assert loop.recovered == 1 and s.size() == 3 and (a.get() == 12).all()
+assert s.allgather(sk.rank()).tolist() == [0, 1, 3]
+assert len(other.group) == 2
+if sk.rank() == 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    while True:
+        s.allreduce(1)
+except sk.PeerDeadError:
+    sk.recover(timeout=60)
+assert s.allreduce(1) == 2 and (a.get() == 12).all()
+print("all is well", flush=True)
+"""
+
+
+def test_the_package_over_a_group_follows_loops_and_recoveries(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(OVER_STEPS)
+    job = run(4, 4, program)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+
+
 CHANGED = """
 import os, signal
 import numpy
