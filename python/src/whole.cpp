@@ -447,13 +447,15 @@ PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left
   PyObject* layout = get_layout(taken, nullptr);  // for who asks for its shape
   if (!layout) return nullptr;
   Py_DECREF(layout);
-  PyObject* result = call_into(ufunc, left, right, owned(from->block));
-  if (!result) return nullptr;
-  set(&from->dtype, as_ndarray(from->block)->dtype);
+  // Marked first: the ufunc may raise when it has written, or call what looks at the operand.
+  PyObject* block = owned(from->block);
+  set(&from->dtype, as_ndarray(block)->dtype);
   set(&from->expression, python.moved);
   Py_CLEAR(from->block);
   whole_bytes_now -= from->counted;
   from->counted = 0;
+  PyObject* result = call_into(ufunc, left, right, owned(block));
+  Py_DECREF(block);
   return result;
 }
 
