@@ -562,6 +562,11 @@ def test_an_operator_writes_into_an_operand_that_nobody_names():
         objects * 2
         with pytest.raises(RuntimeError, match="second reference"):
             objects[0] + 1
+        objects[0] = x * 1.0
+        with numpy.errstate(all="raise"), pytest.raises(FloatingPointError):
+            objects / 0  # raises when it has written
+        with pytest.raises(RuntimeError, match="second reference"):
+            objects[0] + 1
 
 
 def test_a_number_of_numpys_stands_on_the_left():
