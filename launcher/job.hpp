@@ -141,6 +141,7 @@ class Job {
   uint32_t going_on_ = 0;         // of these, ranks that go on without them
   uint32_t view_ = 0;             // how many ranks the job has lost and goes on without
   EventLoop::TimerId lease_timer_ = 0;  // 0: no host holds a lease
+  EventLoop::Clock::time_point watched_at_{};  // when hosts were last looked at
 
   Input input_ = Input::none;   // of rank 0
   size_t input_window_ = 0;     // bytes of input that rank 0's agent will still take

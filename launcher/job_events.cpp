@@ -343,7 +343,13 @@ void Job::on_beat(uint32_t number, const Frame& frame) {
   agent.link->send(FrameWriter(FrameType::beat_back).u32(FrameReader(frame).u32()).finish());
 }
 
+// A launcher that did not run heard nothing, and perhaps the hosts did not run either: all stand on
+// a machine that was suspended. Their leases have run out, so to wait longer for them is safe.
 void Job::watch_hosts() {
+  const auto now = EventLoop::Clock::now();
+  const LeaseLength pause(std::max(1, options_.lease_ms / 4));
+  if (now > std::exchange(watched_at_, now) + 2 * pause)
+    for (auto& agent : agents_) agent.heard.excuse(now);
   for (uint32_t number = 0; number < agents_.size(); ++number) {
     auto& agent = agents_[number];
     if (agent.gone || !agent.heard.has_run_out(EventLoop::Clock::now())) continue;
@@ -354,8 +360,7 @@ void Job::watch_hosts() {
                                    ? std::string("lost its agent")
                                    : concat("was silent for ", options_.lease_ms, " ms"));
   }
-  lease_timer_ = loop_.after(LeaseLength(std::max(1, options_.lease_ms / 4)),
-                             [this] { watch_hosts(); });
+  lease_timer_ = loop_.after(pause, [this] { watch_hosts(); });
 }
 
 void Job::go_on_without_host(uint32_t number, const std::string& why) {

@@ -87,6 +87,8 @@ class Heard {
     last_ = std::max(last_, now);
     is_heard_ = true;
   }
+  // Nothing could be heard until now, since the launcher itself did not run.
+  void excuse(LeaseTime now) { last_ = std::max(last_, now); }
   // Since it began.
   bool is_heard() const { return is_heard_; }
   bool is_watched() const { return length_.count() != 0; }

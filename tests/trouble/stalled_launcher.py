@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A launcher that stands still for three leases loses no host: ranks of other hosts stop, and go on
-with it.
+with it. Nor is one lost if all of the job stands still, and the launcher goes on first.
 
     stalled_launcher.py SKERRY PROGRAM
 
@@ -73,6 +73,16 @@ def main():
             os.kill(job.pid, signal.SIGCONT)
             wait_for(all_go_on)
             time.sleep(2 * LEASE_S)  # they hold leases again
+            others = [pid for pid in running.marked(MARK) if pid != job.pid]
+            for pid in [job.pid, *others]:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(3 * LEASE_S)
+            os.kill(job.pid, signal.SIGCONT)
+            time.sleep(LEASE_S / 2)  # it looks twice meanwhile
+            for pid in others:
+                os.kill(pid, signal.SIGCONT)
+            wait_for(all_go_on)
+            time.sleep(2 * LEASE_S)
             os.kill(job.pid, signal.SIGUSR1)
             status = job.wait(LIMIT_S)
         finally:
