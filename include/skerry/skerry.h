@@ -232,7 +232,7 @@ SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, sker
  * old size again, or as many members as there are. A spare waits in skerry_init, and returns from
  * it when it is taken in; its world is a group of itself alone. It calls this with that world, and
  * joins the others in the new group. One that is not needed ends in skerry_init, with exit(0).
- * Errors: as skerry_group_shrink. */
+ * Errors: as skerry_group_shrink; INVALID (a spare whose first call failed). */
 SKERRY_API int skerry_group_refill(skerry_group* group, int64_t timeout_ns, skerry_group** full);
 /* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
  * (the world). */

@@ -307,6 +307,10 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
       return error(Code::invalid,
                    "this rank is a spare, and the group is of itself alone: refill it, to join the "
                    "group that has taken it in");
+    if (meetings_ != 0)
+      return error(Code::invalid,
+                   "the refill that took this spare in has failed, and others go on without it: "
+                   "its program has to end");
     const News::Met& met = job.spares_.taken_in();
     SKERRY_TRY(decode(met.came.front().second, &round));
     News::Met living = met;
