@@ -226,8 +226,8 @@ SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks,
  * mutexes of it can be used one-sidedly. A member that has not come `timeout_ns` (negative: no
  * limit) after the first ends the call on all others with TIMEOUT, which names it. Collective over
  * the members that live. Completes all operations, as skerry_fence_all; what fails since its target
- * died is not reported. Errors: TIMEOUT, UNSUPPORTED (without SKERRY_FAILURE_CONTINUES), INVALID (it
- * was shrunk before), NO_MEMORY, and those of operations. */
+ * died is not reported. Errors: TIMEOUT, UNSUPPORTED (without SKERRY_FAILURE_CONTINUES), INVALID
+ * (it was shrunk before), NO_MEMORY, and those of operations. */
 SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** shrunk);
 /* The same with spares (`skerry run --spares`) in the places of the dead, so that the group has its
  * old size again, or as many members as there are. A spare waits in skerry_init, and returns from

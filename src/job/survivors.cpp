@@ -300,8 +300,8 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
   if (shrunk_)
     return error(Code::invalid, "the group was shrunk already: use the group that came of it");
   Job& job = group_->job();
-  // What was on its way to the dead fails here, not in a fence of the new group: its caller would
-  // take that for a death there, and the others would wait for it.
+  // What was on its way to the dead fails here. In a fence of the new group its caller would take
+  // that for a death there, and the others would wait for it.
   const Status late = job.engine().fence_all();
   Round round;
   bool has_met = false;
