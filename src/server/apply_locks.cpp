@@ -185,10 +185,15 @@ void Server::bury(std::span<const Rank> dead) {
 
 void Server::pass_on(lock::Mutex& mutex, const std::unordered_set<Rank>& buried) {
   assert_server_thread();
+  struct Dead {
+    const std::unordered_set<Rank>& by_all;
+    const Admission& by_this;
+  } const dead{buried, admission_};
   const auto is_buried = [](const void* context, Rank rank) {
-    return static_cast<const std::unordered_set<Rank>*>(context)->contains(rank);
+    const auto* const of = static_cast<const Dead*>(context);
+    return of->by_all.contains(rank) && of->by_this.is_dead(rank);
   };
-  locks_.bury(mutex, is_buried, &buried);
+  locks_.bury(mutex, is_buried, &dead);
 }
 
 // A lock request that was kept for a while cannot be served. A rank that asks for it again is told
