@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/futex.hpp"
+#include "job/bootstrap/control_protocol.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 
@@ -173,20 +173,18 @@ std::vector<Rank> ranks_of(const News::Met& met) {
 }  // namespace
 
 std::vector<std::byte> Survivors::encode(const Round& round) {
-  std::vector<uint32_t> words = {static_cast<uint32_t>(round.meetings)};
+  constexpr size_t head = 2;  // how many runs there are, and the meetings
+  std::vector<uint32_t> words = {0, static_cast<uint32_t>(round.meetings)};
   for (const Rank rank : round.in_order) {  // runs, in which ranks ascend
     const auto number = static_cast<uint32_t>(rank);
-    if (words.size() > 1 && number == words[words.size() - 2] + words.back()) ++words.back();
+    if (words.size() > head && number == words[words.size() - 2] + words.back()) ++words.back();
     else words.insert(words.end(), {number, 1});
   }
-  std::vector<std::byte> bytes(words.size() * sizeof(uint32_t) + round.key.size());
-  if (bytes.size() + sizeof(uint32_t) > Bootstrap::most_meeting_bytes) return {};
-  const auto runs = static_cast<uint32_t>((words.size() - 1) / 2);
-  bytes.resize(bytes.size() + sizeof runs);
-  std::memcpy(bytes.data(), &runs, sizeof runs);
-  std::memcpy(bytes.data() + sizeof runs, words.data(), words.size() * sizeof(uint32_t));
-  std::memcpy(bytes.data() + sizeof runs + words.size() * sizeof(uint32_t), round.key.data(),
-              round.key.size());
+  words[0] = static_cast<uint32_t>((words.size() - head) / 2);
+  const auto runs = std::as_bytes(std::span(words)), key = std::as_bytes(std::span(round.key));
+  if (runs.size() + key.size() > Bootstrap::most_meeting_bytes) return {};
+  std::vector<std::byte> bytes(runs.begin(), runs.end());
+  bytes.insert(bytes.end(), key.begin(), key.end());
   return bytes;
 }
 
@@ -194,21 +192,19 @@ Status Survivors::decode(std::span<const std::byte> bytes, Round* round) {
   const auto damaged = [] {
     return error(Code::network, "what this spare was told of its group makes no sense");
   };
-  const auto word = [&](size_t i) {
-    uint32_t value = 0;
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    return value;
-  };
-  if (bytes.size() < 2 * sizeof(uint32_t)) return damaged();
-  const size_t runs = word(0), head = (2 + 2 * runs) * sizeof(uint32_t);
-  if (runs > Bootstrap::most_meeting_bytes || head > bytes.size()) return damaged();
-  round->meetings = word(1);
-  for (size_t i = 0; i < runs; ++i)
-    for (uint32_t k = 0; k < word(3 + 2 * i); ++k) {
+  FrameReader reader(Frame{.payload = bytes});
+  const uint32_t runs = reader.u32();
+  round->meetings = reader.u32();
+  for (uint32_t i = 0; i < runs && reader.ok(); ++i) {
+    const uint32_t first = reader.u32(), count = reader.u32();
+    for (uint32_t k = 0; k < count; ++k) {
       if (round->in_order.size() > INT32_MAX / 2) return damaged();
-      round->in_order.push_back(static_cast<Rank>(word(2 + 2 * i) + k));
+      round->in_order.push_back(static_cast<Rank>(first + k));
     }
-  round->key.assign(reinterpret_cast<const char*>(bytes.data()) + head, bytes.size() - head);
+  }
+  const auto key = reader.rest();
+  if (!reader.ok()) return damaged();
+  round->key.assign(reinterpret_cast<const char*>(key.data()), key.size());
   round->refills = true;
   return {};
 }
