@@ -7,6 +7,19 @@ from test_as_jobs import LONG, run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
+
+def written(tmp_path, text):
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    return program
+
+
+def ends_well(tmp_path, text, ranks, nodes, living):
+    job = run(ranks, nodes, written(tmp_path, text))
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == living, job.stdout
+
+
 KILLED = """
 import os, random, runpy, signal, sys, threading, time
 import numpy as np
@@ -73,8 +86,7 @@ EXAMPLE_STATES = (("protected_heat", 10), ("protected_tasks", 1), ("protected_xp
 def test_the_result_is_right_whoever_dies(example, every, way, seed, tmp_path, monkeypatch):
     monkeypatch.setenv("EVERY", str(every))
     monkeypatch.setenv("WHOLE", "0" if seed % 2 else str(1 << 30))  # divided, or on every rank
-    program = tmp_path / "program.py"
-    program.write_text(KILLED)
+    program = written(tmp_path, KILLED)
     ranks, nodes, victims = way
     job = run(ranks, nodes, program, EXAMPLES / f"{example}.py", seed, *victims.split())
     assert job.returncode == 0, job.stdout
@@ -170,11 +182,7 @@ print("all is well", flush=True)
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (3, 3), (6, 3)])
 def test_arrays_of_all_kinds_come_back(ranks, nodes, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(KINDS)
-    job = run(ranks, nodes, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == ranks - 1, job.stdout
+    ends_well(tmp_path, KINDS, ranks, nodes, living=ranks - 1)
 
 
 REFUSED = """
@@ -236,9 +244,7 @@ print("all is well", flush=True)
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (3, 3)])
 def test_what_cannot_be_is_refused_by_all(ranks, nodes, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(REFUSED)
-    job = run(ranks, nodes, program, tmp_path / "sign")
+    job = run(ranks, nodes, written(tmp_path, REFUSED), tmp_path / "sign")
     assert job.returncode == 0, job.stdout
     # Only ranks 0 and 1 are there in every layout: with a leader its node goes.
     assert job.stdout.count("all is well") >= 2, job.stdout
@@ -303,11 +309,7 @@ print("all is well", flush=True)
 
 
 def test_any_error_of_one_member_is_one_of_all(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(FOREIGN_ERRORS)
-    job = run(3, 3, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == 2, job.stdout
+    ends_well(tmp_path, FOREIGN_ERRORS, 3, 3, living=2)
 
 
 OVER = """
@@ -373,11 +375,7 @@ print("all is well", flush=True)
 
 
 def test_a_program_over_a_group_goes_over_to_those_that_live(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(OVER)
-    job = run(5, 5, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == 3, job.stdout
+    ends_well(tmp_path, OVER, 5, 5, living=3)
 
 
 OVER_STEPS = """
@@ -411,11 +409,7 @@ print("all is well", flush=True)
 
 
 def test_the_package_over_a_group_follows_loops_and_recoveries(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(OVER_STEPS)
-    job = run(4, 4, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == 2, job.stdout
+    ends_well(tmp_path, OVER_STEPS, 4, 4, living=2)
 
 
 CHANGED = """
@@ -453,6 +447,7 @@ x[...] = 0
 z[...] = 0
 seen = z[1]
 block = in_layout(wide, _layout.whole(wide.shape, 3))
+sk.barrier()  # all have it: nobody hears of the death in the exchange
 if sk.rank() == 0:  # others died before they heard that all were to have it
     _storage._become_whole(wide, block, 0)
     assert wide.layout.whole
@@ -476,11 +471,7 @@ print("all is well", flush=True)
 
 
 def test_arrays_that_were_changed_in_place_come_back_as_they_were(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(CHANGED)
-    job = run(3, 3, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == 2, job.stdout
+    ends_well(tmp_path, CHANGED, 3, 3, living=2)
 
 
 XP = """
@@ -563,11 +554,7 @@ print("all is well", flush=True)
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (3, 3), (2, 2)])
 def test_arrays_of_numpy_programs_come_back(ranks, nodes, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(XP)
-    job = run(ranks, nodes, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == ranks - 1, job.stdout
+    ends_well(tmp_path, XP, ranks, nodes, living=ranks - 1)
 
 
 ONE_NODE = """
@@ -599,11 +586,7 @@ print("all is well", flush=True)
 
 
 def test_one_node_keeps_copies_of_ranks_but_its_leader(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(ONE_NODE)
-    job = run(3, 1, program)
-    assert job.returncode == 0, job.stdout
-    assert job.stdout.count("all is well") == 2, job.stdout
+    ends_well(tmp_path, ONE_NODE, 3, 1, living=2)
 
 
 LOST = """
@@ -625,9 +608,7 @@ os._exit(0)
 
 
 def test_blocks_whose_owner_and_partner_died_are_named(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(LOST)
-    job = run(4, 4, program)
+    job = run(4, 4, written(tmp_path, LOST))
     assert job.stdout.count("told") == 2, job.stdout
 
 
@@ -644,9 +625,7 @@ except sk.UnsupportedError as error:
 
 
 def test_jobs_that_end_with_a_rank_protect_nothing(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(ENDS)
-    job = run(2, 2, program)
+    job = run(2, 2, written(tmp_path, ENDS))
     assert job.stdout.count("told") == 2, job.stdout
 
 
@@ -675,9 +654,7 @@ os._exit(0)
 
 
 def test_members_that_kept_different_states_are_told(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(SPLIT)
-    job = run(3, 1, program)
+    job = run(3, 1, written(tmp_path, SPLIT))
     assert job.stdout.count("told") == 2, job.stdout
 
 
@@ -707,9 +684,7 @@ os._exit(0)
 
 
 def test_a_loop_raises_what_is_no_death_in_its_group(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(OTHERS)
-    job = run(3, 3, program)
+    job = run(3, 3, written(tmp_path, OTHERS))
     assert job.stdout.count("told") == 2, job.stdout
 
 
@@ -739,9 +714,7 @@ os._exit(0)
 
 @pytest.mark.parametrize("by", ["loop", "call"])
 def test_a_loop_does_not_go_back_to_a_state_of_others(by, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(FOREIGN)
-    job = run(3, 3, program, by)
+    job = run(3, 3, written(tmp_path, FOREIGN), by)
     assert job.stdout.count("told") == 2, job.stdout
 
 
@@ -782,9 +755,7 @@ print("all is well", flush=True)
 
 
 def test_what_has_no_state_is_left_out(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(ADDED)
-    job = run(4, 4, program)
+    job = run(4, 4, written(tmp_path, ADDED))
     assert job.stdout.count("all is well") == 3, job.stdout
 
 
@@ -829,9 +800,7 @@ print("all is well", flush=True)
 
 
 def test_others_are_protected_after_a_loss(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(ANEW)
-    job = run(5, 5, program)
+    job = run(5, 5, written(tmp_path, ANEW))
     assert job.stdout.count("all is well") == 1, job.stdout
 
 
@@ -864,7 +833,5 @@ print("all is well", flush=True)
 # A member that shrinks the group was gone from its last step on, which a slower one was still in.
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, 1), (10, 1)])
 def test_a_slow_member_comes_out_of_a_call_as_the_others_did(ranks, nodes, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(SLOW)
-    job = run(ranks, nodes, program)
+    job = run(ranks, nodes, written(tmp_path, SLOW))
     assert job.stdout.count("all is well") == ranks - 1, job.stdout
