@@ -38,12 +38,11 @@ inline void spin_pause() {
 }
 
 // Spins before a sleep, on an idle core: it yields to other runnable threads at every turn. A yield
-// that took longer than the whole spin may, and after which nothing is ready, went to a thread that
-// computes: no event could bring this thread back. After one, spins make a single turn without a
-// yield, for a multiple of the time lost. A long yield after which something is ready went to a
-// thread that sends and receives. One object per kind of wait. Any number of threads may share it:
-// the end of the rest is a hint that each may overwrite. See
-// docs/design/0021-spinning-on-idle-cores.md.
+// that took longer than the whole spin may went to a thread that computes, or to several that send
+// and receive. If nothing is ready after it, or it took a time slice, some thread computes: no event
+// could bring this thread back. Then spins make a single turn without a yield, for a multiple of
+// the time lost. One object per kind of wait. Any number of threads may share it: the end of the
+// rest is a hint that each may overwrite. See docs/design/0021-spinning-on-idle-cores.md.
 class IdleCoreSpin {
  public:
   // Spins up to `longest_ns`, with `looks` looks a turn. Returns the last result of ready().
@@ -74,13 +73,15 @@ class IdleCoreSpin {
       now_ns = monotonic_ns();
       const int64_t lost_ns = now_ns - before_ns;
       if (lost_ns <= std::max(longest_ns, moment_ns)) continue;
-      if (ready()) return true;
-      rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
-      return false;
+      const bool is_ready = ready();
+      if (!is_ready || lost_ns >= slice_ns)
+        rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
+      return is_ready;
     }
   }
 
   static constexpr int64_t moment_ns = 20'000;  // a spin may have less time left
+  static constexpr int64_t slice_ns = 1'000'000;  // the shortest that a computing thread has
   static constexpr int64_t rest_factor = 10;
   std::atomic<int64_t> rest_until_ns_{0};
 };

@@ -1,6 +1,7 @@
 #include "core/futex.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -86,6 +87,35 @@ TEST(WaitUntil, CountsWhatItsLookFoundAndNoWakeUpTold) {
 TEST(DeadlineAfter, NegativeIsNone) {
   EXPECT_EQ(deadline_after(-1), no_deadline);
   EXPECT_EQ(deadline_after(INT64_MAX), INT64_MAX);
+}
+
+// The computing thread has the core for a time slice after each yield. What a waiter waits for comes
+// in that time, as a server's request does.
+TEST(IdleCoreSpin, RestsBesideAComputingThreadAlsoIfSomethingIsReadyAfterAYield) {
+  std::atomic<bool> computes{false}, ends{false};
+  std::atomic<bool> has_rested{false};
+  std::thread both([&] {
+    const int cpu = sched_getcpu();
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    std::thread computing([&] {  // on the same core: it inherits that
+      computes.store(true);
+      while (!ends.load(std::memory_order_relaxed)) spin_pause();
+    });
+    while (!computes.load()) sched_yield();
+    IdleCoreSpin spin;
+    for (int turn = 0; turn < 500 && !has_rested; ++turn) {
+      int looks = 0;
+      // Expect: one of the calls makes a single look, and yields no more.
+      if (!spin.give_way([&] { return ++looks == 2; }, 100'000)) has_rested = looks == 1;
+    }
+    ends.store(true);
+    computing.join();
+  });
+  both.join();
+  EXPECT_TRUE(has_rested);
 }
 
 }  // namespace
