@@ -39,9 +39,9 @@ inline void spin_pause() {
 
 // Spins before a sleep, on an idle core: it yields to other runnable threads at every turn. A yield
 // that took longer than the whole spin may went to a thread that computes, or to several that send
-// and receive. If nothing is ready after it, or it took a time slice, some thread computes: no event
-// could bring this thread back. Then spins make a single turn without a yield, for a multiple of
-// the time lost. One object per kind of wait. Any number of threads may share it: the end of the
+// and receive. If nothing is ready after it, or it took a time slice, some thread computes: no
+// event could bring this thread back. Then spins make a single turn without a yield, for a multiple
+// of the time lost. One object per kind of wait. Any number of threads may share it: the end of the
 // rest is a hint that each may overwrite. See docs/design/0021-spinning-on-idle-cores.md.
 class IdleCoreSpin {
  public:

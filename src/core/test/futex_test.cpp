@@ -89,8 +89,8 @@ TEST(DeadlineAfter, NegativeIsNone) {
   EXPECT_EQ(deadline_after(INT64_MAX), INT64_MAX);
 }
 
-// The computing thread has the core for a time slice after each yield. What a waiter waits for comes
-// in that time, as a server's request does.
+// The computing thread has the core for a time slice after each yield. What a waiter waits for
+// comes in that time, as a server's request does.
 TEST(IdleCoreSpin, RestsBesideAComputingThreadAlsoIfSomethingIsReadyAfterAYield) {
   std::atomic<bool> computes{false}, ends{false};
   std::atomic<bool> has_rested{false};
