@@ -389,38 +389,51 @@ PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
 
 constexpr Py_ssize_t kLeastTaken = 32768;  // elements: 256 KiB, as in NumPy. Less is in a cache.
 
+// What the interpreter is at in the innermost frame.
+enum class At : char { kElse, kOperator, kInPlace };
+
 // Instructions that were looked at.
 struct Place {
   PyObject* code;  // a reference; null: none yet
   long at;
-  bool operates;
+  At what;
 };
 constexpr std::size_t kPlaces = 64;
 Place places[kPlaces];
+constexpr long kFirstInPlace = 13;  // of the numbers of BINARY_OP's operators
 
-// Whether the interpreter itself is at an operator. Then the only reference to an operand is that
-// of the statement. Compiled code that calls an operator may have it in a variable.
-bool interpreter_operates() {
-  if (python.binary_op == Py_None || Py_Version >= 0x030e0000) return false;
+// The integer at an index of a sequence of bytes; -1: there is none.
+long byte_at(PyObject* bytes, long index) {
+  PyObject* item = bytes && index >= 0 ? PySequence_GetItem(bytes, index) : nullptr;
+  const long byte = item ? PyLong_AsLong(item) : -1;
+  Py_XDECREF(item);
+  PyErr_Clear();
+  return byte;
+}
+
+// Whether the interpreter itself is at an operator, and of which kind.
+At interpreter_at() {
+  if (python.binary_op == Py_None || Py_Version >= 0x030e0000) return At::kElse;
   PyFrameObject* frame = PyEval_GetFrame();
-  if (!frame) return false;
-  PyObject* last = PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_lasti");
+  if (!frame) return At::kElse;
+  static PyObject* const name = PyUnicode_InternFromString("f_lasti");
+  PyObject* last = PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name);
   const long at = last ? PyLong_AsLong(last) : -1;
   Py_XDECREF(last);
   PyObject* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
   Place& place = places[(reinterpret_cast<std::size_t>(code) / 64 + std::size_t(at)) % kPlaces];
   if (place.code != code || place.at != at) {
     PyObject* bytes = PyObject_GetAttrString(code, "co_code");
-    PyObject* found = bytes && at >= 0 ? PySequence_GetItem(bytes, at) : nullptr;
-    const int same = found ? PyObject_RichCompareBool(found, python.binary_op, Py_EQ) : -1;
-    Py_XDECREF(found);
+    At what = At::kElse;
+    if (byte_at(bytes, at) == PyLong_AsLong(python.binary_op))
+      what = byte_at(bytes, at + 1) < kFirstInPlace ? At::kOperator : At::kInPlace;
     Py_XDECREF(bytes);
     PyErr_Clear();
     Py_XDECREF(place.code);
-    place = {owned(code), at, same == 1};
+    place = {owned(code), at, what};
   }
   Py_DECREF(code);
-  return place.operates;
+  return place.what;
 }
 
 PyObject* get_layout(PyObject* object, void*);
@@ -442,7 +455,9 @@ PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left
                        PyObject* right) {
   PyObject* taken = may_take(a) ? a : may_take(b) ? b : nullptr;
   if (!taken || !model_of(left, right) || PyDict_Size(python.pending) != 0) return nullptr;
-  if (!interpreter_operates()) return nullptr;
+  // Then the only reference to an operand is that of the statement. Compiled code that calls an
+  // operator may have it in a variable.
+  if (interpreter_at() == At::kElse) return nullptr;
   Array* from = as_array(taken);
   PyObject* layout = get_layout(taken, nullptr);  // for who asks for its shape
   if (!layout) return nullptr;
@@ -1132,6 +1147,13 @@ PyObject* two_at_hand(PyObject* function, PyObject* a, PyObject* b) {
   return wrap_all(PyObject_Vectorcall(function, operands, 2, nullptr), nullptr, 0);
 }
 
+// Whether a result is NumPy's array that the program gave for it, as in place.
+bool is_output(PyObject* result, PyObject* options) {
+  PyObject* out = options ? PyDict_GetItemString(options, "out") : nullptr;
+  return result && out && PyTuple_Check(out) && PyTuple_Size(out) == 1 &&
+         PyTuple_GetItem(out, 0) == result;
+}
+
 // __array_ufunc__(self, ufunc, method, *inputs, **options)
 PyObject* array_ufunc(PyObject* self, PyObject* arguments, PyObject* options) {
   const Py_ssize_t count = PyTuple_Size(arguments);
@@ -1170,12 +1192,36 @@ PyObject* array_ufunc(PyObject* self, PyObject* arguments, PyObject* options) {
     PyObject *function = PyTuple_GetItem(arguments, 0), *name = PyTuple_GetItem(arguments, 1);
     const bool plain_call = PyUnicode_CompareWithASCIIString(name, "__call__") == 0;
     PyObject* method = plain_call ? owned(function) : PyObject_GetAttr(function, name);
-    if (method) out = wrap_all(PyObject_Call(method, inputs, named), seen.sources, seen.count);
+    out = method ? PyObject_Call(method, inputs, named) : nullptr;
+    if (!is_output(out, options)) out = wrap_all(out, seen.sources, seen.count);
     Py_XDECREF(method);
   }
   Py_XDECREF(inputs);
   Py_XDECREF(named);
   return out;
+}
+
+// Array.__array_ufunc__. NumPy's numbers and arrays look it up in the type of the other operand, to
+// see whether they leave an operator to that: they do for None. Otherwise they call the ufunc, which
+// looks it up again, and calls it. So at an operator of the interpreter it is None, which takes a
+// quarter of the time. Operators in place are not left to others: there it is the method.
+struct Protocol {
+  PyObject_HEAD
+  PyObject* method;  // of arrays
+};
+
+PyObject* get_protocol(PyObject* object, PyObject* instance, PyObject* type) {
+  PyObject* method = reinterpret_cast<Protocol*>(object)->method;
+  if (instance && instance != Py_None)
+    return PyObject_CallMethod(method, "__get__", "OO", instance, type ? type : Py_None);
+  return owned(interpreter_at() == At::kOperator ? Py_None : method);
+}
+
+void free_protocol(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  Py_XDECREF(reinterpret_cast<Protocol*>(object)->method);
+  PyObject_Free(object);
+  Py_DECREF(type);
 }
 
 // __array_function__(self, function, types, arguments, options)
@@ -1323,6 +1369,29 @@ PyType_Spec method_spec = {"skerry.xp.Method", sizeof(Function), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
                                Py_TPFLAGS_METHOD_DESCRIPTOR,
                            method_slots};
+
+PyType_Slot protocol_slots[] = {SLOT(Py_tp_descr_get, get_protocol),
+                                SLOT(Py_tp_dealloc, free_protocol),
+                                {0, nullptr}};
+PyType_Spec protocol_spec = {"skerry.xp.Protocol", sizeof(Protocol), 0, Py_TPFLAGS_DEFAULT,
+                             protocol_slots};
+
+// Puts a Protocol in the place of the method. False with an error.
+bool make_protocol(PyObject* type) {
+  PyObject* method = PyObject_GetAttrString(type, "__array_ufunc__");
+  PyObject* kind = method ? PyType_FromSpec(&protocol_spec) : nullptr;
+  Protocol* made = kind ? PyObject_New(Protocol, reinterpret_cast<PyTypeObject*>(kind)) : nullptr;
+  Py_XDECREF(kind);
+  if (!made) {
+    Py_XDECREF(method);
+    return false;
+  }
+  made->method = method;
+  PyObject* protocol = reinterpret_cast<PyObject*>(made);
+  const bool fine = PyObject_SetAttrString(type, "__array_ufunc__", protocol) == 0;
+  Py_DECREF(protocol);
+  return fine;
+}
 
 // ---- what Python says --------------------------------------------------------------------------
 
@@ -1474,7 +1543,8 @@ void program_syncs(int members) {
 void bind_whole(nb::module_& m) {
   using namespace whole;
   PyObject* type = PyType_FromSpec(&array_spec);
-  PyObject* function = type ? PyType_FromSpec(&function_spec) : nullptr;
+  if (!type || !make_protocol(type)) nb::raise_python_error();
+  PyObject* function = PyType_FromSpec(&function_spec);
   PyObject* method = function ? PyType_FromSpec(&method_spec) : nullptr;
   if (!method || PyModule_AddFunctions(m.ptr(), functions) < 0) nb::raise_python_error();
   array_type = reinterpret_cast<PyTypeObject*>(type);

@@ -584,6 +584,35 @@ def test_a_number_of_numpys_stands_on_the_left():
     assert isinstance(numpy.add(x, [[1, 2, 3]]), xp.Array)
 
 
+def test_operators_of_the_interpreter_are_left_to_the_array():
+    values = numpy.arange(1.0, 7).reshape(2, 3)
+    x, row = np.array(values), numpy.arange(1.0, 4)
+    for given in (numpy.float64(2), numpy.longdouble(2), numpy.int64(3), row, row.astype(int)):
+        pairs = [
+            (given + x, given + values), (given - x, given - values), (given * x, given * values),
+            (given / x, given / values), (given // x, given // values),
+            (given % x, given % values), (given**x, given**values), (given < x, given < values),
+        ]  # fmt: skip
+        for ours, theirs in pairs:
+            assert isinstance(ours, xp.Array) and numpy.array_equal(ours.numpy(), theirs)
+    ours, theirs = numpy.int8(3) & x.astype(int), numpy.int8(3) & values.astype(int)
+    assert ours.dtype == theirs.dtype and numpy.array_equal(ours.numpy(), theirs)
+    assert numpy.array_equal((row @ x.T).numpy(), row @ values.T)
+    # In place NumPy writes its own array, which stays one.
+    changed = row.copy()
+    name = changed
+    if x.layout.whole:
+        changed *= x[0]
+    else:
+        with pytest.raises(sk.GatherError):
+            changed *= x[0]
+    assert changed is name
+    assert numpy.array_equal(changed, row * values[0] if x.layout.whole else row)
+    number = numpy.float64(2)
+    number *= x
+    assert numpy.array_equal(number.numpy(), 2 * values)
+
+
 def test_elements_and_rows_come_from_their_owners():
     a = numpy.arange(3000.0).reshape(60, 50)
     x, turned = np.array(a), np.array(a.T).T  # rows and columns are divided
