@@ -166,8 +166,12 @@ Array* allocate() {
   return array;
 }
 
-// A whole array of an ndarray, whose reference it takes over. Null with an error.
-PyObject* make_whole(PyObject* block, Array* root = nullptr) {
+// Results of at most so many times `grown_bytes` stay whole if an operand as large is.
+constexpr Py_ssize_t kMostGrown = 16;
+
+// A whole array of an ndarray, whose reference it takes over; too large ones are divided, but those
+// that `stay` only from a larger size on. Null with an error.
+PyObject* make_whole(PyObject* block, Array* root = nullptr, bool stay = false) {
   assert(block && is_ndarray(block));
   Array* array = allocate();
   if (!array) {
@@ -184,7 +188,7 @@ PyObject* make_whole(PyObject* block, Array* root = nullptr) {
     PyObject* bytes = PyObject_GetAttrString(block, "nbytes");
     const Py_ssize_t count = bytes ? PyLong_AsSsize_t(bytes) : 0;
     Py_XDECREF(bytes);
-    if (count > grown_bytes) {
+    if (count > grown_bytes && !(stay && count / kMostGrown <= grown_bytes)) {
       PyObject* divided = PyObject_CallFunctionObjArgs(
           python.grown, reinterpret_cast<PyObject*>(array), nullptr);
       Py_DECREF(array);
@@ -217,7 +221,11 @@ PyObject* wrap(PyObject* result, Array* const* sources, int count) {
     if (looks_at(result, sources[i]))
       return make_whole(result, sources[i]->root ? sources[i]->root : sources[i]);
   }
-  return make_whole(result);
+  // A loop over rows or columns has made its operand whole, and goes on with the result.
+  bool stay = false;
+  for (int i = 0; i < count; ++i)
+    stay |= at_hand(sources[i]) && elements(sources[i]->block) >= elements(result);
+  return make_whole(result, nullptr, stay);
 }
 
 // Also arrays in a tuple or list, of functions that return several.
@@ -1201,10 +1209,10 @@ PyObject* array_ufunc(PyObject* self, PyObject* arguments, PyObject* options) {
   return out;
 }
 
-// Array.__array_ufunc__. NumPy's numbers and arrays look it up in the type of the other operand, to
-// see whether they leave an operator to that: they do for None. Otherwise they call the ufunc, which
-// looks it up again, and calls it. So at an operator of the interpreter it is None, which takes a
-// quarter of the time. Operators in place are not left to others: there it is the method.
+// Array.__array_ufunc__. NumPy's numbers and arrays look it up in the type of the other operand: if
+// it is None, they leave the operator to that. Otherwise they call the ufunc, which looks it up
+// again, and calls it. So at an operator of the interpreter it is None, which takes a third of the
+// time. Operators in place are not left to others: they find the method.
 struct Protocol {
   PyObject_HEAD
   PyObject* method;  // of arrays

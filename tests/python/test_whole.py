@@ -611,6 +611,16 @@ def test_operators_of_the_interpreter_are_left_to_the_array():
     number = numpy.float64(2)
     number *= x
     assert numpy.array_equal(number.numpy(), 2 * values)
+    # Each number has its own dtype; in place the array keeps its.
+    single, theirs = np.asarray(values, dtype=np.float32), values.astype(numpy.float32)
+    for given in (numpy.float64(0.1), numpy.float32(3), numpy.int16(2), numpy.True_):
+        assert (single * given).dtype == (theirs * given).dtype
+        single *= given
+        theirs *= given
+        assert single.dtype == numpy.float32 and numpy.array_equal(single.numpy(), theirs)
+    with pytest.raises(TypeError):
+        single += numpy.complex64(1j)
+    assert float(np.add(numpy.float64(1), numpy.int8(2))) == 3
 
 
 def test_elements_and_rows_come_from_their_owners():
@@ -665,6 +675,26 @@ def test_an_array_that_is_used_by_columns_becomes_whole():
     numpy.testing.assert_array_equal(out.numpy(), expected)
     assert source.layout.whole and out.layout.whole
     xp.options(loop_bytes=0)
+
+
+def test_an_array_like_one_that_became_whole_is_whole():
+    values = numpy.cos(numpy.arange(400.0 * 300)).reshape(400, 300)
+    x = np.array(values)
+    assert x.layout.whole == (sk.size() == 1 or xp.options()["whole_bytes"] > 0)
+    before = xp.options()["whole_bytes"]
+    xp.options(loop_bytes=4 * values.nbytes)
+    total = 0.0
+    for turn in range(12):
+        for j in range(x.shape[1]):
+            total = x[:, j] * 2.0 + total
+    assert x.layout.whole and numpy.allclose(total.numpy(), 24 * values.sum(axis=1))
+    for bound, whole in ((values.nbytes // 16, True), (values.nbytes // 17, False)):
+        xp.options(whole_bytes=bound)
+        for y in (np.empty_like(x), np.zeros_like(x), x.copy(), np.sort(x, axis=0)):
+            assert y.layout.whole == (whole or sk.size() == 1)
+        assert np.zeros(x.shape).layout.whole == (sk.size() == 1)
+        assert numpy.array_equal(np.sort(x, axis=0).numpy(), numpy.sort(values, axis=0))
+    xp.options(loop_bytes=0, whole_bytes=before)
 
 
 def products(data, out):

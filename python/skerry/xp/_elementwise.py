@@ -29,10 +29,17 @@ def _is_scalar(x: Any) -> TypeGuard[complex]:
     return isinstance(x, _SCALARS) and not isinstance(x, np.generic)
 
 
+def _is_number(x: Any) -> bool:
+    """Python's, or one of NumPy's: every rank has it."""
+    return isinstance(x, _SCALARS) or isinstance(x, np.generic) and x.dtype.kind in "biufc"
+
+
 def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """function(*operands, out=...) over the broadcast operands, as an array."""
-    taken = [x if _is_scalar(x) or isinstance(x, Array) else as_array(x) for x in operands]
+    taken = [x if isinstance(x, Array) or _is_number(x) else as_array(x) for x in operands]
     arrays = [x for x in taken if isinstance(x, Array)]
+    if not arrays:
+        taken = arrays = [as_array(np.asarray(x)) for x in operands]
     for x in arrays:
         works(x)
     if dtype is None and _lie_alike(function, arrays):
@@ -118,7 +125,7 @@ def _plain(argument: Any) -> Any:
 
 
 def _dtype(function: Function, operands: Sequence[Any]) -> np.dtype[Any]:
-    if all(isinstance(x, Array) for x in operands):
+    if all(isinstance(x, (Array, np.generic)) for x in operands):
         return _dtype_of(function, tuple(x.dtype for x in operands))
     return function(*[_sample(x.dtype) if isinstance(x, Array) else x for x in operands]).dtype
 
@@ -477,7 +484,7 @@ def _into_whole(function: Function, a: Array, b: Any, unnamed: bool) -> Array | 
 def _into_divided(function: Function, a: Array, b: Any) -> bool:
     """Computes function(a, b) into a, where each rank has what it needs. False: it has not."""
     arrays = [a, b] if isinstance(b, Array) else [a]
-    if a.layout.whole or a._frozen or not (_is_scalar(b) or isinstance(b, Array)):
+    if a.layout.whole or a._frozen or not (isinstance(b, Array) or _is_number(b)):
         return False
     if not all(x.layout is a.layout and x._block is not None for x in arrays) or raises():
         return False

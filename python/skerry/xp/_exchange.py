@@ -146,12 +146,19 @@ moved_listeners.append(_moved)
 _STATEMENT_S = 100e-6
 # Seconds of a statement with a synchronization, and bytes a second of memory. Alike on all ranks.
 costs = (_STATEMENT_S + 20e-6, 4e9)
+# Seconds of numpy.add of two small arrays where the next two were measured. They are those of the
+# interpreter, and are scaled by what it takes here.
+_ADD_S = 0.27e-6
 # A read of a row or an element takes so much beside the synchronization.
 _READ_S = 15e-6
+# An operation on a small part of a divided array takes so much more than on a whole one.
+_PART_S = 30e-6
+part_s = _PART_S  # here; alike on all ranks
 # Seconds of such a read, and bytes a second that are written into new memory, whose pages the
 # kernel clears. Alike on all ranks.
 read_costs = (_READ_S + 20e-6, 1e9)
 _SAMPLES = 16
+_SMALL = 50  # additions of a sample
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
 
 
@@ -159,19 +166,20 @@ def _measure_bound(here: _Staging) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
     The same on all ranks."""
-    global costs, read_costs
+    global costs, read_costs, part_s
     ranks = here.ranks
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
-    sync_s, speed, fresh_speed = _agreed_speeds(here.group)
+    sync_s, speed, fresh_speed, slower = _agreed_speeds(here.group)
     even = (sync_s + _STATEMENT_S) * speed / (1 - 1 / ranks)
     bound = _LEAST_BOUND
     while bound * 2 < even and bound < _MOST_BOUND:
         bound *= 4
     _options.values["whole_bytes"] = bound
     costs = (_STATEMENT_S + sync_s, speed)
-    read_costs = (_READ_S + sync_s, fresh_speed)
+    read_costs = (_READ_S * slower + sync_s, fresh_speed)
+    part_s = _PART_S * slower
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     quarter = int(sk.allreduce(free // (4 * sum(here.near)), "min", group=here.group))
     for name in {"loop_bytes", "sum_bytes"} - _options.chosen:
@@ -182,15 +190,17 @@ def _measure_bound(here: _Staging) -> None:
     )
 
 
-def _agreed_speeds(group: sk.Group) -> tuple[float, float, float]:
-    """Seconds of a synchronization, and bytes a second that are computed and that are written into
-    new memory. The same on all ranks. Whatever else runs on the machine makes a sample slower and
+def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float]:
+    """Seconds of a synchronization, bytes a second that are computed and that are written into new
+    memory, and how many times as long the interpreter takes as where the constants above were
+    measured. The same on all ranks. Whatever else runs on the machine makes a sample slower and
     none faster, so the best of several counts: of all ranks' for the synchronization, which one
     rank that is held up makes longer for all, and for new memory; of each rank's own for what is
     computed, and then the median of the ranks."""
     a = np.ones(1 << 17)
     out = np.empty_like(a)
-    add_s = sync_s = fresh_s = 1.0
+    small = np.ones(16)
+    add_s = sync_s = fresh_s = small_s = 1.0
     fresh = []  # all are kept, so that each is new memory
     for _ in range(_SAMPLES):
         begin = time.perf_counter()
@@ -199,16 +209,24 @@ def _agreed_speeds(group: sk.Group) -> tuple[float, float, float]:
         sk.sync(group)
         add_s = min(add_s, between - begin)
         sync_s = min(sync_s, time.perf_counter() - between)
+        begin = time.perf_counter()
+        for _ in range(_SMALL):
+            np.add(small, small)
+        small_s = min(small_s, time.perf_counter() - begin)
     for _ in range(6):
         begin = time.thread_time()
         fresh.append(np.ones(1 << 19))
         fresh_s = min(fresh_s, max(time.thread_time() - begin, 1e-6))
-    mine = np.array([sync_s * 1e9, out.nbytes / add_s, fresh[0].nbytes / fresh_s], np.int64)
+    slower = max(1.0, small_s / _SMALL / _ADD_S)
+    mine = np.array(
+        [sync_s * 1e9, out.nbytes / add_s, fresh[0].nbytes / fresh_s, slower * 1e3], np.int64
+    )
     told = sk.allgather(mine, group=group)
     return (
         float(told[:, 0].min()) / 1e9,
         float(np.median(told[:, 1])),
         float(told[:, 2].max()),
+        float(told[:, 3].min()) / 1e3,
     )
 
 

@@ -82,7 +82,6 @@ _ROW = 4  # a row takes so many times as long as an element: views, layouts, a p
 # Seconds that mapping all blocks takes, and bytes a second whose huge pages the kernel then enters.
 _MAP_S, _MAP_SPEED = 100e-6, 2e11
 _WRITTEN = 2  # of a mapped array half counts: it takes memory as it is written
-_PART_S = 30e-6  # seconds of an operation on a small part of a divided array, beside a whole one's
 _taken = 0  # bytes of arrays that became whole and live
 
 
@@ -120,7 +119,7 @@ def _vote(root: Array, memory: Memory) -> None:
     """The array becomes whole if all ranks find that this would have cost less. Where all of them
     can map all blocks, nothing is copied, and it costs little. Collective."""
     ranks, (read_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
-    paid_s = memory.paid * read_s + memory.parts * _PART_S
+    paid_s = memory.paid * read_s + memory.parts * _exchange.part_s
     # The speed is that of an addition's results, which reads twice as much.
     saved_s = memory.work * (1 - 1 / ranks) / (2 * _exchange.costs[1])
     may = (
