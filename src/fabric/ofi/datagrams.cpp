@@ -80,7 +80,7 @@ Status Datagrams::connect(Bytes address, Bytes hello, EndpointId* id) {
     return error(Code::invalid, "this is no address of ", domain_.name, ": ", address.size(),
                  " bytes");
   std::shared_ptr<Peer> peer;
-  SKERRY_TRY(peers_.own_address(&own_));
+  if (own_.empty()) SKERRY_TRY(peers_.own_address(&own_));
   SKERRY_TRY(peers_.get(std::string(text.substr(before_address)), &peer));
   Endpoint& endpoint = endpoints_.add(State::connecting,
                                       monotonic_ns() + options_.connect_timeout_ns, id);
