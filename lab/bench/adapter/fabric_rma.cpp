@@ -8,23 +8,21 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "../micro/common.hpp"
-#include "fabric/fabric.hpp"
+#include "fabric/rma_sink.hpp"
 
 namespace {
 
 using skerry::fabric::AtomicCall;
-using skerry::fabric::Bytes;
-using skerry::fabric::CloseReason;
 using skerry::fabric::EndpointId;
 using skerry::fabric::Fabric;
 using skerry::fabric::RemoteKey;
-using skerry::fabric::RequestId;
+using skerry::fabric::RmaSink;
 using skerry::fabric::SendResult;
-using skerry::fabric::Verdict;
 
 [[noreturn]] void stop(const std::string& why) {
   std::fprintf(stderr, "fabric_rma: %s\n", why.c_str());
@@ -42,7 +40,7 @@ struct Told {
   std::byte address[256];
 };
 
-class End final : public skerry::fabric::Sink {
+class End {
  public:
   explicit End(const std::string& name) {
     skerry::fabric::Options options;
@@ -50,6 +48,7 @@ class End final : public skerry::fabric::Sink {
     check(skerry::fabric::make_fabric(name, options, &fabric_));
     const auto& can = fabric_->capabilities();
     if (!can.rma || !can.atomics) stop(name + " has no puts, or no atomics");
+    sink_ = std::make_unique<RmaSink>(*fabric_);
   }
 
   // The target: tells, accepts, and sleeps until it is ended.
@@ -63,55 +62,38 @@ class End final : public skerry::fabric::Sink {
     if (address.size() > sizeof told.address) stop("a long address");
     std::memcpy(told.address, address.data(), address.size());
     if (write(to, &told, sizeof told) != sizeof told) stop("the pipe");
-    for (;;) step(-1);
+    while (!sink_->closed) sink_->step(-1);
   }
 
   void connect(const Told& told) {
     key_ = told.key;
     check(fabric_->connect({told.address, told.address_bytes}, {}, &endpoint_));
-    while (!is_connected_) step(1'000'000);
+    until(sink_->connected, 1'000'000);
   }
   void get() { wait(fabric_->get(endpoint_, own(), key_, 0, 8, 1)); }
   void put() { wait(fabric_->put(endpoint_, own(), key_, 0, 8, 1)); }
   void fetch_add() { atomic(AtomicCall::Kind::fetch_add); }
   void compare_swap() { atomic(AtomicCall::Kind::compare_swap); }
 
-  void on_connect_request(RequestId request, Bytes, std::string_view) override {
-    check(fabric_->accept(request, {}, &endpoint_));
-  }
-  void on_connected(EndpointId, Bytes) override { is_connected_ = true; }
-  Verdict on_message(EndpointId, Bytes, Bytes) override { return Verdict::taken; }
-  std::byte* place_directly(EndpointId, Bytes, uint64_t) override { return nullptr; }
-  Verdict on_placed(EndpointId, Bytes, uint64_t) override { return Verdict::taken; }
-  void on_writable(EndpointId) override {}
-  void on_sent(EndpointId, uint64_t) override {}
-  void on_rma_done(EndpointId, uint64_t, bool ok) override {
-    if (!ok) stop("an operation failed");
-    is_done_ = true;
-  }
-  void on_closed(EndpointId, CloseReason, std::string_view detail) override {
-    stop("closed: " + std::string(detail));
-  }
-
  private:
   std::byte* own() { return reinterpret_cast<std::byte*>(words_ + 1); }
-  void step(int64_t timeout_ns) {
-    fabric_->poll(timeout_ns, skerry::fabric::no_endpoint);
-    fabric_->dispatch(*this);
-  }
   void atomic(AtomicCall::Kind kind) {
     wait(fabric_->start_atomic(endpoint_, {kind, key_, 0, 1, 1, words_ + 2, 1}));
   }
   void wait(SendResult begun) {
     if (begun != SendResult::accepted) stop("it was not accepted");
-    while (!is_done_) step(0);
-    is_done_ = false;
+    until(sink_->answered, 0);
+    sink_->answered = false;
+  }
+  void until(const bool& condition, int64_t timeout_ns) {
+    while (!condition && !sink_->closed) sink_->step(timeout_ns);
+    if (!condition) stop("closed, or an operation failed");
   }
 
   std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<RmaSink> sink_;
   EndpointId endpoint_ = skerry::fabric::no_endpoint;
   RemoteKey key_;
-  bool is_connected_ = false, is_done_ = false;
   alignas(64) uint64_t words_[64] = {};
 };
 

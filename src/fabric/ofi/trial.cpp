@@ -10,6 +10,7 @@
 
 #include "core/futex.hpp"
 #include "fabric/ofi/ofi_fabric.hpp"
+#include "fabric/rma_sink.hpp"
 
 namespace skerry::fabric::ofi {
 
@@ -18,32 +19,6 @@ namespace {
 constexpr int64_t deadline_of_trial_ns = 10'000'000'000;
 // What the adapter does it has done by then, also while others use the processor.
 constexpr int64_t longest_alone_ns = 500'000'000;
-
-// The two ends of the trial's connection.
-class TrialSink final : public Sink {
- public:
-  explicit TrialSink(Fabric& fabric) : fabric_(fabric) {}
-  void on_connect_request(RequestId request, Bytes, std::string_view) override {
-    EndpointId accepted = no_endpoint;
-    if (!fabric_.accept(request, {}, &accepted).ok()) closed = true;
-  }
-  void on_connected(EndpointId, Bytes) override { connected = true; }
-  Verdict on_message(EndpointId, Bytes, Bytes) override { return Verdict::taken; }
-  std::byte* place_directly(EndpointId, Bytes, uint64_t) override { return nullptr; }
-  Verdict on_placed(EndpointId, Bytes, uint64_t) override { return Verdict::taken; }
-  void on_writable(EndpointId) override {}
-  void on_sent(EndpointId, uint64_t) override {}
-  void on_rma_done(EndpointId, uint64_t, bool ok) override {
-    answered = ok;
-    closed = closed || !ok;
-  }
-  void on_closed(EndpointId, CloseReason, std::string_view) override { closed = true; }
-
-  bool connected = false, answered = false, closed = false;
-
- private:
-  Fabric& fabric_;
-};
 
 // One run. `memory` and `found` outlive the fabrics: a late atomic may still write there.
 class Run {
@@ -89,15 +64,10 @@ class Run {
     status = target_.register_memory(&memory_, sizeof memory_, &key_, &registration);
     return status.ok() ? "" : status.message();
   }
-  void look_at_origin(int64_t timeout_ns) {
-    origin_.poll(timeout_ns, no_endpoint);
-    origin_.dispatch(near_);
-  }
   bool until(const bool& condition) {
     while (!condition && !near_.closed && !far_.closed && monotonic_ns() < deadline_ns_) {
-      look_at_origin(1'000'000);
-      target_.poll(0, no_endpoint);
-      target_.dispatch(far_);
+      near_.step(1'000'000);
+      far_.step(0);
     }
     return condition;
   }
@@ -115,7 +85,7 @@ class Run {
       near_.answered = false;
       const int64_t start_ns = monotonic_ns(), end_ns = start_ns + longest_alone_ns;
       if (origin_.start_atomic(endpoint_, call) != SendResult::accepted) return 0;
-      while (!near_.answered && !near_.closed && monotonic_ns() < end_ns) look_at_origin(0);
+      while (!near_.answered && !near_.closed && monotonic_ns() < end_ns) near_.step(0);
       if (!near_.answered || found_ != before++) return 0;
       one = monotonic_ns() - start_ns;
     }
@@ -126,7 +96,7 @@ class Run {
 
   OfiFabric& origin_;
   OfiFabric& target_;
-  TrialSink near_{origin_}, far_{target_};
+  RmaSink near_{origin_}, far_{target_};
   const int64_t deadline_ns_ = monotonic_ns() + deadline_of_trial_ns;
   EndpointId endpoint_ = no_endpoint;
   RemoteKey key_;
