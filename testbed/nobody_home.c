@@ -1,12 +1,15 @@
 /* nobody_home.c: a node whose processes are all stopped, and a rank of another that works on it
  * (C11).
  *
- *   nobody_home free|waits [ROUNDS]
+ *   nobody_home free|waits [ROUNDS [gets]]
  *
  * Rank 0 stops the ranks of the last rank's node (SIGSTOP), then so often: locks the last rank's
  * window, puts 8 bytes, gets 8 bytes, adds to a counter and fetches it, unlocks. If one round
  * takes too long it wakes them. `free`: it must not come to that. `waits`: it must. Every value is
- * checked, at the end also by the last rank. Only on one host, with virtual nodes. */
+ * checked, at the end also by the last rank. Only on one host, with virtual nodes.
+ *
+ * `gets`: a round is one get of 8 bytes without a lock. Before the node stops there are so many
+ * that the next `gets_by_adapter` are the first by the adapter: do no more rounds. */
 #include <signal.h>
 #include <skerry/skerry.h>
 #include <skerry/window.h>
@@ -16,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { most_ranks = 64 };
+enum { most_ranks = 64, gets_before = 18, gets_by_adapter = 2 };
 
 static skerry_job* job;
 static int64_t pids[most_ranks]; /* of the stopped */
@@ -76,15 +79,27 @@ static void one_round(skerry_window* window, int there, int64_t round) {
   expect(before, round, "a counter");
 }
 
+static void one_get(skerry_segment* segment, int there) {
+  int64_t value = 0;
+  CHECK(skerry_get(segment, there, 0, &value, 8));
+  expect(value, 77, "a get");
+}
+
 int main(int argc, char** argv) {
   const int rounds = argc > 2 ? atoi(argv[2]) : 1000;
+  const int gets = argc > 3 && strcmp(argv[3], "gets") == 0;
   if (argc < 2 || rounds < 1 || (strcmp(argv[1], "free") != 0 && strcmp(argv[1], "waits") != 0))
-    return fprintf(stderr, "usage: nobody_home free|waits [ROUNDS]\n"), 2;
+    return fprintf(stderr, "usage: nobody_home free|waits [ROUNDS [gets]]\n"), 2;
+  if (gets && rounds > gets_by_adapter)
+    return fprintf(stderr, "nobody_home: %d gets at most\n", gets_by_adapter), 2;
   const int must_wait = strcmp(argv[1], "waits") == 0;
   if (skerry_init(NULL, &job) != SKERRY_OK) return fprintf(stderr, "%s\n", skerry_last_error()), 1;
   const int rank = skerry_rank(job), size = skerry_size(job), there = size - 1;
   skerry_window* window;
   CHECK(skerry_window_allocate(skerry_world(job), 24, 8, &window));
+  skerry_segment* segment;
+  CHECK(skerry_segment_alloc(skerry_world(job), 8, &segment));
+  *(int64_t*)skerry_segment_local(segment) = 77;
   const int64_t pid = getpid();
   CHECK(skerry_window_lock(window, SKERRY_LOCK_EXCLUSIVE, rank, 0));
   CHECK(skerry_window_put(window, rank, 2, &pid, 8));
@@ -101,6 +116,7 @@ int main(int argc, char** argv) {
       ++stopped;
     }
     one_round(window, there, 1);
+    for (int i = 0; gets && i < gets_before; ++i) one_get(segment, there);
     signal(SIGALRM, on_alarm);
     send_all(SIGSTOP);
     for (int i = 0; i < stopped; ++i)
@@ -108,7 +124,8 @@ int main(int argc, char** argv) {
     const double begin = seconds();
     for (int round = 0; round < rounds; ++round) {
       if (!was_woken) alarm(must_wait ? 3 : 60);
-      one_round(window, there, 2 + round);
+      if (gets) one_get(segment, there);
+      else one_round(window, there, 2 + round);
     }
     const double took = seconds() - begin;
     alarm(0);
@@ -126,8 +143,9 @@ int main(int argc, char** argv) {
     CHECK(skerry_window_lock(window, SKERRY_LOCK_EXCLUSIVE, rank, 0));
     CHECK(skerry_window_get(window, rank, 0, &counter, 8));
     CHECK(skerry_window_unlock(window, rank));
-    expect(counter, 2 + rounds, "the counter in the end");
+    expect(counter, gets ? 2 : 2 + rounds, "the counter in the end");
   }
+  CHECK(skerry_segment_free(segment));
   CHECK(skerry_window_free(window));
   if (skerry_finalize(job) != SKERRY_OK) return 1;
   return failed;

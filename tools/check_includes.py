@@ -207,6 +207,7 @@ FLOORS = [
         "link/rma_log": "RmaLog",
         "link/table": "LinkTable",
         "send/batch": "Batch",
+        "send/ways": "Ways",
     },
     {"link/links": "Links", "link/opening": None, "send/batches": "Batches"},
     {"link/resume": "Resume", "send/sender": "Sender"},

@@ -37,14 +37,15 @@ for lock in fair migrating $lab:two_sided $lab:one_sided $lab:queue $lab:cohort 
     else failed=$((failed + 1)); echo "FAILED $example with SKERRY_LOCK=$lock: $out"; fi
   done
 done
-home() {  # EXPECTED FABRIC LOCK
+home() {  # EXPECTED FABRIC LOCK ROUNDS [gets]
   if out=$(SKERRY_LOCK=$3 SKERRY_FABRIC=$2 timeout 200 "$0/bin/skerry" run -n 4 --nodes 2 \
-    "$0/bin/nobody_home" $1 1000 2>&1)
+    "$0/bin/nobody_home" $1 $4 $5 2>&1)
   then passed=$((passed + 1))
   else failed=$((failed + 1)); echo "FAILED nobody home over $2, $3"; fi
   echo "$2, $3: $out"
 }
-home free ofi:verbs migrating; home waits tcp migrating
+home free ofi:verbs migrating 1000; home waits tcp migrating 1000
+home free ofi:verbs fair 2 gets; home waits tcp fair 2 gets
 out=$(timeout 300 "$1" --gtest_filter="*/ofi_verbs" 2>&1); status=$?; echo "$out"
 if [ $status != 0 ] || ! grep -q "RUN .*ofi_verbs" <<< "$out"; then
   failed=$((failed + 1)); echo "FAILED lock machines over verbs: status $status"

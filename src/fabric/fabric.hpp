@@ -85,6 +85,9 @@ struct Capabilities {
   int64_t atomic_ns = 0;  // how long one of those takes, measured; 0: not known
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
+  // An adapter performs RMA, and no thread of the target's process takes part. Aligned words of at
+  // most 8 bytes are then read and written whole. Shorter transfers may be better as RMA, too.
+  bool rma_of_adapter = false;
   // What one more idle connection takes at a data server, with the system's and the provider's
   // part: for plans, not a bound. Buffers that Options bound come on top.
   uint64_t connection_bytes = 12 * 1024;

@@ -114,7 +114,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options, boo
   // Messages alone go through proxies, each small enough to be passed on as it came. Long payloads
   // are cut here.
   fabric::Capabilities& can = context_.capabilities = inner_->capabilities();
-  can.rma = can.atomics = can.atomic_swap = false;
+  can.rma = can.rma_of_adapter = can.atomics = can.atomic_swap = false;
   can.close_delivers = true;
   const bool cuts = can.max_payload_bytes >= fabric::inline_payload_bytes;
   can.direct_placement = cuts;

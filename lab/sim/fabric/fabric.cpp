@@ -48,6 +48,7 @@ SimulatedFabric::SimulatedFabric(std::shared_ptr<SimulatedNetwork> network,
                                         : std::min<uint64_t>(can.max_payload_bytes,
                                                              fabric::inline_payload_bytes);
   capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
+  capabilities_.rma_of_adapter = can.rma && can.rma_unordered;
   number_ = network_->next_number_++;
   network_->fabrics_[number_] = this;
 }

@@ -80,6 +80,10 @@ enum class Kind : uint8_t {
 inline bool has_adapter(std::string_view provider) {
   return provider == "verbs" || provider == "cxi";
 }
+// Those whose adapters read and write the target's memory themselves.
+inline bool has_rma_of_adapter(std::string_view provider) {
+  return has_adapter(provider) || provider == "efa";
+}
 inline bool wants_atomics(const Options& options, std::string_view provider) {
   return options.atomics == Options::Atomics::any ||
          (options.atomics == Options::Atomics::of_adapter && has_adapter(provider));

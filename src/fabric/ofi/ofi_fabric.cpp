@@ -106,6 +106,7 @@ Status OfiFabric::open(const std::string& provider, Kind kind) {
                                                                : ofi_own_buffers_connection_bytes;
   capabilities_.max_payload_bytes = domain_.payload_bytes();
   capabilities_.rma_from_bytes = domain_.payload_bytes() + 1;
+  capabilities_.rma_of_adapter = capabilities_.rma && has_rma_of_adapter(provider);
   messages_.post_shared();
   return {};
 }

@@ -43,13 +43,19 @@ Status Engine::issue(const Access& access, Handle* handle) {
   Link& link = link_to(access.target.rank);
   count(link.server.node, access.bytes());
   if (access.guard) return transfers_.ask_guarded(lock, link, access);
-  if (access.returns_data() || rma_.takes(access)) return start(lock, link, access, handle);
+  Rma::Timed timed(rma_, link, access);
+  Rma::Key key;
+  if (timed.is_by_adapter() && !key_of(lock, link, access.target, &key).ok()) timed.cannot_reach();
+  timed.begin();
   if (handle != nullptr) *handle = 0;
-  const Status status = joins_batch(link, access) ? sender_.hold(lock, link, access)
-                                                  : send_all(lock, link, access, handle);
+  const bool is_rma = timed.is_by_adapter() || rma_.takes(access);
+  const Status status = access.returns_data() || is_rma ? start(lock, link, access, is_rma, handle)
+                        : joins_batch(link, access)     ? sender_.hold(lock, link, access)
+                                                    : send_all(lock, link, access, handle);
   if (access.kind == wire::Kind::accumulate && access.mode == Mode::blocking &&
       access.local.bytes <= Batch::longest_bytes)
     batches_.note_blocking(monotonic_ns());
+  timed.end(status);
   return status;
 }
 
@@ -62,10 +68,10 @@ Status Engine::key_of(Lock& lock, Link& link, const Target& target, Rma::Key* ke
 }
 
 // What is answered, or the fabric's own: an operation that outlives the call.
-Status Engine::start(Lock& lock, Link& link, const Access& access, Handle* handle) {
+Status Engine::start(Lock& lock, Link& link, const Access& access, bool is_rma, Handle* handle) {
   Op* op = access.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
   Status status;
-  if (rma_.takes(access)) {
+  if (is_rma) {
     Rma::Key key;
     status = key_of(lock, link, access.target, &key);
     if (status.ok()) status = rma_.issue(lock, link, access, key, op);
@@ -252,6 +258,8 @@ Status Engine::fence(placement::ServerRef server) {
   if (link.connection.is_lost()) [[unlikely]]
     return Losses::tell(link);
   const Losses::Fence tells(link);
+  Ways* const ways = rma_.known_ways(link);
+  const int64_t begin_ns = ways == nullptr ? 0 : monotonic_ns();
   const session::OriginSession& session = link.requests.session();
   const auto failed = [&] { return link.connection.has_failed(); };
   if (link.held.any())
@@ -275,6 +283,7 @@ Status Engine::fence(placement::ServerRef server) {
     SKERRY_TRY(progress_.wait_until(lock, [&] { return !session.refusal_due() || failed(); }));
     if (session.refusal_due()) return link.connection.failure();
   }
+  if (ways != nullptr) ways->fenced(monotonic_ns() - begin_ns);
   return link.requests.take_failure();
 }
 
@@ -405,6 +414,7 @@ fabric::ConnectionsMemory Engine::account() const {
   const fabric::Fabric::Memory fabric = context_.fabric->memory();
   links_.account(&out);
   out.connection_bytes += fabric.endpoint_bytes + batches_.memory_bytes();
+  out.known_bytes += rma_.memory_bytes();
   out.fixed_bytes = fabric.fixed_bytes + sizeof *this + slots_.memory_bytes() +
                     operations_.memory_bytes();
   return out;

@@ -127,7 +127,7 @@ class Engine final : fabric::Sink, Work, Links::User {
   Status fence(placement::ServerRef server);
   Status key_of(Lock& lock, Link& link, const Target& target, Rma::Key* key);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
-  Status start(Lock& lock, Link& link, const Access& access, Handle* handle);
+  Status start(Lock& lock, Link& link, const Access& access, bool is_rma, Handle* handle);
   Status push(Lock& lock, const Until& until);
   fabric::ConnectionsMemory account() const;
 

@@ -2,15 +2,72 @@
 
 #include <algorithm>
 
+#include "core/pure/container_bytes.hpp"
+
 namespace skerry::origin {
 
-bool Rma::takes(const Access& access) const {
+bool Rma::can_take(const Access& access) const {
   const fabric::Capabilities& can = context_.can();
   // Without the second a late write of a broken connection might be placed after somebody else's:
   // such a fabric gets messages only.
-  return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
-         (access.local.bytes >= can.rma_from_bytes || access.by_adapter) && !access.notify &&
+  return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 && !access.notify &&
          !access.updates() && !access.target.by_message && access.is_contiguous();
+}
+
+bool Rma::takes(const Access& access) const {
+  return can_take(access) &&
+         (access.local.bytes >= context_.can().rma_from_bytes || access.by_adapter);
+}
+
+// Short, and alone on its way. Of several threads one could keep the messages of the others waiting
+// (wait_turn).
+bool Rma::may_choose(const Link& link, const Access& access) const {
+  const bool is_short = access.local.bytes > 0 &&
+                        access.local.bytes < context_.can().rma_from_bytes &&
+                        access.mode == Mode::blocking && !access.by_adapter;
+  if (!is_short || !context_.config.one_thread_at_a_time) return false;
+  return can_take(access) && link.is_ready() && link.requests.session().drained() &&
+         !link.held.any() && link.direct.outstanding() == 0 && link.answers.waiting() == 0;
+}
+
+Ways& Rma::ways(const Link& link) {
+  if (link.index() >= ways_.size()) ways_.resize(link.index() + size_t{1});
+  std::unique_ptr<Ways>& ways = ways_[link.index()];
+  if (!ways) ways = std::make_unique<Ways>();
+  return *ways;
+}
+
+Rma::Timed::Timed(Rma& rma, const Link& link, const Access& access) {
+  if (!rma.context_.can().rma_of_adapter) [[likely]]
+    return;
+  Ways& ways = rma.ways(link);
+  const bool may_choose = rma.may_choose(link, access);
+  is_put_ = access.kind != wire::Kind::get;
+  bytes_ = access.local.bytes;
+  if (may_choose) {
+    ways_ = &ways;
+    way_ = ways.next(is_put_ ? Ways::Kind::put : Ways::Kind::get, bytes_);
+  }
+  if (is_put_) ways.issued_put();
+}
+
+void Rma::Timed::cannot_reach() {
+  ways_->cannot_reach();
+  way_ = Ways::Way::message;
+}
+
+void Rma::Timed::end(const Status& status) {
+  if (ways_ == nullptr || !status.ok()) return;
+  const int64_t taken_ns = monotonic_ns() - begin_ns_;
+  if (is_put_) ways_->put_alone(bytes_, way_, taken_ns);
+  else ways_->got(bytes_, way_, taken_ns);
+}
+
+uint64_t Rma::memory_bytes() const {
+  uint64_t bytes = vector_bytes(ways_);
+  for (const auto& ways : ways_)
+    if (ways) bytes += sizeof *ways;
+  return bytes;
 }
 
 bool Rma::knows(const Target& target, Key* key) const {

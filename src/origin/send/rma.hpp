@@ -4,10 +4,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "core/futex.hpp"
 #include "origin/link/rma_log.hpp"
 #include "origin/send/sender.hpp"
+#include "origin/send/ways.hpp"
 
 namespace skerry::origin {
 
@@ -18,6 +22,31 @@ class Rma {
 
   // Is this transfer better as the fabric's own?
   bool takes(const Access& access) const;
+  // The way and the time of an access that may go by messages or by the adapter (Ways). Does
+  // nothing for others, and where no adapter performs RMA.
+  class Timed {
+   public:
+    Timed(Rma& rma, const Link& link, const Access& access);
+    bool is_by_adapter() const { return way_ == Ways::Way::adapter; }
+    // There is no key to the target's memory.
+    void cannot_reach();
+    void begin() {
+      if (ways_ != nullptr) begin_ns_ = monotonic_ns();
+    }
+    void end(const Status& status);
+
+   private:
+    Ways* ways_ = nullptr;  // null: not timed
+    Ways::Way way_ = Ways::Way::message;
+    bool is_put_ = false;
+    uint64_t bytes_ = 0;
+    int64_t begin_ns_ = 0;
+  };
+  // Null: nothing was timed there.
+  Ways* known_ways(const Link& link) {
+    return link.index() < ways_.size() ? ways_[link.index()].get() : nullptr;
+  }
+  uint64_t memory_bytes() const;
   struct Key {  // to a target's slice
     fabric::RemoteKey key;
     uint64_t offset = 0;
@@ -36,6 +65,9 @@ class Rma {
   using Slice = std::pair<uint64_t, Rank>;  // by packed segment id and rank
 
   static Slice slice_of(const Target& target) { return {target.segment.packed(), target.rank}; }
+  bool can_take(const Access& access) const;
+  bool may_choose(const Link& link, const Access& access) const;
+  Ways& ways(const Link& link);  // stays where it is
   Status wait_turn(Lock& lock, Link& link, const Target& target, const RmaLog::Running& all,
                    const Extent& writes);
   Status start(Lock& lock, Link& link, RmaLog::Running* rma);
@@ -46,6 +78,7 @@ class Rma {
   RmaLog& log_;
   Sender& sender_;
   std::map<Slice, Key> keys_;  // emptied when it has max_keys
+  std::vector<std::unique_ptr<Ways>> ways_;  // by link
 };
 
 }  // namespace skerry::origin

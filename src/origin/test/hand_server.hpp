@@ -59,6 +59,12 @@ class HandServer final : public fabric::Sink {
                                   incarnation, last_number};
     (void)fabric_->send(endpoint, std::as_bytes(std::span(&close, 1)), {}, false, 0);
   }
+  fabric::RemoteKey register_memory(void* base, uint64_t bytes) {
+    fabric::RemoteKey key;
+    uint64_t registration = 0;  // ends with the fabric
+    EXPECT_TRUE(fabric_->register_memory(base, bytes, &key, &registration).ok());
+    return key;
+  }
   void break_connection() { fabric_->close(std::exchange(endpoint, fabric::no_endpoint)); }
 
   // ---- what it hears ---------------------------------------------------------------------------
@@ -174,9 +180,7 @@ class EngineTest : public testing::Test {
 
   void SetUp() override {
     ASSERT_GE(sodium_init(), 0);
-    fabric::LoopCapabilities capabilities;
-    capabilities.rma = false;
-    network_ = fabric::make_loop_network(capabilities);
+    network_ = fabric::make_loop_network(capabilities_);
     for (NodeId node : {1, 2}) servers_.push_back(std::make_unique<HandServer>(fabric(), node));
     const NodeId nodes[] = {0, 1, 2};
     block_ = placement::build_node_map(nodes, {{}, {one().address}, {two().address}});
@@ -269,6 +273,7 @@ class EngineTest : public testing::Test {
   Failing* failing_ = nullptr;  // the engine's fabric
   Handle watched_ = 0;
   // To be set before SetUp; of the engine that is started.
+  fabric::LoopCapabilities capabilities_{.rma = false};
   bool tcp_ = false;  // waits sleep on one socket alone, if one thread calls at a time
   bool one_thread_ = false;
   bool helper_ = true;  // it has the thread

@@ -55,6 +55,7 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
                                                          : std::min<uint64_t>(can.max_payload_bytes,
                                                                               inline_payload_bytes);
   capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
+  capabilities_.rma_of_adapter = can.rma && can.rma_unordered;
 }
 
 Status LoopFabric::start() {
