@@ -23,7 +23,7 @@ import numpy as _numpy
 
 from skerry import _core
 from . import xp as _xp
-from .xp import _creation, _exchange, _numpy as _functions, _options
+from .xp import _creation, _exchange, _more, _numpy as _functions, _options, _whole
 from .xp import random as random
 from .xp._files import (
     fromfile as fromfile,
@@ -35,7 +35,6 @@ from .xp._files import (
     savez as savez,
     savez_compressed as savez_compressed,
 )
-from .xp._more import convolve as convolve
 
 if _typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +79,6 @@ def _made(name: str) -> Callable[..., _xp.Array]:
 
 
 zeros, ones, empty = map(_made, ("zeros", "ones", "empty"))
-linspace, meshgrid = _creation.linspace, _creation.meshgrid
 
 
 def arange(
@@ -120,6 +118,63 @@ def full(
     return _creation.full(shape, fill_value, dtype=dtype)
 
 
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Device = None,
+) -> Any:
+    """`num` numbers evenly from start to stop, and with `retstep` their distance. Shape: (num,),
+    with the axes of start and stop after `axis`. dtype: `dtype`; by default float64, of complex
+    numbers complex128. Errors: TypeError (the dtype), ValueError (num below 0). Collective.
+    Gathers: start and stop."""
+    kinds = (int, float, complex)  # all(), max() ... are NumPy's in this module, once asked for
+    numbers = isinstance(start, kinds) and isinstance(stop, kinds)
+    if numbers and not _is_whole(num, "complex128"):
+        x = _creation.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+        return (x, (stop - start) / (num - 1 if endpoint else num)) if retstep else x
+    start, stop = (_whole.known(x, "linspace") for x in (start, stop))
+    whole: Any = _numpy.linspace  # whose types know no bool that is not constant
+    values = whole(start, stop, num, endpoint, retstep, dtype, axis)
+    if retstep:
+        return _xp._array.of_data(values[0], True), values[1]
+    return _xp._array.of_data(values, True)
+
+
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: _typing.Any = "xy"
+) -> tuple[_xp.Array, ...]:
+    """Coordinate arrays of a grid. Shape of each: the lengths of all; with `sparse` only its own.
+    dtype: its own. Without `copy` they are views. Errors: ValueError (`indexing`). Collective.
+    Gathers: no."""
+    arrays = [asarray(x).reshape(-1) for x in xi]
+    grid = _creation.meshgrid(*arrays, indexing=indexing)
+    if sparse:
+        rank = len(arrays)
+        axes = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else range(rank)
+        lines = [[-1 if d == axis else 1 for d in range(rank)] for axis in axes]
+        grid = [x.reshape(line) for x, line in zip(arrays, lines, strict=True)]
+    return tuple(x.copy() for x in grid) if copy else tuple(grid)
+
+
+_convolve = _functions.function("convolve", _numpy.convolve)
+
+
+def convolve(a: Any, v: Any, mode: _typing.Any = "full", method: _typing.Any = "auto") -> _xp.Array:
+    """As numpy.convolve; of arrays with more dimensions, as scipy.signal.convolve. mode: 'full',
+    'same' (the shape of a) or 'valid'. method: 'auto', 'direct' or 'fft'. dtype: what holds both.
+    Errors: ValueError (shapes, mode or method). Collective. Gathers: the smaller one."""
+    a, v = asarray(a), asarray(v)
+    if a.ndim <= 1 and v.ndim <= 1 and method in ("auto", "direct"):
+        return _convolve(a, v, mode)
+    return _more.convolve(a, v, mode, method)
+
+
 def eye(
     N: int,
     M: int | None = None,
@@ -155,10 +210,6 @@ def asarray(
     """Data that every member has, or an array, as a whole array. Shape and dtype: those of the
     data, or `dtype`. Errors: TypeError (the dtype), ValueError (a copy is needed). Collective.
     Gathers: no."""
-    if isinstance(a, _xp.Array) and a.layout.whole:
-        if copy or (dtype is not None and a.dtype != dtype):
-            return a.astype(dtype or a.dtype, copy=True)
-        return a
     return array(a, dtype, copy=copy)
 
 
@@ -176,10 +227,14 @@ def array(
     the data, with at least `ndmin` dimensions, or `dtype`. Errors: TypeError (the dtype),
     ValueError (a copy is needed). Collective. Gathers: no."""
     if isinstance(a, _xp.Array):
+        if ndmin > a.ndim:
+            a = a[(None,) * (ndmin - a.ndim)]
         if not a.layout.whole:
-            if ndmin > a.ndim:
-                a = a.reshape((1,) * (ndmin - a.ndim) + a.shape)
             return _creation.asarray(a, dtype=dtype, copy=copy)
+        if not copy and (dtype is None or a.dtype == dtype):
+            return a
+        if copy is False:
+            raise ValueError(f"array: {a.dtype} as {dtype} needs a copy: leave out copy=False")
         a = a._evaluate()
     elif isinstance(a, (list, tuple)):
         a = _creation._with_numbers(a)

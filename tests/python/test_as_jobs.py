@@ -61,8 +61,9 @@ def test_modules_of_whole_arrays(ranks, nodes):
     run_modules(
         ranks,
         nodes,
-        "xp_arrays xp_results whole random_programs programs numpy numpy_alike numpy_files advice "
-        "cyclic porting pictures tutorial tasks files patches ga names random",
+        "xp_arrays xp_results whole random_programs programs numpy numpy_alike numpy_files "
+        "numpy_spelling advice cyclic porting pictures tutorial tasks files patches ga names "
+        "random",
     )
 
 
