@@ -554,8 +554,8 @@ def slogdet(x: Array) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(sign, x.dtype), np.asarray(np.log(size).sum(), real)
 
 
-def qr(x: Array, complete: bool) -> tuple[Array, Array]:
-    """Orthogonal and triangular factors of a matrix."""
+def qr(x: Array, complete: bool, only_r: bool = False) -> tuple[Array, Array]:
+    """Orthogonal and triangular factors of a matrix; without the first, the second twice."""
     x = inexact(x)
     m, n = x.shape
     width = _width(min(m, n), _exchange.ranks())
@@ -564,7 +564,7 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
     try:
         columns = panels.columns
         wanted = Columns(m if complete else min(m, n), width)
-        q = _empty(wanted, m, x.dtype)
+        q = {} if only_r else _empty(wanted, m, x.dtype)
         for j, block in q.items():
             low, high = wanted.cuts[j]
             block[low:high] = np.eye(high - low)
@@ -585,6 +585,8 @@ def qr(x: Array, complete: bool) -> tuple[Array, Array]:
         out = columns.give(panels.own, rows, _rows(x.layout, (rows, n), x.dtype), x.dtype)
     finally:
         panels.free()
+    if only_r:
+        return out, out
     shape = (m, wanted.n)
     return wanted.give(q, m, _rows(x.layout, shape, x.dtype), x.dtype), out
 

@@ -523,14 +523,16 @@ def pinv(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
     return _solved(lambda a: np.linalg.pinv(a, rtol=rtol), x)
 
 
-def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """Orthogonal and upper triangular factors. Shapes: (..., m, k) and (..., k, n), k = min(m, n),
-    or m of 'complete'. dtype: floating or complex. Errors: TypeError (no array), ValueError
-    (mode, or fewer than 2 dimensions). Collective. Gathers: one small matrix, if ranks have no
-    whole rows of a tall one."""
+def qr(x: Operand, /, *, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
+    """Orthogonal and upper triangular factors; of a large square or wide matrix with 'r' the latter
+    alone. Shapes: (..., m, k) and (..., k, n), k = min(m, n), or m of 'complete'. dtype: floating
+    or complex. Errors: TypeError (no array), ValueError (mode, or fewer than 2 dimensions).
+    Collective. Gathers: one small matrix, if ranks have no whole rows of a tall one."""
+    x = _matrices(x, "qr")
+    if mode == "r" and not is_tall(x) and _dense.fits(x):
+        return _dense.qr(x, False, only_r=True)[1]
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: no mode {mode!r}: 'reduced', 'complete', or take xp.linalg.qr(x).R")
-    x = _matrices(x, "qr")
     if mode == "reduced" and is_tall(x):
         return _tall_qr(x)
     if _dense.fits(x):
