@@ -59,7 +59,7 @@ def statement(dice, rows, columns):
         f"{x} = {x}.copy(); {y} = np.sqrt(np.abs({x}))",
         f"try:\n with np.errstate(all='raise'): {x} = {y} / ({z} - {z}[{i}, {j}])\n"
         f"except FloatingPointError: {x} = {y} * 0.5",
-        f"try:\n with np.errstate(over='raise'): s = ({x} * 1e307).sum() * 1e-307\n"
+        f"try:\n with np.errstate(over='raise'): s = (np.abs({x}) * 1e307).sum() * 1e-307\n"
         f"except FloatingPointError: s = {j}; {x} *= 0.5",
     ])  # fmt: skip
 
