@@ -232,8 +232,9 @@ SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, sker
 /* The same with spares (`skerry run --spares`) in the places of the dead, so that the group has its
  * old size again, or as many members as there are. A spare waits in skerry_init, and returns from
  * it when it is taken in; its world is a group of itself alone. It calls this with that world, and
- * joins the others in the new group. One that is not needed ends in skerry_init, with exit(0).
- * Errors: as skerry_group_shrink; INVALID (a spare whose first call failed). */
+ * joins the others in the new group. If that fails, by the time limit, it may call again, and waits
+ * until it is taken in again. One that is not needed ends in skerry_init, with exit(0). Errors: as
+ * skerry_group_shrink; PEER_DEAD (a spare that was not needed again: the others finalize). */
 SKERRY_API int skerry_group_refill(skerry_group* group, int64_t timeout_ns, skerry_group** full);
 /* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
  * (the world). */

@@ -490,12 +490,15 @@ class Job {
   }
   const char* fabric() const { return skerry_fabric_name(get()); }
   Group world() const { return Group(state_, skerry_world(get())); }
+  bool is_spare() const { return skerry_is_spare(get()) != 0; }  // see Group::refill
   // Ranks that have died, ascending, in a job that goes on without them (OnFailure::continues).
   std::vector<int> failed() const {
-    std::vector<int> ranks(static_cast<std::size_t>(size()));
+    std::vector<int> ranks;
     int count = 0;
-    check(skerry_failed(get(), ranks.data(), size(), &count));
-    ranks.resize(static_cast<std::size_t>(count));
+    do {  // another may die in between
+      ranks.resize(static_cast<std::size_t>(count));
+      check(skerry_failed(get(), ranks.data(), count, &count));
+    } while (static_cast<std::size_t>(count) > ranks.size());
     return ranks;
   }
 

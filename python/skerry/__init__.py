@@ -61,6 +61,7 @@ from ._core import (
     failed,
     fence,
     initialized,
+    is_spare,
     limit_connections,
     memory,
     mirror,
@@ -117,11 +118,11 @@ __all__ = [
     "allreduce_nb", "alltoall", "alltoallv", "asarray", "attach", "barrier", "barrier_nb",
     "broadcast", "broadcast_nb", "counter_info", "counters", "cyclic", "empty", "empty_like",
     "exscan", "fabric", "failed", "fence", "finalize", "full", "full_like", "ghosts", "go_on",
-    "init", "initialized", "kept", "limit_connections", "load", "matmul", "memory", "mirror",
-    "node", "node_ranks", "nodes", "ones", "ones_like", "over", "periodic", "protect", "protection",
-    "rank", "recover", "reduce", "reduce_scatter", "same_node", "save", "scan", "select", "size",
-    "steps", "symmetrize", "sync", "tasks", "transpose", "window", "window_dynamic", "window_over",
-    "world", "zeros", "zeros_like",
+    "init", "initialized", "is_spare", "kept", "limit_connections", "load", "matmul", "memory",
+    "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "over", "periodic", "protect",
+    "protection", "rank", "recover", "reduce", "reduce_scatter", "same_node", "save", "scan",
+    "select", "size", "steps", "symmetrize", "sync", "tasks", "transpose", "window",
+    "window_dynamic", "window_over", "world", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -142,6 +143,8 @@ def finalize() -> None:
     """Leaves the job and frees what is left; collective. Called at the program's end if you did
     not, except if its exit status is not 0: then the job ends. Errors: NetworkError,
     PeerDeadError."""
+    if _protected.has_not_joined():
+        raise InvalidError(_protected.NOT_JOINED)
     _core.finalize()
 
 

@@ -230,10 +230,23 @@ class _GhostForm(Form):
             for chosen in product(*sides)
         ]
 
-    def remade(self, group: Group) -> GhostArray:
+    def description(self) -> tuple[Any, ...]:
         a = self.array
-        grid = None if len(group) != len(a.group) else a.grid
-        return GhostArray(a.shape, a.dtype, a.width, a.periodic, a._asked, grid, group)
+        asked = None if a._asked is None else a._asked.starts
+        return a.shape, a.dtype, a.width, a.periodic, asked, a.grid, len(a.group)
+
+    @staticmethod
+    def made(description: tuple[Any, ...], group: Group) -> GhostArray:
+        shape, dtype, width, periodic, asked, grid, members = description
+        return GhostArray(
+            shape,
+            dtype,
+            width,
+            periodic,
+            Irregular(*asked) if asked else None,
+            grid if len(group) == members else None,
+            group,
+        )
 
     def become(self, other: GhostArray) -> None:
         for name in GhostArray.__slots__:

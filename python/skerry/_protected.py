@@ -8,23 +8,28 @@ one: it succeeds on all that live or fails on all.
 
 After a death the living shrink the group, make the arrays anew over it, and read each block's copy
 from its owner's slice if that node lives, otherwise from the partner's. The program's objects
-become the new arrays when an agreement has told that all have theirs.
+become the new arrays when an agreement has told that all have theirs. Spares that have come into
+the group are told of the state first, and sent what they need (_newcomers.py).
 """
 
 from __future__ import annotations
 
+import atexit
 import copy
+import os
+import pickle
 import time
 import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from math import prod
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
+from . import _core, _newcomers
 from ._arrays import Irregular, empty
 from ._core import Array, Group, Request, Segment
 from ._parts import Bounds
@@ -36,6 +41,7 @@ from .errors import (
     InvalidError,
     LostError,
     PeerDeadError,
+    TimeoutError,
     UnsupportedError,
 )
 
@@ -54,6 +60,10 @@ class Form:
 
     def __init__(self, array: Any) -> None:
         self.array = array
+
+    @property
+    def kind(self) -> type[Form]:
+        return type(self)
 
     @property
     def storage(self) -> Array:
@@ -78,22 +88,32 @@ class Form:
         rank = _core.rank()
         return [(self.boxes()[self.storage.group.index(rank)], self.own())]
 
-    def remade(self, group: Group) -> Any:
-        """A new array of this kind over `group`. Collective."""
+    def description(self) -> tuple[Any, ...]:
+        """All that made() needs: what can be pickled."""
         starts, grid = self.array._options
-        fits = len(group) == len(self.array.group)
+        members, mirrored = len(self.array.group), self.array.mirrored
+        return self.array.shape, self.array.dtype, starts, grid, mirrored, members
+
+    @staticmethod
+    def made(description: tuple[Any, ...], group: Group) -> Any:
+        """A new array of this kind over `group`. Collective."""
+        shape, dtype, starts, grid, mirrored, members = description
         return empty(
-            self.array.shape,
-            self.array.dtype,
+            shape,
+            dtype,
             distribution=Irregular(*starts) if starts else None,
-            grid=grid if grid and fits else None,
-            mirrored=self.array.mirrored,
+            grid=grid if grid and len(group) == members else None,
+            mirrored=mirrored,
             group=group,
         )
 
     def become(self, other: Any) -> None:
         """The program's object is `other` from now on."""
         self.array._become(other)
+
+    def taken(self) -> Form:
+        """Of what made() has made: the form of an array that the program can use."""
+        return self
 
     def __str__(self) -> str:
         return f"{self.array.shape} {self.array.dtype}"
@@ -107,6 +127,44 @@ class Form:
     @staticmethod
     def set_beside(value: Any) -> None:
         pass
+
+    # What all processes have alike, and a newcomer must have, too.
+
+    @staticmethod
+    def alike() -> Any:
+        return None
+
+    @staticmethod
+    def set_alike(value: Any) -> None:
+        pass
+
+
+class _Absent(Form):
+    """Of an array of the others, as a newcomer is told."""
+
+    def __init__(self, told: _newcomers.Copied) -> None:
+        self._told = told
+        self._storage = SimpleNamespace(
+            dtype=told.dtype, mirrored=told.mirrored, freed=False, group=None
+        )
+        self.given: Form | None = None  # the program's own array, in its place
+
+    @property
+    def kind(self) -> type[Form]:
+        return self._told.kind
+
+    @property
+    def storage(self) -> Any:
+        return self._storage
+
+    def boxes(self) -> list[Bounds]:
+        return self._told.boxes
+
+    def description(self) -> tuple[Any, ...]:
+        return self._told.description
+
+    def __str__(self) -> str:
+        return self._told.text
 
 
 FORMS: dict[type, type[Form]] = {Array: Form}  # other modules add theirs
@@ -145,10 +203,12 @@ def _partners(ranks: Sequence[int], distance: int) -> list[int | None]:
 class _Copies:
     """The copies of one array's blocks. Making it is collective."""
 
-    def __init__(self, form: Form, distance: int, group: Group) -> None:
-        self.form, self.distance, self.group = form, distance, group
-        self.ranks = group.ranks
-        self.me = self.ranks.index(_core.rank())
+    def __init__(
+        self, form: Form, distance: int, group: Group | None, ranks: Sequence[int] | None = None
+    ) -> None:
+        """`ranks`: of a group that this rank was no member of; it has no copies then."""
+        self.form, self.distance = form, distance
+        self.ranks = ranks = group.ranks if group is not None else list(ranks or ())
         self.dtype, self.boxes = form.storage.dtype, form.boxes()
         self.mirrored = form.storage.mirrored
         self.bytes = [
@@ -165,8 +225,10 @@ class _Copies:
                 self.at_partner[member] = used[partner]
                 used[partner] += 2 * room[member]
         self.room = room
-        self.segment = Segment(used[self.me], group=group)
         self.is_valid = False  # the last valid state has it
+        if group is not None:
+            self.me = ranks.index(_core.rank())
+            self.segment = Segment(used[self.me], group=group)
 
     def save(self, slot: int, everything: bool, cost: _Cost) -> None:
         """Brings a copy of the own block, and the partner's, to what the block is now. What the
@@ -194,16 +256,19 @@ class _Copies:
             request.wait()
         cost.compared_bytes += now.size
 
-    def sources(self, slot: int, lost: set[int]) -> list[tuple[int, int] | None]:
+    def sources(
+        self, slot: int, lost: set[int], prefers_near: bool = True
+    ) -> list[tuple[int, int] | None]:
         """(rank, offset) of a copy of each member's block that outlived the nodes in `lost`; None:
-        there is none. Of a mirrored array, those of the own node alone."""
+        there is none."""
         found: list[tuple[int, int] | None] = []
         for member, rank in enumerate(self.ranks):
             partner = self.partners[member]
             places = [(rank, slot * self.room[member])]
             if partner is not None:
                 place = self.ranks[partner], self.at_partner[member] + slot * self.room[member]
-                places.insert(0 if _core.same_node(place[0]) else 1, place)
+                is_near = prefers_near and _core.same_node(place[0])
+                places.insert(0 if is_near else 1, place)
             living = [place for place in places if _core.node(place[0]) not in lost]
             found.append(living[0] if living else None)
         return found
@@ -217,8 +282,14 @@ class _Copies:
 
     def bring_back(self, slot: int, lost: set[int], fresh: Form, cost: _Cost) -> None:
         """Fills what this member has of the new array from copies. Not collective."""
+        sources = self.sources(slot, lost)
+        if self.mirrored:  # each node has all of it
+            sources = [
+                source if _core.same_node(rank) else None
+                for rank, source in zip(self.ranks, sources, strict=True)
+            ]
         for wanted, view in fresh.targets():
-            self.fill(wanted, view, self.sources(slot, lost), cost)
+            self.fill(wanted, view, sources, cost)
 
     def fill(
         self, wanted: Bounds, view: Block, sources: list[tuple[int, int] | None], cost: _Cost
@@ -226,8 +297,6 @@ class _Copies:
         """Fills a view from copies of the boxes that meet `wanted`. Not collective."""
         for member, source in enumerate(sources):
             box = self.boxes[member]
-            if self.mirrored and not _core.same_node(self.ranks[member]):
-                continue
             common = [
                 (max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, wanted, strict=True)
             ]
@@ -283,6 +352,10 @@ _DIFFER = (
 _REFUSED, _DIED = 0, -1  # in place of a checksum; died: a rank, as this member has seen
 
 
+class _Later(Exception):
+    """The state is of a loop that this newcomer's program has not come to yet."""
+
+
 class _Kept:
     """All protected arrays and values of this process."""
 
@@ -296,8 +369,17 @@ class _Kept:
         self.is_torn = False  # the other slot is neither of the states before
         self.values: dict[str, Any] = {}
         self.beside: dict[type[Form], Any] = {}  # of each kind of protected arrays
-        self.loop: object = None  # that made the valid state; None: the program itself
+        self.loop: Any = None  # that made the valid state; None: the program itself
+        self.loops = 0  # begun so far
         self.cost = _Cost()
+        self.spares = 0  # of the job, at its start
+        self.ranks = 1  # of the job, spares too
+        # This rank was a spare, and has not got the state yet.
+        self.is_newcomer = False
+        self.given: list[Any] = []  # of a newcomer: the program's arrays, as they were protected
+        self.makes_arrays = False  # of a newcomer: the program has none
+        self.at: int | None = None  # of a newcomer: the loop that it has come to
+        self.told: _newcomers.Told | None = None  # of a newcomer: the state
 
     def agreed(
         self, what: object, refused: Exception | None, group: Group, differ: str = _DIFFER
@@ -338,6 +420,8 @@ class _Kept:
         try:
             fresh = self.checked(arrays, distance, group)
             copied = copy.deepcopy(values)  # may raise anything: these are the program's objects
+            if self.spares:  # which get them
+                pickle.dumps(values)
             _core.fence()
         except Exception as error:
             refused = error
@@ -374,7 +458,8 @@ class _Kept:
         """As if nothing had been protected; `group`: those that live, if they have met."""
         self.copies, self.group, self.shrunk = [], group, None
         self.slot, self.number, self.is_torn = None, 0, False
-        self.values, self.loop = {}, None
+        self.values, self.loop, self.told = {}, None, None
+        self.is_newcomer = False
 
     def checked(self, arrays: Sequence[Any], distance: int, group: Group) -> list[Form]:
         """What is not protected yet."""
@@ -444,12 +529,16 @@ class _Kept:
 
     # ---- after a death ---------------------------------------------------------------------------
 
+    def shrink(self, timeout: float) -> Group:
+        before = self.shrunk or self.group or _core.world()
+        return before.refill(timeout) if self.spares else before.shrink(timeout)
+
     def recover(self, given: Group | None, timeout: float) -> Group:
-        if self.slot is None or self.group is None:
+        if self.slot is None and not self.is_newcomer:
             raise LostError("nothing was protected yet: there is no state to go back to")
         begin = time.monotonic()
         # The last errors of what was under way to the dead.
-        for _ in range(_core.size()):
+        for _ in range(self.ranks):
             try:
                 _core.fence()
                 break
@@ -457,8 +546,8 @@ class _Kept:
                 continue
         self.shrunk = given or self.shrunk
         while True:
-            if given is None:
-                self.shrunk = (self.shrunk or self.group).shrink(timeout)
+            if given is None and self.told is None:  # one that was told has met already
+                self.shrunk = self.shrink(timeout)
             given = None
             assert self.shrunk is not None
             try:
@@ -466,38 +555,64 @@ class _Kept:
                 break
             except LostError as error:
                 error.group = self.shrunk
-                _move_to(self.group, self.shrunk)
+                before = self.group or _core.world()
+                _move_to(before, self.shrunk, before.ranks == living().ranks)
                 self.forget(self.shrunk)  # others can be protected
                 raise
             except PeerDeadError:  # another one
+                self.told = None
                 continue
+        assert self.group is not None
         self.cost.recoveries += 1
         self.cost.recovery_seconds += time.monotonic() - begin
         return self.group
 
     def bring_back(self, group: Group) -> None:
         """Everything over the new group, or an error, and all is as before. Collective."""
-        assert self.slot is not None and self.group is not None
-        gone = np.zeros(_core.size(), np.uint8)
+        having = self.introduced(group)
+        newcomers = [rank for rank in group.ranks if rank not in having]
+        if self.told is not None:
+            before = self.told.ranks
+            is_all = self.told.is_all
+        else:
+            assert self.group is not None
+            before, is_all = self.group.ranks, self.group.ranks == living().ranks
+        if self.told is not None and not self.makes_arrays and self.told.loop is not None:
+            if self.at is None or self.at < self.told.loop:
+                raise _Later
+        assert self.slot is not None
+        gone = np.zeros(self.ranks, np.uint8)
         gone[_core.failed()] = 1
-        gone[list(set(self.group.ranks) - set(group.ranks))] = 1
+        gone[list(set(before) - set(group.ranks))] = 1
         gone, freed = np.split(self.any_freed(group, gone), [gone.size])
         lost = {n for n in range(_core.nodes()) if gone[_core.node_ranks(n)[0]]}
         kept = [each for each, is_freed in zip(self.copies, freed, strict=True) if not is_freed]
         self.check_lost(kept, lost)
         kept = [each for each in kept if each.is_valid]  # the others' first state is not complete
-        refused: Exception | None = None
+        refused: Exception | None = None if self.told is None else self.matched(self.told)
         fresh: list[Form] = []
         for each in kept:
+            kind = each.form.kind
             try:
-                fresh.append(type(each.form)(each.form.remade(group)))
+                fresh.append(kind(kind.made(each.form.description(), group)))
             except Exception as error:  # some kinds are made without the others
                 refused = error
         self.agreed("remade", refused, group)
+        if newcomers:
+            refused = None
+            sent = _newcomers.Sent(kept, fresh, newcomers, having, lost, self.slot, group)
+            try:
+                sent.give(self.cost)
+                _core.fence()
+            except Exception as error:
+                refused = error
+            self.agreed("sent", refused, group)
+            sent.take()
         copies: list[_Copies] = []
         for each, form in zip(kept, fresh, strict=True):
             try:
-                each.bring_back(self.slot, lost, form, self.cost)
+                if self.told is None:
+                    each.bring_back(self.slot, lost, form, self.cost)
             except Exception as error:
                 refused = error
             copies.append(_Copies(form, each.distance, group))
@@ -511,14 +626,137 @@ class _Kept:
             refused = error
         state = (self.slot, self.number)
         self.agreed(state, refused, group, "the members have kept different states")
-        _move_to(self.group, group)
-        for kind in {type(each.form) for each in kept}:
-            kind.set_beside(self.beside.get(kind))
-        for each, new in zip(kept, copies, strict=True):
-            each.form.become(new.form.array)
-            new.form, new.is_valid = each.form, True
+        for kind, alike in (self.told.alike if self.told is not None else {}).items():
+            kind.set_alike(alike)
+        _move_to(self.group or _core.world(), group, is_all)
+        self.swap(kept, copies)
         self.copies, self.group, self.shrunk = copies, group, None
         self.slot, self.is_torn = 0, False
+        self.is_newcomer, self.given, self.told = False, [], None
+
+    def swap(self, kept: list[_Copies], copies: list[_Copies]) -> None:
+        """The program's objects become the new arrays. Not collective."""
+        for kind in {each.form.kind for each in kept}:
+            kind.set_beside(self.beside.get(kind))
+        for each, new in zip(kept, copies, strict=True):
+            old = each.form.given if isinstance(each.form, _Absent) else each.form
+            if old is None:
+                new.form = new.form.taken()
+            else:
+                if old is not each.form and isinstance(old.storage, Array):
+                    old.storage.free()  # a newcomer's, over itself alone
+                old.become(new.form.array)
+                new.form = old
+            new.is_valid = True
+
+    # ---- newcomers -------------------------------------------------------------------------------
+
+    def introduced(self, group: Group) -> set[int]:
+        """The members of the new group that have the state, when they have told the others of it.
+        Collective."""
+        if not self.spares:
+            return set(group.ranks)
+        if self.told is not None:
+            return self.told.having
+        has_it = gathered(np.array([not self.is_newcomer], np.uint8), group).ravel()
+        having = {rank for rank, has in zip(group.ranks, has_it.tolist(), strict=True) if has}
+        if len(having) == len(group):
+            return having
+        if not having:
+            raise LostError("nobody is left that has the last protected state")
+        told = _newcomers.tell(
+            None if self.is_newcomer else self.telling(having), min(having), group
+        )
+        if self.is_newcomer:
+            self.listen(told)
+        return having
+
+    def telling(self, having: set[int]) -> _newcomers.Told:
+        assert self.group is not None and self.slot is not None
+        copied = [
+            _newcomers.Copied(
+                each.form.kind,
+                each.form.description(),
+                str(each.form),
+                each.distance,
+                each.dtype,
+                each.mirrored,
+                each.boxes,
+                each.is_valid,
+            )
+            for each in self.copies
+        ]
+        return _newcomers.Told(
+            self.group.ranks,
+            having,
+            self.group.ranks == living().ranks,
+            self.slot,
+            self.number,
+            self.values,
+            self.beside,
+            {each.kind: each.kind.alike() for each in copied},
+            None if self.loop is None else self.loop.number,
+            copied,
+        )
+
+    def listen(self, told: _newcomers.Told) -> None:
+        """Of a newcomer."""
+        self.told, self.slot, self.number = told, told.slot, told.number
+        self.values, self.beside, self.copies = told.values, told.beside, []
+        for one in told.copied:
+            copies = _Copies(_Absent(one), one.distance, None, told.ranks)
+            copies.is_valid = one.is_valid
+            self.copies.append(copies)
+
+    def matched(self, told: _newcomers.Told) -> Exception | None:
+        """Puts the program's own arrays in the places of those that the others protected."""
+        if self.at is not None and self.at != told.loop:
+            return InvalidError(
+                "the last protected state is of another loop than the one that this spare has come "
+                "to: a spare goes the same way through the program"
+            )
+        if self.makes_arrays:
+            return None
+        own = [form for form in map(_form_of, self.given) if not form.storage.freed]
+        named = [(form.kind, str(form)) for form in own]
+        if named != [(one.kind, one.text) for one in told.copied]:
+            return InvalidError(
+                f"the others have protected {[one.text for one in told.copied]}, and this spare "
+                f"{[name for _, name in named]}: a spare makes the same arrays in the same order"
+            )
+        for each, form in zip(self.copies, own, strict=True):
+            assert isinstance(each.form, _Absent)
+            each.form.given = form
+        return None
+
+    def give(self, arrays: Sequence[Any]) -> None:
+        """Of a newcomer: what the program protects."""
+        known = {id(array) for array in self.given}
+        for array in arrays:
+            _form_of(array)
+            if id(array) not in known:
+                known.add(id(array))
+                self.given.append(array)
+
+    def join(self, at: int | None, makes_arrays: bool, timeout: float) -> bool:
+        """Of a newcomer at the loop of that number, or in protect(): the arrays become what the
+        others have protected, and are over their group. False: the program comes to that later.
+        Collective over that group."""
+        self.at, self.makes_arrays = at, makes_arrays
+        while True:
+            try:
+                self.recover(None, timeout)
+                return True
+            except _Later:
+                return False
+            except TimeoutError:
+                if self.shrunk is not None:
+                    raise  # of the group that it had come to; otherwise it may be taken in again
+            except PeerDeadError:
+                if self.shrunk is None:  # nobody needs it any more
+                    self.is_newcomer = False
+                    raise SystemExit(0) from None
+                raise
 
     def check_lost(self, kept: list[_Copies], lost: set[int]) -> None:
         texts = []
@@ -547,7 +785,8 @@ moved_listeners: list[Callable[[Group], None]] = []
 _living: Group | None = None  # what is left of all ranks, as recover() has it; None: all live
 
 
-def _move_to(before: Group, group: Group) -> None:
+def _move_to(before: Group, group: Group, is_all: bool) -> None:
+    """is_all: what is left of all ranks has moved."""
     global _living
     for each in list(followers):
         try:
@@ -555,7 +794,7 @@ def _move_to(before: Group, group: Group) -> None:
                 each.group = group
         except FreedError:
             continue
-    if before.ranks == living().ranks:
+    if is_all:
         _living = group
         for listener in moved_listeners:
             listener(group)
@@ -575,6 +814,51 @@ def joined(on_failure: str) -> None:
     global _living
     _living = None
     _kept.goes_on = on_failure == "continue"
+    _kept.ranks = sum(len(_core.node_ranks(node)) for node in range(_core.nodes()))
+    _kept.spares = _kept.ranks - _core.size()
+    _kept.is_newcomer = _core.is_spare()
+    if _kept.is_newcomer:
+        atexit.register(_end_without_joining)
+
+
+def _end_without_joining() -> None:
+    """The program of a spare ends. The others wait for one that never came to them: it dies."""
+    if has_not_joined() and _core.initialized():
+        text = f"skerry: rank {_core.rank()}: {NOT_JOINED}\n"
+        os.write(2, text.encode())
+        os._exit(1)
+
+
+NOT_JOINED = (
+    "this spare was taken in, and its program has ended without joining the others: it calls "
+    "sk.protect(), sk.go_on() or loops over sk.steps(), or the refill() of its world"
+)
+
+
+def has_not_joined() -> bool:
+    return _kept.is_newcomer and (_kept.told is not None or not _core._has_refilled())
+
+
+def is_newcomer() -> bool:
+    """Whether this rank was a spare, and has not got the protected state yet."""
+    return _kept.is_newcomer
+
+
+def join(loop: Any, arrays: Sequence[Any], timeout: float) -> bool:
+    """Of a newcomer that has come to that loop: see _Kept.join()."""
+    _kept.give(arrays)
+    return _kept.join(loop.number, False, timeout)
+
+
+def join_making(timeout: float) -> Group:
+    """Of a newcomer whose program takes the arrays that the others have: makes them. Collective."""
+    _kept.join(None, True, timeout)
+    return _kept.group_of(())
+
+
+def next_loop() -> int:
+    _kept.loops += 1
+    return _kept.loops
 
 
 # ---- what the program calls ----------------------------------------------------------------------
@@ -590,6 +874,10 @@ def protect(arrays: Sequence[Any] = (), *, partner: int = 1, **values: Any) -> N
     partner: one node; or members that disagree), UnsupportedError, DtypeError, NoMemoryError,
     PeerDeadError, and what copying a value raises; on the others that is an InvalidError."""
     begin = time.monotonic()
+    if _kept.is_newcomer:
+        _kept.give(arrays)
+        _kept.join(None, False, -1.0)
+        return
     _kept.save(_kept.add(arrays, partner, values))
     _kept.cost.seconds += time.monotonic() - begin
 
@@ -637,7 +925,10 @@ def protected_arrays() -> list[Any]:
 
 def protect_one(array: Any, partner: int) -> None:
     """What the method of an array does."""
-    _kept.add([array], partner, {})
+    if _kept.is_newcomer:
+        _kept.give([array])
+    else:
+        _kept.add([array], partner, {})
 
 
 def _protect(self: Array, partner: int = 1) -> None:

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _core
 from ._core import Group
 from ._protected import (
+    is_newcomer,
     is_state_of,
+    join,
+    join_making,
     kept,
+    next_loop,
     own_state,
     protect,
     protected_arrays,
@@ -86,6 +90,7 @@ class Steps:
         self.recovered = 0  # how often, so far
         self._n, self._arrays, self._every, self._partner = n, list(arrays), every, partner
         self._timeout = timeout
+        self.number = next_loop()  # of the loops of this program
         self._at = 0
         self._kept_at = -1  # the step before which the last state was protected
         self._died: PeerDeadError | None = None  # what told of a death
@@ -116,6 +121,9 @@ class Steps:
 
     def _is_ready(self) -> bool:
         """Goes back after a death, or protects what is due. False if that failed."""
+        if is_newcomer():
+            self._join()
+            return True
         if self._died is not None:
             self._go_back(self._died)
         is_due = self._at % self._every == 0 or self._at >= self._n
@@ -144,10 +152,21 @@ class Steps:
                 "its steps call neither sk.protect() nor other loops that protect"
             ) from died
         recover(timeout=self._timeout)
+        self._take_state()
+
+    def _take_state(self) -> None:
+        own_state(self)
         self._at = self._kept_at = kept("step")
         self.values = kept("values")
         self._died = None
         self.recovered += 1
+
+    def _join(self) -> None:
+        """Of a newcomer: comes to the step where the others are, or leaves this loop out."""
+        if join(self, self._arrays, self._timeout):
+            self._take_state()
+        else:
+            self._at = self._kept_at = self._n
 
     def _look(self) -> None:
         """Who has not heard of a death in a call hears of it here: the others wait."""
@@ -208,6 +227,8 @@ def go_on(attempt: Callable[[Group, list[Any]], _Result], *, timeout: float = -1
     with a sync. Collective. Errors: those of attempt; LostError for what cannot be mended, also for
     a death before the first state is complete."""
     group, arrays = protected_group(()), list[Any]()
+    if is_newcomer():
+        group, arrays = join_making(timeout), protected_arrays()
     while True:
         try:
             result = attempt(group, arrays)

@@ -25,6 +25,7 @@ struct Life {
   // Held while joining and leaving, by one thread at a time; never waited for with the interpreter
   // lock held, so that a holder can take that.
   std::mutex changing;
+  bool has_refilled = false;  // a group, so a spare is in that of the others
   int pid = 0;  // of the process that joined: a fork does not leave the job
 };
 Life& life() {
@@ -373,6 +374,22 @@ void bind_group(nb::module_& m) {
           "no use afterwards. `timeout` seconds (negative: never) after the first member came an "
           "error names who is missing. Collective over those that live. Errors: TimeoutError, "
           "UnsupportedError, InvalidError.")
+      .def(
+          "refill",
+          [](const sk::Group& g, double timeout) {
+            sk::Group made;
+            {
+              nb::gil_scoped_release waits;
+              made = g.refill(timeout < 0 ? -1 : static_cast<std::int64_t>(timeout * 1e9));
+            }
+            life().has_refilled = true;
+            return made;
+          },
+          nb::arg("timeout") = -1.0,
+          nb::sig("def refill(self, timeout: float = -1.0) -> Group"),
+          "As shrink(), with spares (``skerry run --spares``) in the places of the dead; on a "
+          "spare, of its world: it joins the group that has taken it in. Collective over those "
+          "that live. Errors: those of shrink().")
       .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>(),
            "Gives back what the group takes. Collective. Errors: InvalidError (the group of all "
            "ranks).");
@@ -467,6 +484,10 @@ void bind_waits(nb::module_& m) {
   m.def("failed", [] { return job().failed(); },
         "Ranks that have died, ascending, with on_failure=\"continue\". Not collective. Errors: "
         "none.");
+  m.def("is_spare", [] { return job().is_spare(); },
+        "Whether this rank began as a spare (``skerry run --spares``). Not collective. Errors: as "
+        "rank().");
+  m.def("_has_refilled", [] { return life().has_refilled; });
   m.def("world", [] { return job().world(); },
         "The group of all ranks. Not collective. Errors: as rank().");
   m.def(

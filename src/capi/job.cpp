@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <stdexcept>

@@ -18,6 +18,8 @@ class Spares {
   // At the end of the start, when views are there. A spare waits here. Errors: those of a group
   // that is made of the living; peer_dead (the job is ending).
   Status enter(Job& job, Rank count);
+  // Of a spare: until a group takes it in, or the job is over. Errors: those of a meeting.
+  Status wait(Job& job);
   // How many there were at the start: the last ranks.
   Rank count() const { return count_; }
   bool is_one() const { return is_one_; }

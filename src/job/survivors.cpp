@@ -306,11 +306,10 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
       return error(Code::invalid,
                    "this rank is a spare, and the group is of itself alone: refill it, to join the "
                    "group that has taken it in");
-    if (meetings_ != 0)
-      return error(Code::invalid,
-                   "the refill that took this spare in has failed, and others go on without it: "
-                   "its program has to end");
+    if (meetings_ != 0) SKERRY_TRY(job.spares_.wait(job));  // what took it in has failed
     const News::Met& met = job.spares_.taken_in();
+    if (met.came.empty())
+      return error(Code::peer_dead, "the job is over, and this spare was not needed again");
     SKERRY_TRY(decode(met.came.front().second, &round));
     News::Met living = met;
     std::ranges::sort(living.came);

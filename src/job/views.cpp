@@ -14,14 +14,17 @@
 
 namespace skerry::job {
 
+Status Views::announce(Bootstrap& bootstrap) {
+  const Status status = bootstrap.report_failures(true);
+  if (status.ok()) return status;
+  return Status(status.code(), concat("on_failure is SKERRY_FAILURE_CONTINUES, but ",
+                                      bootstrap.name(), " ends the job when a rank dies: ",
+                                      status.message()));
+}
+
 Status Views::start(Watched watched) {
   watched_ = std::move(watched);
-  Bootstrap& bootstrap = *watched_.bootstrap;
-  if (Status status = bootstrap.report_failures(true); !status.ok())
-    return Status(status.code(),
-                  concat("on_failure is SKERRY_FAILURE_CONTINUES, but ", bootstrap.name(),
-                         " ends the job when a rank dies: ", status.message()));
-  if (bootstrap.size() == 1) return {};  // nobody else can die
+  if (watched_.bootstrap->size() == 1) return {};  // nobody else can die
   const memory::Member& leader = watched_.control.member(0);
   if (watched_.servers == nullptr) {
     leader_fd_ = static_cast<int>(syscall(SYS_pidfd_open, leader.pid, 0));
@@ -42,7 +45,8 @@ void Views::stop() {
     (void)!write(stop_fd_, &one, sizeof one);
     thread_.join();
     Lock lock(mutex_);
-    await_burials(lock);  // the servers, which do it, are stopped later
+    // The servers, which do it, are stopped later.
+    if (watched_.servers != nullptr) (void)await_burials(lock, no_deadline);
   }
   for (int* const fd : {&stop_fd_, &leader_fd_})
     if (*fd >= 0) close(std::exchange(*fd, -1));
@@ -110,6 +114,10 @@ void Views::take(const DeadRank& dead) {
     if (map.node_of(rank) == map.node_of(watched_.rank))
       watched_.control.member(static_cast<uint32_t>(map.index_in_node(rank)))
           .state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
+  {
+    const Lock lock(mutex_);
+    ++burials_;
+  }
   if (leads) {
     std::string who = concat("node ", node, " is lost: rank ", dead.rank, ", which led it, ",
                              dead.cause);
@@ -128,10 +136,6 @@ void Views::take(const DeadRank& dead) {
 // thread that hears of that death.
 void Views::bury(const std::vector<Rank>& dead) {
   if (watched_.servers == nullptr) return;
-  {
-    const Lock lock(mutex_);
-    ++burials_;
-  }
   const auto& all = watched_.servers->all();
   const auto left = std::make_shared<std::atomic<size_t>>(all.size());
   for (const auto& one : all)
@@ -146,14 +150,24 @@ void Views::bury(const std::vector<Rank>& dead) {
 void Views::pass_on_locks(const std::vector<Rank>& dead) {
   buried_.insert(dead.begin(), dead.end());
   watched_.servers->pass_on_locks(buried_);
-  watched_.control.header().deaths.fetch_add(1, std::memory_order_release);
-  const Lock lock(mutex_);
-  --burials_;
-  answered_.notify_all();
+  std::atomic<uint32_t>& done = watched_.control.header().deaths;
+  done.fetch_add(1, std::memory_order_release);
+  futex_wake(&done, INT32_MAX);
 }
 
-void Views::await_burials(Lock& lock) {
-  while (burials_ != 0 && !watched_.control.is_aborted()) answered_.wait_for(lock, wait_slice_ns);
+// All ranks hear of deaths in one order, so all count the same burials of their node.
+Status Views::await_burials(Lock& lock, int64_t until_ns) {
+  const uint32_t wanted = burials_;
+  lock.unlock();
+  const WaitResult result = wait_until(
+      &watched_.control.header().deaths,
+      [wanted](uint32_t done) { return static_cast<int32_t>(done - wanted) >= 0; }, until_ns,
+      watched_.control.abort_flag());
+  lock.lock();
+  return result != WaitResult::timeout
+             ? Status()
+             : error(Code::timeout, "the data servers of this node still wait for a lock that "
+                                    "guards what the dead have left: was a process stopped?");
 }
 
 // ---- what others ask ---------------------------------------------------------------------------
@@ -211,6 +225,7 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
   }
   constexpr int64_t ns_per_ms = 1'000'000;
   const int64_t limit_ms = timeout_ns < 0 ? -1 : (timeout_ns + ns_per_ms - 1) / ns_per_ms;
+  const int64_t until_ns = timeout_ns < 0 ? no_deadline : deadline_after(timeout_ns);
   Lock lock(mutex_);
   const auto asked = meetings_.try_emplace(std::string(key)).first;
   lock.unlock();
@@ -222,7 +237,7 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
   lock.lock();
   if (status.ok()) status = await(lock, [&] { return asked->second.has_value(); });
   // After a meeting nothing of those that died before it arrives at this node.
-  if (status.ok()) await_burials(lock);
+  if (status.ok()) status = await_burials(lock, until_ns);
   if (status.ok()) *met = std::move(*asked->second);
   meetings_.erase(asked);
   if (!status.ok() || met->missing.empty()) return status;

@@ -46,8 +46,11 @@ class Views {
     // Requests to this node fail from now on.
     std::function<void(NodeId node, const Status& why)> lose;
   };
-  // When the bootstrap serves nobody else any more. Errors: unsupported (a launcher without views,
-  // or a kernel without pidfd_open).
+  // Before the last fence of the start: after it the job goes on without any rank. Errors:
+  // unsupported (a launcher without views).
+  static Status announce(Bootstrap& bootstrap);
+  // When the bootstrap serves nobody else any more. Errors: unsupported (a kernel without
+  // pidfd_open).
   Status start(Watched watched);
   // The bootstrap serves its caller again. Does nothing if it does not run.
   void stop();
@@ -64,8 +67,9 @@ class Views {
   // peer_dead, naming the rank and its end.
   Status death_of(Rank rank) const;
 
-  // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over. Errors:
-  // timeout (*met names who is missing), peer_dead (the job is ending), network, unsupported.
+  // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over, and the
+  // servers of this node have buried all of whose death this rank has heard. Errors: timeout (*met
+  // names who is missing, if somebody is), peer_dead (the job is ending), network, unsupported.
   Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
               std::span<const std::byte> bytes, News::Met* met, int size = 0);
   // *value in: what this rank proposes; out: what all get.
@@ -77,7 +81,7 @@ class Views {
   void take(const DeadRank& dead);
   void bury(const std::vector<Rank>& dead);
   void pass_on_locks(const std::vector<Rank>& dead);
-  void await_burials(Lock& lock);
+  Status await_burials(Lock& lock, int64_t until_ns);
   Status await(Lock& lock, const std::function<bool()>& answered);
 
   Watched watched_{};
@@ -88,7 +92,7 @@ class Views {
   mutable Mutex mutex_;  // guards what follows
   std::map<Rank, std::string> dead_;
   bool launcher_gone_ = false;
-  uint32_t burials_ = 0;  // deaths that the node's servers have not dealt with yet
+  uint32_t burials_ = 0;  // that the node's servers do, or have done: as ControlHeader::deaths
   std::unordered_set<Rank> buried_;  // by all servers; the first server's thread's alone
   Condition answered_;
   std::map<std::string, std::optional<News::Met>, std::less<>> meetings_;  // null: no answer yet

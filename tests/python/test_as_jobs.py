@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(ranks, nodes, *program):
+def run(ranks, nodes, *program, spares=0):
     command = [
         LAUNCHER,
         "run",
@@ -25,6 +25,7 @@ def run(ranks, nodes, *program):
         str(ranks),
         "--nodes",
         str(nodes),
+        *(["--spares", str(spares)] if spares else []),
         sys.executable,
         *map(str, program),
     ]

@@ -14,8 +14,8 @@ def written(tmp_path, text):
     return program
 
 
-def ends_well(tmp_path, text, ranks, nodes, living):
-    job = run(ranks, nodes, written(tmp_path, text))
+def ends_well(tmp_path, text, ranks, nodes, living, spares=0):
+    job = run(ranks, nodes, written(tmp_path, text), spares=spares)
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("all is well") == living, job.stdout
 

@@ -131,7 +131,7 @@ def job() -> _Staging:
 def _moved(group: sk.Group) -> None:
     """All arrays are over the group of those that live from now on."""
     global _staging
-    if _staging is None or not set(group.ranks) <= set(_staging.members):
+    if _staging is None:
         return
     thread = _staging.thread
     _staging = _Staging(group)
@@ -228,6 +228,24 @@ def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float]:
         float(told[:, 2].max()),
         float(told[:, 3].min()) / 1e3,
     )
+
+
+def alike() -> tuple[Any, ...]:
+    """What was measured, for one that comes later."""
+    return dict(_options.values), dict(_options.why), costs, read_costs
+
+
+def set_alike(
+    values: dict[str, int],
+    why: dict[str, str],
+    of_statements: tuple[float, float],
+    of_reads: tuple[float, float],
+) -> None:
+    global costs, read_costs
+    job()
+    _options.values.update(values)
+    _options.why.update(why)
+    costs, read_costs = of_statements, of_reads
 
 
 def tell_limits() -> None:

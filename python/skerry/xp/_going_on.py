@@ -115,9 +115,13 @@ class _XpForm(Form):
             return [(tuple((0, n) for n in self.array.shape), self.array.block)]
         return [(self._own_box(), self.array.block)]
 
-    def remade(self, group: sk.Group) -> _Again:
+    def description(self) -> tuple[Any, ...]:
         self.boxes()  # what the state was, whatever has become of the array since
-        shape, dtype, whole = self._shape, self._dtype, self._whole
+        return self._shape, self._dtype, self._whole
+
+    @staticmethod
+    def made(description: tuple[Any, ...], group: sk.Group) -> _Again:
+        shape, dtype, whole = description
         boxes, here = _slabs(shape, len(group)), group.index(sk.rank())
         extent = shape if whole else tuple(high - low for low, high in boxes[here])
         return _Again(shape, dtype, boxes, whole, group, np.empty(extent, dtype))
@@ -140,6 +144,23 @@ class _XpForm(Form):
         memory.reads = memory.paid = memory.work = memory.parts = 0
         memory.placed, memory.loop = False, None
         self._boxes, self._whole = other.boxes, other.whole
+
+    def taken(self) -> _XpForm:
+        again: _Again = self.array
+        layout = Layout(again.shape, again.boxes)
+        if again.whole:
+            layout = _layout.whole(again.shape, len(again.boxes))
+        found = _XpForm(Array(again.block, layout))
+        found._boxes, found._whole = again.boxes, again.whole
+        return found
+
+    @staticmethod
+    def alike() -> Any:
+        return _exchange.alike()
+
+    @staticmethod
+    def set_alike(value: Any) -> None:
+        _exchange.set_alike(*value)
 
     @staticmethod
     def beside() -> Any:
