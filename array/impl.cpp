@@ -15,7 +15,9 @@ namespace detail {
 NodeMap::NodeMap(const Group& group) : job_(group.job()) {
   const int self = skerry_rank(job_);
   const int own = skerry_node_of(job_, self);
-  if (group.get() == skerry_world(job_)) {
+  int ranks = 0;  // of the job; of those the world may leave spares out
+  for (int node = 0; node < skerry_node_count(job_); ++node) ranks += skerry_node_size(job_, node);
+  if (group.get() == skerry_world(job_) && group.size() == ranks) {
     for (int node = 0; node < skerry_node_count(job_); ++node)
       counts_.push_back(skerry_node_size(job_, node));
     own_node_ = own;
@@ -23,11 +25,11 @@ NodeMap::NodeMap(const Group& group) : job_(group.job()) {
     std::map<int, std::vector<int>> by_node;
     for (int i = 0; i < group.size(); ++i)
       by_node[skerry_node_of(job_, group.rank(i))].push_back(group.rank(i));
-    for (auto& [node, ranks] : by_node) {
+    for (auto& [node, members] : by_node) {
       if (node == own) own_node_ = static_cast<int>(members_.size());
-      counts_.push_back(static_cast<int>(ranks.size()));
-      std::sort(ranks.begin(), ranks.end());
-      members_.push_back(std::move(ranks));
+      counts_.push_back(static_cast<int>(members.size()));
+      std::sort(members.begin(), members.end());
+      members_.push_back(std::move(members));
     }
   }
   own_index_ = find(self).second;

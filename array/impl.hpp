@@ -49,7 +49,7 @@ class NodeMap {
   skerry_job* job_;
   std::vector<int> counts_;  // members per node
   std::vector<std::vector<int>>
-      members_;  // job ranks by node; empty: the group is the world, and the job's own tables serve
+      members_;  // job ranks by node; empty: the group has all ranks, the job's own tables serve
   int own_node_ = 0, own_index_ = 0;
 };
 
