@@ -334,8 +334,10 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
   meetings_ += meetings_of_a_try;
   SKERRY_TRY(make_rounds(job, std::move(round), has_met, timeout_ns, job.views_, made));
   shrunk_ = true;
-  broken_ = error(Code::invalid, "the group was shrunk: use the group that came of it");
-  group_->node_.end(broken_);
+  if (!has_met) {  // that of a spare is of itself alone, and its program may still be at the start
+    broken_ = error(Code::invalid, "the group was shrunk: use the group that came of it");
+    group_->node_.end(broken_);
+  }
   return late.code() == Code::peer_dead ? Status() : late;
 }
 
