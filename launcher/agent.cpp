@@ -88,7 +88,7 @@ class Agent {
     FrameType type;
     void (Agent::*handle)(const Frame& frame);
   };
-  static const FrameRow frame_table[18];
+  static const FrameRow frame_table[20];
   void on_launcher(const Frame& frame);
   void on_plan(const Frame& frame);
   void on_signal_rank(const Frame& frame);
@@ -97,6 +97,7 @@ class Agent {
   void on_stop(const Frame&) { stop(); }
   void on_look(const Frame& frame) { lookout_.on_look(frame); }
   void on_looked(const Frame& frame) { lookout_.on_looked(frame); }
+  void on_drain_told(const Frame& frame) { lookout_.on_looked(frame); }
   void on_lease(const Frame& frame);
   void on_beat_back(const Frame& frame);
   void keep_lease();
@@ -151,6 +152,7 @@ const Agent::FrameRow Agent::frame_table[] = {
     {FrameType::stop, &Agent::on_stop},
     {FrameType::look, &Agent::on_look},
     {FrameType::looked, &Agent::on_looked},
+    {FrameType::drain_told, &Agent::on_drain_told},
     {FrameType::lease, &Agent::on_lease},
     {FrameType::beat_back, &Agent::on_beat_back},
     {FrameType::welcome, &Agent::relay_to_ranks},
@@ -162,6 +164,7 @@ const Agent::FrameRow Agent::frame_table[] = {
     {FrameType::lowest_is, &Agent::relay_to_ranks},
     {FrameType::met, &Agent::relay_to_ranks},
     {FrameType::decided, &Agent::relay_to_ranks},
+    {FrameType::leave, &Agent::relay_to_ranks},
 };
 
 void Agent::on_launcher(const Frame& frame) {

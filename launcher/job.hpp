@@ -38,6 +38,7 @@ class Job {
     std::unique_ptr<Link> link;  // null: has not connected yet
     bool gone = false;           // stopped, lost or never started: nothing more is expected from it
     Heard heard;                 // of another host, in a job that goes on
+    bool drained = false;        // its ranks were told to leave
     uint32_t unacknowledged = 0;  // bytes of output taken from it that wait in our queues
   };
   struct Rank {
@@ -76,7 +77,7 @@ class Job {
     bool is_about_rank;  // the frame's rank must be one of the agent's
     FrameHandler handle;
   };
-  static const FrameRow frame_table[21];
+  static const FrameRow frame_table[22];
   void on_started(uint32_t number, const job::Frame& frame);
   void on_not_started(uint32_t number, const job::Frame& frame);
   void on_exited(uint32_t number, const job::Frame& frame);
@@ -93,6 +94,12 @@ class Job {
   void on_look_wanted(uint32_t number, const job::Frame& frame);
   void on_report(uint32_t number, const job::Frame& frame);
   void on_beat(uint32_t number, const job::Frame& frame);
+
+  // a host leaves (job_drain.cpp)
+  void on_drain(uint32_t number, const job::Frame& frame);
+  std::string drain(const std::string& host);
+  void release_if_drained(uint32_t number);
+
   uint32_t others_of(uint32_t number) const;  // agents that live
   void on_agent_end(uint32_t number, const std::string& why);
   void lease_to_hosts(bool begin);

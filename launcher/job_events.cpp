@@ -56,6 +56,7 @@ const Job::FrameRow Job::frame_table[] = {
     {FrameType::look_wanted, false, &Job::on_look_wanted},
     {FrameType::report, false, &Job::on_report},
     {FrameType::beat, false, &Job::on_beat},
+    {FrameType::drain, false, &Job::on_drain},
     {FrameType::hello, true, &Job::on_rank_request},
     {FrameType::put, true, &Job::on_rank_request},
     {FrameType::get, true, &Job::on_rank_request},
@@ -444,8 +445,9 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
       // It was declared dead with its node.
     } else if (joined && all_go_on()) {
       // A program that ends by itself has something to say with its status.
-      if (!WIFSIGNALED(wait_status) && result_ == 0) result_ = failure;
-      go_on_without(rank, cause);
+      const bool leaves = agents_[ranks_[rank].agent].drained && exit_status == 0;
+      if (!WIFSIGNALED(wait_status) && result_ == 0 && !leaves) result_ = failure;
+      go_on_without(rank, leaves ? "has left, since its host is drained" : cause);
     } else if (all_report_failures()) {
       output_.say(concat(name_of(rank), " ", cause, "; the job goes on"));
       if (result_ == 0) result_ = failure;
@@ -464,12 +466,16 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
     advance();
   }
   rank_is_gone(rank);
+  release_if_drained(ranks_[rank].agent);
   check_end();
 }
 
 void Job::on_agent_end(uint32_t number, const std::string& why) {
   auto& agent = agents_[number];
   if (agent.gone) return;
+  const bool is_empty = std::ranges::all_of(
+      agent.host.ranks, [this](const auto& planned) { return ranks_[planned.rank].ended; });
+  if (agent.drained && is_empty) return agent_is_gone(agent);
   // Its ranks may go on until their lease ends: watch_hosts tells.
   if (!ending_ && all_go_on() && agent.heard.is_watched()) return;
   if (!ending_) {

@@ -57,10 +57,20 @@ void Lookout::accept_one() {
   Visitor& visitor = visitors_.emplace_back();
   const uint32_t request = visitor.request = ++last_request_;
   visitor.link = std::make_unique<Link>(
-      loop_, std::move(socket), job::max_control_payload, [](const Frame&) {},
+      loop_, std::move(socket), job::max_control_payload,
+      [this, request](const Frame& frame) { on_wish(request, frame); },
       [](const std::string&) {});
   (void)loop_.after(patience, [this, request] { dismiss(request); });
   launcher_.send(FrameWriter(FrameType::look_wanted).u32(request).finish());
+}
+
+// `skerry drain`: all else that a reader may send is nothing to us.
+void Lookout::on_wish(uint32_t request, const Frame& frame) {
+  FrameReader reader(frame);
+  (void)reader.u32();
+  const std::string host(reader.string());
+  if (frame.type == FrameType::drain && reader.done())
+    launcher_.send(FrameWriter(FrameType::drain).u32(request).string(host).finish());
 }
 
 void Lookout::dismiss(uint32_t request) {

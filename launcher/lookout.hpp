@@ -5,6 +5,9 @@
 //   reader --connects--> agent --look_wanted--> launcher --look--> the other agents
 //   reader <--looked---- agent <----looked----- launcher <-report-- each
 //
+// By the same way `skerry drain` reaches the launcher:
+//   reader --drain--> agent --drain--> launcher, and back: drain_told
+//
 // The socket's name (abstract) is derived from the agent's process id; the kernel tells each side
 // who the other is. Only the same user and root are served.
 #pragma once
@@ -29,7 +32,8 @@ class Lookout {
 
   // Readers may come. Where that fails they see the ranks of their host alone.
   void open();
-  // Frames of the launcher: another host's reader looks; what others answered ours.
+  // Frames of the launcher: another host's reader looks; what others answered ours, or the launcher
+  // itself.
   void on_look(const job::Frame& frame);
   void on_looked(const job::Frame& frame);
 
@@ -47,6 +51,7 @@ class Lookout {
     EventLoop::TimerId deadline = 0;
   };
   void accept_one();
+  void on_wish(uint32_t request, const job::Frame& frame);
   void dismiss(uint32_t request);
   void read_report(std::list<Report>::iterator report);
   void finish_report(std::list<Report>::iterator report);

@@ -21,6 +21,7 @@ constexpr const char* help =
     "  top [JOB]             what its ranks and nodes do, live\n"
     "  matrix [JOB]          who talked to whom\n"
     "  trace [JOB]           what its ranks wait for over some seconds, for Perfetto\n"
+    "  drain [JOB] HOST      takes a host out of a job that goes on without the dead\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
     "  info --nodes N ...    what a job on N nodes would cost each (skerry info --nodes 2 --help)\n"
@@ -38,7 +39,8 @@ int main(int count, char** arguments) {
   if (command == "mpi") return mpi_main(rest);
   if (command == "agent") return agent_main();
   if (command == "info") return info_main(rest);
-  if (command == "stacks" || command == "top" || command == "matrix" || command == "trace")
+  if (command == "stacks" || command == "top" || command == "matrix" || command == "trace" ||
+      command == "drain")
     return look_main(command, rest);
   if (command == "--version" || command == "version") {
     std::printf("skerry %s\n", SKERRY_PROGRAM_VERSION);
@@ -50,7 +52,7 @@ int main(int count, char** arguments) {
   }
   if (!command.empty()) {
     constexpr std::string_view known[] = {"run",   "mpi",  "stacks",    "top",   "matrix",
-                                          "trace", "info", "--version", "--help"};
+                                          "trace", "drain", "info", "--version", "--help"};
     const std::string near(skerry::nearest(command, known));
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
                  near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : ""

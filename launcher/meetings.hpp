@@ -57,6 +57,7 @@ class Meetings {
     return decisions_.try_emplace(std::string(key), proposal).first->second;
   }
   bool is_dead(uint32_t rank) const { return dead_[rank]; }
+  bool is_spare(uint32_t rank) const { return spares_.contains(rank); }  // and waits
   // Ranks that live and are no spares.
   size_t living_at_work() const;
   size_t open() const { return open_.size(); }

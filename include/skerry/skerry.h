@@ -156,6 +156,10 @@ SKERRY_API int skerry_failed(skerry_job* job, int* ranks, int most, int* count);
 /* Who and where. `job` must be a live job. None of these blocks. */
 SKERRY_API int skerry_rank(const skerry_job* job);       /* own rank, 0..size-1 */
 SKERRY_API int skerry_is_spare(const skerry_job* job);   /* 1: see skerry_group_refill */
+/* 1: `skerry drain` takes the caller's host out of the job (SKERRY_FAILURE_CONTINUES). The program
+ * brings what only this rank has to others, and ends with exit(0), without skerry_finalize: then it
+ * counts as dead, but not as failed. Never blocks. */
+SKERRY_API int skerry_is_leaving(const skerry_job* job);
 SKERRY_API int skerry_size(const skerry_job* job);       /* of skerry_world: without spares */
 SKERRY_API int skerry_node_count(const skerry_job* job); /* number of nodes */
 /* Node of `rank`, 0..node_count-1, or SKERRY_ERR_INVALID. */
@@ -231,10 +235,11 @@ SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks,
 SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** shrunk);
 /* The same with spares (`skerry run --spares`) in the places of the dead, so that the group has its
  * old size again, or as many members as there are. A spare waits in skerry_init, and returns from
- * it when it is taken in; its world is a group of itself alone. It calls this with that world, and
- * joins the others in the new group. If that fails, by the time limit, it may call again, and waits
- * until it is taken in again. One that is not needed ends in skerry_init, with exit(0). Errors: as
- * skerry_group_shrink; PEER_DEAD (a spare that was not needed again: the others finalize). */
+ * it when it is taken in; its world is a group of itself alone, and remains so. It calls this with
+ * that world, and joins the others in the new group. If that fails, by the time limit, it may call
+ * again, and waits until it is taken in again. One that is not needed ends in skerry_init, with
+ * exit(0). Errors: as skerry_group_shrink; PEER_DEAD (a spare that was not needed again: the others
+ * finalize). */
 SKERRY_API int skerry_group_refill(skerry_group* group, int64_t timeout_ns, skerry_group** full);
 /* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
  * (the world). */

@@ -490,6 +490,7 @@ class Job {
   }
   const char* fabric() const { return skerry_fabric_name(get()); }
   Group world() const { return Group(state_, skerry_world(get())); }
+  bool is_leaving() const { return skerry_is_leaving(get()) != 0; }
   bool is_spare() const { return skerry_is_spare(get()) != 0; }  // see Group::refill
   // Ranks that have died, ascending, in a job that goes on without them (OnFailure::continues).
   std::vector<int> failed() const {

@@ -32,6 +32,8 @@ int stacks_main(const std::vector<std::string>& words);
 int top_main(const std::vector<std::string>& words);
 int trace_main(const std::vector<std::string>& words);
 int matrix_main(const std::vector<std::string>& words);
+// Asks the launcher, through an agent of this machine, to take a host out of a job.
+int drain_main(const std::vector<std::string>& words);
 // For the agents of `skerry run`: encode()d, what is seen of the job of this process.
 int report_main(const std::vector<std::string>& words);
 // For sk.attach: JSON of the named slices of a job's ranks on this machine, and where they lie.

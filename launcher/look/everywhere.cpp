@@ -88,6 +88,62 @@ Sample take_whole_sample(const JobView& job) {
   return sample;
 }
 
+namespace {
+
+constexpr const char* drain_usage =
+    "usage: skerry drain [JOB] HOST\n\n"
+    "Takes HOST out of a job of `skerry run --hosts` that goes on without the dead. Its ranks\n"
+    "are told (skerry_is_leaving), and leave when what they protect is with others. The command\n"
+    "returns at once; the launcher prints when the host has left. Run it on a machine that has a\n"
+    "rank of the job.\n";
+
+// *told: what the launcher answers.
+bool ask_for_drain(int agent, const std::string& host, std::string* told) {
+  const auto asked = job::FrameWriter(job::FrameType::drain).u32(0).string(host).finish();
+  if (write(agent, asked.data(), asked.size()) != static_cast<ssize_t>(asked.size())) return false;
+  job::FrameBuffer buffer(job::max_link_payload);
+  const int64_t end_ns = monotonic_ns() + answer_patience_ns;
+  for (;;) {
+    const int64_t left_ms = (end_ns - monotonic_ns()) / 1'000'000;
+    pollfd wait{agent, POLLIN, 0};
+    if (left_ms <= 0 || poll(&wait, 1, static_cast<int>(left_ms)) <= 0) return false;
+    std::byte chunk[64 * 1024];
+    const ssize_t got = read(agent, chunk, sizeof chunk);
+    if (got <= 0) return false;
+    buffer.append({chunk, static_cast<size_t>(got)});
+    std::optional<job::Frame> frame;
+    while (buffer.next(&frame).ok() && frame) {
+      if (frame->type != job::FrameType::drain_told) continue;  // the answers to readers that look
+      job::FrameReader reader(*frame);
+      (void)reader.u32();
+      const auto text = reader.rest();
+      told->assign(reinterpret_cast<const char*>(text.data()), text.size());
+      return true;
+    }
+  }
+}
+
+}  // namespace
+
+int drain_main(const std::vector<std::string>& words) {
+  const bool wants_help = !words.empty() && (words[0] == "--help" || words[0] == "-h");
+  if (wants_help || words.empty() || words.size() > 2) {
+    std::fputs(drain_usage, wants_help ? stdout : stderr);
+    return wants_help ? 0 : 2;
+  }
+  JobView job;
+  if (!open_job("drain", words.size() == 2 ? words[0] : "", &job)) return 1;
+  const launcher::UniqueFd agent = agent_of(job.ranks.front());
+  std::string told;
+  if (!agent || !ask_for_drain(agent.get(), words.back(), &told)) {
+    std::fprintf(stderr, "skerry drain: the launcher of this job does not answer\n");
+    return 1;
+  }
+  const bool failed = told.starts_with("cannot");
+  std::fprintf(failed ? stderr : stdout, "%s%s\n", failed ? "skerry drain: " : "", told.c_str());
+  return failed ? 1 : 0;
+}
+
 int report_main(const std::vector<std::string>& words) {
   JobView job;
   if (words.size() != 1 || !find_job(words[0], &job).ok()) return 1;

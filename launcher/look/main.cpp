@@ -1,5 +1,5 @@
-// `skerry-look`: what `skerry stacks`, `top`, `matrix` and `trace` become, and what sk.attach asks,
-// so that `skerry` itself needs nothing of the product.
+// `skerry-look`: what `skerry stacks`, `top`, `matrix`, `trace` and `drain` become, and what
+// sk.attach asks, so that `skerry` itself needs nothing of the product.
 #include <cstdio>
 
 #include "launcher/look/commands.hpp"
@@ -12,8 +12,9 @@ int main(int count, char** arguments) {
   if (command == "top") return top_main(words);
   if (command == "matrix") return matrix_main(words);
   if (command == "trace") return trace_main(words);
+  if (command == "drain") return drain_main(words);
   if (command == "labels") return labels_main(words);
   if (command == "report") return report_main(words);
-  std::fprintf(stderr, "usage: skerry-look stacks|top|matrix|trace ..., which `skerry` starts\n");
+  std::fprintf(stderr, "usage: skerry-look stacks|top|matrix|trace|drain ..., of `skerry`\n");
   return 2;
 }

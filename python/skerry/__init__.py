@@ -61,6 +61,7 @@ from ._core import (
     failed,
     fence,
     initialized,
+    is_leaving,
     is_spare,
     limit_connections,
     memory,
@@ -118,10 +119,10 @@ __all__ = [
     "allreduce_nb", "alltoall", "alltoallv", "asarray", "attach", "barrier", "barrier_nb",
     "broadcast", "broadcast_nb", "counter_info", "counters", "cyclic", "empty", "empty_like",
     "exscan", "fabric", "failed", "fence", "finalize", "full", "full_like", "ghosts", "go_on",
-    "init", "initialized", "is_spare", "kept", "limit_connections", "load", "matmul", "memory",
-    "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "over", "periodic", "protect",
-    "protection", "rank", "recover", "reduce", "reduce_scatter", "same_node", "save", "scan",
-    "select", "size", "steps", "symmetrize", "sync", "tasks", "transpose", "window",
+    "init", "initialized", "is_leaving", "is_spare", "kept", "limit_connections", "load", "matmul",
+    "memory", "mirror", "node", "node_ranks", "nodes", "ones", "ones_like", "over", "periodic",
+    "protect", "protection", "rank", "recover", "reduce", "reduce_scatter", "same_node", "save",
+    "scan", "select", "size", "steps", "symmetrize", "sync", "tasks", "transpose", "window",
     "window_dynamic", "window_over", "world", "zeros", "zeros_like",
 ]  # fmt: skip
 

@@ -65,6 +65,16 @@ def limit_connections(max_connections: int) -> None:
 def failed() -> list[int]:
     """Ranks that have died, ascending, with on_failure="continue". Not collective. Errors: none."""
 
+def is_spare() -> bool:
+    """Whether this rank began as a spare (``skerry run --spares``). Not collective. Errors: as
+    rank()."""
+
+def is_leaving() -> bool:
+    """Whether ``skerry drain`` takes this rank's host out of the job. It ends in the next
+    sk.protect() of all. Not collective. Errors: as rank()."""
+
+def _has_refilled() -> bool: ...
+
 def world() -> Group:
     """The group of all ranks. Not collective. Errors: as rank()."""
 
@@ -133,6 +143,11 @@ class Group:
         no use afterwards. `timeout` seconds (negative: never) after the first member came an
         error names who is missing. Collective over those that live. Errors: TimeoutError,
         UnsupportedError, InvalidError."""
+
+    def refill(self, timeout: float = -1.0) -> Group:
+        """As shrink(), with spares (``skerry run --spares``) in the places of the dead; on a spare,
+        of its world: it joins the group that has taken it in. Collective over those that live.
+        Errors: those of shrink()."""
 
     def free(self) -> None:
         """Gives back what the group takes. Collective. Errors: InvalidError (the group of all

@@ -18,6 +18,7 @@ import atexit
 import copy
 import os
 import pickle
+import sys
 import time
 import weakref
 import zlib
@@ -349,6 +350,10 @@ class _Cost:
 _DIFFER = (
     "the members protect different arrays, or have values of different names: all give the same"
 )
+_LAST_COPIES = (
+    "nobody else has copies of what they protect. Arrays that are protected with a partner on "
+    "another host have (partner=1)"
+)
 _REFUSED, _DIED = 0, -1  # in place of a checksum; died: a rank, as this member has seen
 
 
@@ -371,6 +376,7 @@ class _Kept:
         self.beside: dict[type[Form], Any] = {}  # of each kind of protected arrays
         self.loop: Any = None  # that made the valid state; None: the program itself
         self.loops = 0  # begun so far
+        self.leaving: list[int] = []  # as of the last agreement
         self.cost = _Cost()
         self.spares = 0  # of the job, at its start
         self.ranks = 1  # of the job, spares too
@@ -390,7 +396,9 @@ class _Kept:
         if refused:
             mark = _DIED if isinstance(refused, PeerDeadError) else _REFUSED
         freed = any(each.form.storage.freed for each in self.copies)
-        marks, freed_by = gathered(np.array([mark, freed]), group).T
+        mine = np.array([mark, freed, _core.is_leaving()])
+        marks, freed_by, leaves = gathered(mine, group).T
+        self.leaving = [rank for rank, does in zip(group.ranks, leaves, strict=True) if does]
         if refused:
             raise refused
         if (marks <= 0).any():
@@ -505,7 +513,7 @@ class _Kept:
         for each in dropped:
             each.segment.free()
 
-    def save(self, values: dict[str, Any]) -> None:
+    def save(self, values: dict[str, Any], loop: Any) -> None:
         """A new valid state, or an error and the one before. Collective."""
         group = self.group
         assert group is not None
@@ -522,10 +530,28 @@ class _Kept:
         self.is_torn, self.slot, self.values = False, slot, values
         self.beside = {form: form.beside() for form in {type(each.form) for each in self.copies}}
         self.number += 1
-        self.loop = None
+        self.loop = loop
         for each in self.copies:
             each.is_valid = True
         self.cost.states += 1
+        self.part(group)
+
+    def part(self, group: Group) -> None:
+        """The state is whole: ranks whose host is drained leave, and the others go back to it
+        without them. All know who these are. Not collective."""
+        leaving = self.leaving
+        if not leaving:
+            return
+        lost = {node for node in map(_core.node, leaving) if _core.node_ranks(node)[0] in leaving}
+        if len(leaving) == len(group) or any(each.lost_boxes(lost) for each in self.copies):
+            if _core.rank() == leaving[0]:
+                os.write(2, f"skerry: ranks {leaving} cannot leave: {_LAST_COPIES}\n".encode())
+            return
+        if _core.rank() in leaving:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        raise PeerDeadError(f"ranks {leaving} leave, since their host is drained")
 
     # ---- after a death ---------------------------------------------------------------------------
 
@@ -878,7 +904,14 @@ def protect(arrays: Sequence[Any] = (), *, partner: int = 1, **values: Any) -> N
         _kept.give(arrays)
         _kept.join(None, False, -1.0)
         return
-    _kept.save(_kept.add(arrays, partner, values))
+    _kept.save(_kept.add(arrays, partner, values), None)
+    _kept.cost.seconds += time.monotonic() - begin
+
+
+def protect_for(loop: Any, arrays: Sequence[Any], partner: int, **values: Any) -> None:
+    """As protect(): the state is of that loop."""
+    begin = time.monotonic()
+    _kept.save(_kept.add(arrays, partner, values), loop)
     _kept.cost.seconds += time.monotonic() - begin
 
 

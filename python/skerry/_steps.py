@@ -17,7 +17,7 @@ from ._protected import (
     kept,
     next_loop,
     own_state,
-    protect,
+    protect_for,
     protected_arrays,
     protected_group,
     recover,
@@ -130,11 +130,10 @@ class Steps:
         try:
             self._look()
             if is_due and self._kept_at != self._at:
-                protect(
-                    self._arrays, partner=self._partner, step=self._at, values=self.values
+                protect_for(
+                    self, self._arrays, self._partner, step=self._at, values=self.values
                 )
                 self._kept_at = self._at
-                own_state(self)
         except LostError:
             raise
         except PeerDeadError as error:

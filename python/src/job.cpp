@@ -25,7 +25,7 @@ struct Life {
   // Held while joining and leaving, by one thread at a time; never waited for with the interpreter
   // lock held, so that a holder can take that.
   std::mutex changing;
-  bool has_refilled = false;  // a group, so a spare is in that of the others
+  bool has_refilled = false;  // or has tried: a spare knows of the others
   int pid = 0;  // of the process that joined: a fork does not leave the job
 };
 Life& life() {
@@ -377,13 +377,9 @@ void bind_group(nb::module_& m) {
       .def(
           "refill",
           [](const sk::Group& g, double timeout) {
-            sk::Group made;
-            {
-              nb::gil_scoped_release waits;
-              made = g.refill(timeout < 0 ? -1 : static_cast<std::int64_t>(timeout * 1e9));
-            }
             life().has_refilled = true;
-            return made;
+            nb::gil_scoped_release waits;
+            return g.refill(timeout < 0 ? -1 : static_cast<std::int64_t>(timeout * 1e9));
           },
           nb::arg("timeout") = -1.0,
           nb::sig("def refill(self, timeout: float = -1.0) -> Group"),
@@ -487,6 +483,9 @@ void bind_waits(nb::module_& m) {
   m.def("is_spare", [] { return job().is_spare(); },
         "Whether this rank began as a spare (``skerry run --spares``). Not collective. Errors: as "
         "rank().");
+  m.def("is_leaving", [] { return job().is_leaving(); },
+        "Whether ``skerry drain`` takes this rank's host out of the job. It ends in the next "
+        "sk.protect() of all. Not collective. Errors: as rank().");
   m.def("_has_refilled", [] { return life().has_refilled; });
   m.def("world", [] { return job().world(); },
         "The group of all ranks. Not collective. Errors: as rank().");

@@ -254,6 +254,7 @@ CAUGHT
 
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
 int skerry_is_spare(const skerry_job* job) { return of(job)->spares_.is_one(); }
+int skerry_is_leaving(const skerry_job* job) { return of(job)->views_.leaves(); }
 int skerry_size(const skerry_job* job) { return of(job)->size() - of(job)->spares_.count(); }
 int skerry_node_count(const skerry_job* job) { return of(job)->map().nodes(); }
 

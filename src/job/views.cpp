@@ -75,6 +75,7 @@ void Views::take_news() {
   News news;
   const Status status = watched_.bootstrap->take_news(&news);
   for (const DeadRank& dead : news.dead) take(dead);
+  if (news.leave) leaves_.store(true, std::memory_order_release);
   {
     const Lock lock(mutex_);
     for (News::Met& met : news.met)

@@ -58,6 +58,9 @@ class Views {
 
   // How many ranks have died, as far as this one has heard. Any thread.
   uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
+  // The host of this rank is taken out of the job: its program saves what it has, and ends. Any
+  // thread.
+  bool leaves() const { return leaves_.load(std::memory_order_acquire); }
   bool is_dead(Rank rank) const;
   std::vector<Rank> dead() const;  // ascending
   // Why, in words that follow the rank's name; empty if it lives.
@@ -89,6 +92,7 @@ class Views {
   int stop_fd_ = -1;    // eventfd that ends the thread
   int leader_fd_ = -1;  // pidfd of the own leader; -1: this rank leads
   std::atomic<uint32_t> deaths_{0};
+  std::atomic<bool> leaves_{false};
   mutable Mutex mutex_;  // guards what follows
   std::map<Rank, std::string> dead_;
   bool launcher_gone_ = false;

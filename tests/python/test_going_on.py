@@ -297,7 +297,7 @@ try:
     sk.allreduce(1)
 except sk.PeerDeadError:
     pass
-fails("remade", _going_on._XpForm)
+fails("made", _going_on._XpForm)
 told(lambda: sk.recover(timeout=60), MemoryError)
 for name in "fill", "save":
     fails(name)

@@ -41,6 +41,7 @@ struct News {
   std::vector<DeadRank> dead;
   std::vector<Met> met;
   std::vector<Decided> decided;
+  bool leave = false;  // this rank's host is taken out of the job
 };
 
 // Calls come from one thread at a time.

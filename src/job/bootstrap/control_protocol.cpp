@@ -43,6 +43,9 @@ const char* to_string(FrameType type) {
     case FrameType::look_wanted: return "look_wanted";
     case FrameType::report: return "report";
     case FrameType::beat: return "beat";
+    case FrameType::leave: return "leave";
+    case FrameType::drain: return "drain";
+    case FrameType::drain_told: return "drain_told";
     case FrameType::challenge: return "challenge";
     case FrameType::agent_hello: return "agent_hello";
     case FrameType::agent_welcome: return "agent_welcome";

@@ -62,6 +62,7 @@ enum class FrameType : uint16_t {
                  // ascending: u32 rank, u32 bytes, what it gave. Or u32 each rank that is missing.
                  // Several frames, of which one is the last
   decided = 24,  // string key, u8 value: the first proposal
+  leave = 25,    // -: the rank's host is taken out of the job; at any time after report_failures
 
   // launcher -> agent
   plan = 32,         // see launcher/plan.hpp
@@ -75,6 +76,7 @@ enum class FrameType : uint16_t {
                      // report; passed on to the reader
   lease = 39,        // u32 ms: from now on the agent holds a lease (launcher/lease.hpp); 0: none
   beat_back = 40,    // u32 number of the `beat` that it answers
+  drain_told = 41,   // u32 request, rest what came of a `drain`: text; passed on to the reader
 
   // agent -> launcher
   started = 48,      // u32 process id of the header's rank
@@ -88,6 +90,7 @@ enum class FrameType : uint16_t {
   look_wanted = 55,  // u32 request: a reader on this host wants the other hosts' reports
   report = 56,       // u32 agent, u32 request, rest what skerry-look printed; empty: it failed
   beat = 57,         // u32 number: the agent asks for its lease to go on
+  drain = 58,        // u32 request, string host to take out; a reader's, which the agent numbers
 
   // handshake of an agent on another host
   challenge = 64,      // 16 bytes nonce, launcher -> agent

@@ -75,6 +75,10 @@ Status RunBootstrap::expect(FrameType wanted, Frame* frame) {
       *frame = *next;
       return {};
     }
+    if (next->type == FrameType::leave) {
+      leave_ = true;
+      continue;
+    }
     if (next->type != FrameType::rank_died)
       return error(Code::network, "the launcher sent ", to_string(next->type), " instead of ",
                    to_string(wanted));
@@ -239,6 +243,7 @@ Status RunBootstrap::take_news(News* news) {
     if (!received.ok() || !next) break;
     switch (next->type) {
       case FrameType::rank_died: SKERRY_TRY(note_death(*next)); break;
+      case FrameType::leave: leave_ = true; break;
       case FrameType::met: SKERRY_TRY(note_met(*next, news)); break;
       case FrameType::decided: {
         FrameReader reader(*next);
@@ -251,8 +256,10 @@ Status RunBootstrap::take_news(News* news) {
   }
   news->dead.swap(dead_);
   dead_.clear();
+  news->leave = std::exchange(leave_, false);
   // News that came before the launcher's end is still news.
-  return news->dead.empty() && news->met.empty() && news->decided.empty() ? received : Status();
+  const bool none = news->dead.empty() && news->met.empty() && news->decided.empty();
+  return none && !news->leave ? received : Status();
 }
 
 Status RunBootstrap::take_events(std::vector<DeadRank>* dead) {

@@ -50,6 +50,7 @@ class RunBootstrap final : public Bootstrap {
   int spares_ = 0;
   JobKey key_{};
   std::vector<DeadRank> dead_;  // reported, not yet taken
+  bool leave_ = false;          // likewise
   News::Met met_;               // of several frames, of which the last has not come; no key: none
 };
 

@@ -1,0 +1,68 @@
+// `skerry drain`: a host leaves a job that goes on without the dead.
+//
+// Its ranks are told, bring away what they have, and end with status 0. Each counts as dead from
+// then on, which is no failure. When the last has ended, its agent ends too: the host may go.
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/job.hpp"
+
+namespace skerry::launcher {
+
+using job::Frame;
+using job::FrameReader;
+using job::FrameType;
+using job::FrameWriter;
+
+void Job::on_drain(uint32_t number, const Frame& frame) {
+  FrameReader reader(frame);
+  const uint32_t request = reader.u32();
+  const std::string host(reader.string());
+  if (!reader.done() || !agents_[number].link) return;
+  const std::string told = drain(host);
+  agents_[number].link->send(FrameWriter(FrameType::drain_told)
+                                 .u32(request)
+                                 .bytes(std::as_bytes(std::span(told)))
+                                 .finish());
+}
+
+// What came of it: an error begins with "cannot".
+std::string Job::drain(const std::string& host) {
+  const auto agent =
+      std::ranges::find_if(agents_, [&](const Agent& one) { return one.host.host == host; });
+  if (agent == agents_.end()) return concat("cannot drain ", host, ": it is no host of this job");
+  if (agent->gone || !agent->link) return concat("cannot drain ", host, ": it has left the job");
+  if (agent->local) return concat("cannot drain ", host, ": the launcher runs on it");
+  if (ending_) return concat("cannot drain ", host, ": the job is ending");
+  if (!all_go_on())
+    return concat("cannot drain ", host, ": the job does not go on without ranks (on_failure ",
+                  "SKERRY_FAILURE_CONTINUES)");
+  size_t living = 0;
+  for (const auto& planned : agent->host.ranks) {
+    const uint32_t rank = planned.rank;
+    if (ranks_[rank].ended || meetings_.is_dead(rank)) continue;
+    ++living;
+    // A spare that nobody has taken in has nothing to bring away.
+    if (meetings_.is_spare(rank))
+      tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
+    else
+      tell(rank, FrameWriter(FrameType::leave, rank).finish());
+  }
+  const bool again = std::exchange(agent->drained, true);
+  if (!again)
+    output_.say(concat("host ", host, " is drained: its ", living, " ranks are told to leave"));
+  release_if_drained(static_cast<uint32_t>(agent - agents_.begin()));
+  return concat(host, ": ", living, " ranks ", again ? "have not left yet" : "are told to leave");
+}
+
+void Job::release_if_drained(uint32_t number) {
+  auto& agent = agents_[number];
+  if (!agent.drained || agent.gone || stopping_ || !agent.link) return;
+  const bool is_empty = std::ranges::all_of(
+      agent.host.ranks, [this](const auto& planned) { return ranks_[planned.rank].ended; });
+  if (!is_empty) return;
+  output_.say(concat("host ", agent.host.host, " has left the job"));
+  agent.link->send(FrameWriter(FrameType::stop).finish());
+}
+
+}  // namespace skerry::launcher
