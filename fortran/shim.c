@@ -156,6 +156,16 @@ void skerryf_group_split(skerry_group** parent, int color, int key, skerry_group
   SETTLE("skerry_group_split", skerry_group_split(*parent, color, key, group));
 }
 
+void skerryf_group_shrink(skerry_group** group, int64_t timeout_ns, skerry_group** shrunk,
+                          int* status) {
+  SETTLE("skerry_group_shrink", skerry_group_shrink(*group, timeout_ns, shrunk));
+}
+
+void skerryf_group_refill(skerry_group** group, int64_t timeout_ns, skerry_group** full,
+                          int* status) {
+  SETTLE("skerry_group_refill", skerry_group_refill(*group, timeout_ns, full));
+}
+
 /* ---- collectives --------------------------------------------------------------------------- */
 
 void skerryf_broadcast(skerry_group** group, Array buffer, int root, int* status) {
