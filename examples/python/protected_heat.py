@@ -2,6 +2,8 @@
 """Heat spreads through a plate by Jacobi's method, whoever dies: those that live go on.
 
 skerry run -n 4 --nodes 2 python examples/python/protected_heat.py
+
+With --spares 2 two more ranks wait, and take the places of the dead.
 """
 
 import numpy as np
