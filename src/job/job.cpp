@@ -228,7 +228,6 @@ Status Job::join(const FabricMaker& make_fabric) {
   const Rank ranks_here = has_virtual_nodes() ? size() : map_.node_size(node_);
   is_crowded_ = static_cast<uint32_t>(ranks_here) > usable_cores();
   SKERRY_TRY(Group::create_world(*this, &world_));
-  if (options_.goes_on) SKERRY_TRY(Views::announce(*bootstrap_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
   if (options_.goes_on) {

@@ -257,13 +257,14 @@ def test_a_spare_that_makes_other_arrays_is_an_error_of_all(tmp_path):
 
 
 HAND = """
-import os, signal
+import os, signal, time
 import skerry as sk
 sk.init(on_failure="continue")
 group = sk.world()
 if sk.is_spare():
     group = group.refill()
 elif sk.rank() == 1:
+    time.sleep(0.5)  # until all have joined, the spare too
     os.kill(os.getpid(), signal.SIGKILL)
 while True:
     try:
@@ -379,6 +380,7 @@ if sk.is_spare():
         group = None
 else:
     if sk.rank() == 1:
+        time.sleep(0.5)  # until all have joined, the spare too
         os.kill(os.getpid(), signal.SIGKILL)
     while True:
         try:
