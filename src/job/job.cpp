@@ -49,6 +49,7 @@ SettingsHash hash_of(std::string_view settings) {
 
 struct HostCard {         // every rank -> all
   HostIdentity identity;  // equal: one node
+  uint64_t machine;       // equal: one machine, with the same cores and memory
   SettingsHash of_job;    // equal on all ranks
   SettingsHash of_node;   // equal on all ranks of a node
   uint8_t has_settings;   // 1: it put them too, as it has others than the fallbacks
@@ -71,6 +72,7 @@ constexpr uint64_t automatic_part = 32;  // SKERRY_RESERVE: auto
 
 struct Invitation {  // leader -> the other ranks of its node
   NodeId node;
+  uint32_t ranks_of_machine;
   memory::ControlSizes sizes;
 };
 
@@ -105,8 +107,10 @@ bool agree(const HostCard& one, const HostCard& two) {
 }
 
 // The error of two ranks that do not agree.
-Status disagreement(Bootstrap& bootstrap, const HostCard& one, Rank rank, const HostCard& two,
-                    Rank other) {
+Status disagreement(Bootstrap& bootstrap, Rank rank, Rank other) {
+  HostCard one{}, two{};
+  SKERRY_TRY(get_value(bootstrap, rank, "host", &one));
+  SKERRY_TRY(get_value(bootstrap, other, "host", &two));
   if (one.goes_on != two.goes_on)
     return error(Code::config, "rank ", one.goes_on != 0 ? rank : other,
                  " asks for on_failure SKERRY_FAILURE_CONTINUES, and rank ",
@@ -225,8 +229,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   SKERRY_TRY(start_engine(std::move(origin_side)));
   show_panel();
   objects_.start(*this);
-  const Rank ranks_here = has_virtual_nodes() ? size() : map_.node_size(node_);
-  is_crowded_ = static_cast<uint32_t>(ranks_here) > usable_cores();
+  is_crowded_ = ranks_of_machine_ > usable_cores();
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
@@ -259,7 +262,8 @@ Status Job::find_leader(NodeLayout* layout) {
                    " ranks, and every node needs one");
     node_hint = block_node(bootstrap_->rank(), size, nodes);
   }
-  SKERRY_TRY(find_host(node_hint, &card.identity, &machine_));
+  SKERRY_TRY(find_host(node_hint, &card.identity, &card.machine));
+  machine_ = card.machine;
   const std::string of_job = settings_text(options_.config, Agreement::job);
   const std::string of_node = settings_text(options_.config, Agreement::node);
   card.of_job = hash_of(of_job);
@@ -276,7 +280,7 @@ Status Job::find_leader(NodeLayout* layout) {
   SKERRY_TRY(bootstrap_->fence());
   HostCard zero{};  // rank 0's
   SKERRY_TRY(get_value(*bootstrap_, 0, "host", &zero));
-  if (!agree(card, zero)) return disagreement(*bootstrap_, card, rank_, zero, 0);
+  if (!agree(card, zero)) return disagreement(*bootstrap_, rank_, 0);
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
@@ -297,17 +301,13 @@ Status Job::find_leader(NodeLayout* layout) {
     if (is_new) layout->leaders.push_back(first);
     if (!differ && !agree(node->second.card, theirs)) differ = {node->second.first, first};
     node->second.ranks += static_cast<uint32_t>(count);
+    if (theirs.machine == machine_) ranks_of_machine_ += static_cast<uint32_t>(count);
     layout->rank_node.insert(layout->rank_node.end(), static_cast<size_t>(count),
                              node->second.number);
     return Status{};
   };
   SKERRY_TRY(bootstrap_->get_runs({}, "host", read));
-  if (differ) {
-    HostCard one{}, two{};
-    SKERRY_TRY(get_value(*bootstrap_, differ->first, "host", &one));
-    SKERRY_TRY(get_value(*bootstrap_, differ->second, "host", &two));
-    return disagreement(*bootstrap_, one, differ->first, two, differ->second);
-  }
+  if (differ) return disagreement(*bootstrap_, differ->first, differ->second);
   placement::Shape& shape = layout->shape;
   shape.nodes = static_cast<NodeId>(nodes.size());
   // A job of one node uses its server as a broker alone.
@@ -327,6 +327,7 @@ Status Job::follow_leader() {
   Invitation invitation;
   SKERRY_TRY(get_value(*bootstrap_, leader_, "node", &invitation));
   node_ = invitation.node;
+  ranks_of_machine_ = invitation.ranks_of_machine;
   SKERRY_TRY(attach_control(invitation.sizes));
   if (!control_.matches())
     return error(Code::internal, "the control segment of node ", node_,
@@ -483,7 +484,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const fabric::Options& 
   const auto ranks = static_cast<uint32_t>(map_.ranks());
   const auto members = static_cast<uint32_t>(map_.node_size(node_));
   const Invitation invitation{
-      node_,
+      node_, ranks_of_machine_,
       {members, options_.config.slots, memory::waiters_of(ranks, members), map_block.size()}};
   SKERRY_TRY(attach_control(invitation.sizes));
   std::memcpy(control_.node_table(), map_block.data(), map_block.size());

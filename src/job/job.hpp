@@ -191,10 +191,8 @@ class Job {
   // The ranks of this node are charged for memory together.
   bool node_is_one_cgroup() const;
   uint64_t cgroup_hash() const { return control_.member(member_index_).cgroup_hash; }
-  // At least 1. With virtual nodes: as if they shared one.
-  uint64_t ranks_of_machine() const {
-    return static_cast<uint64_t>(has_virtual_nodes() ? size() : map_.node_size(node_));
-  }
+  // Those that share its cores and memory, of this node and of others. At least 1.
+  uint64_t ranks_of_machine() const { return ranks_of_machine_; }
   MemoryRoom& memory_room() { return memory_room_; }
   // What the reserves of all ranks of this machine keep goes back to the system. Errors: peer_dead.
   Status give_back_kept();
@@ -244,6 +242,7 @@ class Job {
   placement::Plan plan_;     // set by start_engine
   uint64_t address_secret_ = 0;
   uint64_t machine_ = 0;
+  uint32_t ranks_of_machine_ = 0;
   std::string fabric_name_;
   std::unique_ptr<NodeServers> node_servers_;  // leader only
   server::Server* lendable_ = nullptr;         // the node's only one; null: none, or not here
