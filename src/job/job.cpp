@@ -231,6 +231,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   objects_.start(*this);
   is_crowded_ = ranks_of_machine_ > usable_cores();
   SKERRY_TRY(Group::create_world(*this, &world_));
+  if (options_.goes_on) SKERRY_TRY(Views::announce(*bootstrap_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
   if (options_.goes_on) {

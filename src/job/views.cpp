@@ -24,7 +24,6 @@ Status Views::announce(Bootstrap& bootstrap) {
 
 Status Views::start(Watched watched) {
   watched_ = std::move(watched);
-  SKERRY_TRY(announce(*watched_.bootstrap));
   if (watched_.bootstrap->size() == 1) return {};  // nobody else can die
   const memory::Member& leader = watched_.control.member(0);
   if (watched_.servers == nullptr) {

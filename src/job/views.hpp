@@ -46,8 +46,8 @@ class Views {
     // Requests to this node fail from now on.
     std::function<void(NodeId node, const Status& why)> lose;
   };
-  // From when all have done so the job goes on without any rank. Errors: unsupported (a launcher
-  // without views).
+  // Before the last fence of the start: after it the job goes on without any rank. Errors:
+  // unsupported (a launcher without views).
   static Status announce(Bootstrap& bootstrap);
   // When the bootstrap serves nobody else any more. Errors: unsupported (a kernel without
   // pidfd_open).

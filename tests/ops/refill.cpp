@@ -95,8 +95,6 @@ int main(int count, char** words) {
   const int size = skerry_size(job);
   if (!skerry_is_spare(job) && skerry_group_size(group) != size) wrong("the world's size");
   if (skerry_is_spare(job) && skerry_rank(job) < size) wrong("a spare's rank");
-  // A death before all spares have joined ends the job (docs/going-on.md), and nothing tells of it.
-  if (!skerry_is_spare(job)) usleep(500'000);
   std::mt19937 random(static_cast<unsigned>(getpid()));
   State state;
   bool refills = skerry_is_spare(job) != 0;

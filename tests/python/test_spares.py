@@ -257,14 +257,13 @@ def test_a_spare_that_makes_other_arrays_is_an_error_of_all(tmp_path):
 
 
 HAND = """
-import os, signal, time
+import os, signal
 import skerry as sk
 sk.init(on_failure="continue")
 group = sk.world()
 if sk.is_spare():
     group = group.refill()
 elif sk.rank() == 1:
-    time.sleep(0.5)  # until all have joined, the spare too
     os.kill(os.getpid(), signal.SIGKILL)
 while True:
     try:
@@ -380,7 +379,6 @@ if sk.is_spare():
         group = None
 else:
     if sk.rank() == 1:
-        time.sleep(0.5)  # until all have joined, the spare too
         os.kill(os.getpid(), signal.SIGKILL)
     while True:
         try:
