@@ -145,9 +145,9 @@ class Group:
         UnsupportedError, InvalidError."""
 
     def refill(self, timeout: float = -1.0) -> Group:
-        """As shrink(), with spares (``skerry run --spares``) in the places of the dead; on a spare,
-        of its world: it joins the group that has taken it in. Collective over those that live.
-        Errors: those of shrink()."""
+        """As shrink(), with spares (``skerry run --spares``) in the places of the dead; on a
+        spare, of its world: it joins the group that has taken it in. Collective over those
+        that live. Errors: those of shrink()."""
 
     def free(self) -> None:
         """Gives back what the group takes. Collective. Errors: InvalidError (the group of all
