@@ -475,7 +475,10 @@ void Job::on_agent_end(uint32_t number, const std::string& why) {
   if (agent.gone) return;
   const bool is_empty = std::ranges::all_of(
       agent.host.ranks, [this](const auto& planned) { return ranks_[planned.rank].ended; });
-  if (agent.drained && is_empty) return agent_is_gone(agent);
+  if (agent.drained && is_empty) {
+    agent_is_gone(agent);
+    return check_end();
+  }
   // Its ranks may go on until their lease ends: watch_hosts tells.
   if (!ending_ && all_go_on() && agent.heard.is_watched()) return;
   if (!ending_) {

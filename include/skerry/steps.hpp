@@ -222,8 +222,19 @@ class Protected {
     }
   }
 
+  // Not if all copies of some member would go with the nodes that are left by their leaders. All
+  // members find the same.
   void leave_if_drained() {
     if (leaving_.empty() || distance_ == 0 || std::ssize(leaving_) == group_.size()) return;
+    const auto goes = [&](const Place& place) {
+      if (place.rank < 0) return true;
+      const int leader = job_->node_rank(job_->node_of(place.rank), 0);
+      return std::ranges::count(leaving_, leader) != 0;
+    };
+    if (std::ranges::any_of(state_->sources, [&](const Source& each) {
+          return goes(each.own) && goes(each.partner);
+        }))
+      return;
     if (std::ranges::count(leaving_, job_->rank()) != 0) {
       std::fflush(nullptr);
       _exit(0);
@@ -336,11 +347,12 @@ class Steps {
   // state.read(place, ...), for a group of another size; without it that is a LostError.
   template <class Body>
   void run(Body&& body, const std::function<void(const Protected&)>& divide = {}) {
-    bool has_died = job_->is_spare();
+    bool has_died = job_->is_spare() && !has_joined_;
     for (std::uint64_t step = 0;;) {
       try {
         if (has_died) {
           state_.recover();
+          has_joined_ = true;
           ++recovered_;
           has_died = false;
           if (state_.step() < 0) throw LostError("a rank died before the first state was complete");
@@ -390,6 +402,7 @@ class Steps {
   std::vector<std::span<std::byte>> parts_;
   std::vector<std::byte> packed_;  // what is saved, in one piece
   int recovered_ = 0;
+  bool has_joined_ = false;  // of a spare: the others, in an earlier run() perhaps
 };
 
 }  // namespace v0

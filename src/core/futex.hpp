@@ -75,13 +75,15 @@ class IdleCoreSpin {
       if (lost_ns <= std::max(longest_ns, moment_ns)) continue;
       const bool is_ready = ready();
       if (!is_ready || lost_ns >= slice_ns)
-        rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
+        rest_until_ns_.store(now_ns + rest_factor * std::min(lost_ns, longest_lost_ns),
+                             std::memory_order_relaxed);
       return is_ready;
     }
   }
 
   static constexpr int64_t moment_ns = 20'000;  // a spin may have less time left
   static constexpr int64_t slice_ns = 1'000'000;  // the shortest that a computing thread has
+  static constexpr int64_t longest_lost_ns = 100'000'000;  // the process may have been stopped
   static constexpr int64_t rest_factor = 10;
   std::atomic<int64_t> rest_until_ns_{0};
 };

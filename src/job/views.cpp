@@ -46,7 +46,15 @@ void Views::stop() {
     thread_.join();
     Lock lock(mutex_);
     // The servers, which do it, are stopped later.
-    if (watched_.servers != nullptr) (void)await_burials(lock, no_deadline);
+    if (watched_.servers != nullptr) {
+      (void)await_burials(lock, no_deadline);
+      // A member that has heard of a later death waits for its burial, which is none of ours: this
+      // leader has met all for the last time.
+      constexpr uint32_t all_that_come = 1U << 30;
+      std::atomic<uint32_t>& done = watched_.control.header().deaths;
+      done.fetch_add(all_that_come, std::memory_order_release);
+      futex_wake(&done, INT32_MAX);
+    }
   }
   for (int* const fd : {&stop_fd_, &leader_fd_})
     if (*fd >= 0) close(std::exchange(*fd, -1));

@@ -26,6 +26,9 @@ bool Rma::may_choose(const Link& link, const Access& access) const {
                         access.local.bytes < context_.can().rma_from_bytes &&
                         access.mode == Mode::blocking && !access.by_adapter;
   if (!is_short || !context_.config.one_thread_at_a_time) return false;
+  // A put by the adapter whose connection ends before it is known to have arrived is written again.
+  // Servers that close connections would make that usual.
+  if (access.kind != wire::Kind::get && context_.config.servers_drop) return false;
   return can_take(access) && link.is_ready() && link.requests.session().drained() &&
          !link.held.any() && link.direct.outstanding() == 0 && link.answers.waiting() == 0;
 }
