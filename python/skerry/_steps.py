@@ -137,7 +137,7 @@ class Steps:
         except LostError:
             raise
         except PeerDeadError as error:
-            if self._kept_at < 0:
+            if self._kept_at < 0 and not is_state_of(self):
                 raise
             self._died = error
         return self._died is None

@@ -397,3 +397,29 @@ print("all is well", flush=True)
 def test_a_spare_that_came_too_late_waits_again(tmp_path):
     job = run(3, 3, written(tmp_path, AGAIN), tmp_path / "sign", spares=1)
     assert job.returncode == 0 and job.stdout.count("all is well") == 3, job.stdout
+
+
+DRAWS = """
+import os, signal
+import skerry as sk
+from skerry import xp
+sk.init(on_failure="continue")
+total = xp.zeros(200_000)
+for step in sk.steps(4, protect=[total]):
+    with step:
+        if step == 2 and sk.rank() == 1 and not sk.failed():
+            os.kill(os.getpid(), signal.SIGKILL)
+        if step == 0:
+            xp.random.seed(7)  # the first use: a spare begins after it
+        total += xp.random.rand(200_000)
+xp.random.seed(7)
+again = sum(xp.random.rand(200_000).numpy() for _ in range(4))
+assert (total.numpy() == again).all()
+print("drawn", flush=True)
+"""
+
+
+def test_a_spare_draws_what_the_others_draw(tmp_path):
+    job = run(2, 2, written(tmp_path, DRAWS), spares=1)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("drawn") == 2, job.stdout

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import skerry as sk
-from skerry import _core
 from .._files import Progress, Source, Together, Writer, check_crc, save_whole
 from .._formats import PIECE_BYTES, Npy, Npz, Packed, Place, write_at
 from .._together import gathered
@@ -354,12 +353,12 @@ def savetxt(
     path = _path(fname, "savetxt")
     if path.suffix in (".gz", ".bz2", ".xz", ".lzma"):
         raise sk.InvalidError(f"{path}: savetxt writes no compressed files here: give another name")
-    _exchange.job()
+    here = _exchange.job()
     data = of_numpy(X.get()) if isinstance(X, sk.Array) else _checked(X)
     if data.ndim not in (1, 2):
         raise ValueError(f"Expected 1D or 2D array, got {data.ndim}D array instead")
     source = _source(data)
-    member, members = _core.rank(), _core.size()
+    member, members = here.rank, here.ranks  # of the group that lives
 
     def text() -> bytes:
         rows = source.block
@@ -399,7 +398,7 @@ def tofile(x: Array, file: FilePath, sep: str = "", format: str = "%s") -> None:
     values = x.numpy()
 
     def text() -> bytes:
-        if _core.rank():
+        if _exchange.job().rank:
             return b""
         with open(os.memfd_create("text"), "r+b") as made:
             values.tofile(made, sep, format)

@@ -629,8 +629,10 @@ def _set_module_state(state: Any) -> None:
     """As it was; None: none was called. Not collective."""
     if state is None:
         _global.clear()
-    else:
-        _state().set_state(state)
+        return
+    if not _global:
+        _global.append(RandomState(0))  # without a seed, all would have to agree on one
+    _global[0].set_state(state)
 
 
 def seed(seed: Any = None) -> None:
