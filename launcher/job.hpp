@@ -98,6 +98,7 @@ class Job {
   // a host leaves (job_drain.cpp)
   void on_drain(uint32_t number, const job::Frame& frame);
   std::string drain(const std::string& host);
+  bool has_left(const Agent& agent) const;  // was drained, and its ranks have ended
   void release_if_drained(uint32_t number);
 
   uint32_t others_of(uint32_t number) const;  // agents that live

@@ -55,12 +55,15 @@ std::string Job::drain(const std::string& host) {
   return concat(host, ": ", living, " ranks ", again ? "have not left yet" : "are told to leave");
 }
 
+bool Job::has_left(const Agent& agent) const {
+  return agent.drained && std::ranges::all_of(agent.host.ranks, [this](const auto& planned) {
+           return ranks_[planned.rank].ended;
+         });
+}
+
 void Job::release_if_drained(uint32_t number) {
   auto& agent = agents_[number];
-  if (!agent.drained || agent.gone || stopping_ || !agent.link) return;
-  const bool is_empty = std::ranges::all_of(
-      agent.host.ranks, [this](const auto& planned) { return ranks_[planned.rank].ended; });
-  if (!is_empty) return;
+  if (agent.gone || stopping_ || !agent.link || !has_left(agent)) return;
   output_.say(concat("host ", agent.host.host, " has left the job"));
   agent.link->send(FrameWriter(FrameType::stop).finish());
 }

@@ -473,9 +473,7 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
 void Job::on_agent_end(uint32_t number, const std::string& why) {
   auto& agent = agents_[number];
   if (agent.gone) return;
-  const bool is_empty = std::ranges::all_of(
-      agent.host.ranks, [this](const auto& planned) { return ranks_[planned.rank].ended; });
-  if (agent.drained && is_empty) {
+  if (has_left(agent)) {
     agent_is_gone(agent);
     return check_end();
   }

@@ -227,9 +227,7 @@ class Protected {
   void leave_if_drained() {
     if (leaving_.empty() || distance_ == 0 || std::ssize(leaving_) == group_.size()) return;
     const auto goes = [&](const Place& place) {
-      if (place.rank < 0) return true;
-      const int leader = job_->node_rank(job_->node_of(place.rank), 0);
-      return std::ranges::count(leaving_, leader) != 0;
+      return place.rank < 0 || std::ranges::count(leaving_, leader_of(place)) != 0;
     };
     if (std::ranges::any_of(state_->sources, [&](const Source& each) {
           return goes(each.own) && goes(each.partner);
@@ -242,13 +240,16 @@ class Protected {
     throw Error(SKERRY_ERR_PEER_DEAD, "ranks leave, since their host is drained");
   }
 
+  // With whom its memory goes.
+  int leader_of(const Place& place) const {
+    return job_->node_rank(job_->node_of(place.rank), 0);
+  }
+
   // The copy of a place that outlived the lost nodes; rank -1: none did.
   Place living(const Source& source) const {
     const std::vector<int> dead = job_->failed();
     const auto lives = [&](const Place& place) {
-      if (place.rank < 0) return false;
-      const int leader = job_->node_rank(job_->node_of(place.rank), 0);
-      return !std::ranges::binary_search(dead, leader);
+      return place.rank >= 0 && !std::ranges::binary_search(dead, leader_of(place));
     };
     if (lives(source.own)) return source.own;
     return lives(source.partner) ? source.partner : Place();

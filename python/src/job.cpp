@@ -15,6 +15,11 @@ namespace skpy {
 
 namespace {
 
+// Of seconds; negative: none.
+std::int64_t limit_ns(double seconds) {
+  return seconds < 0 ? -1 : static_cast<std::int64_t>(seconds * 1e9);
+}
+
 // The extension module's one state: Python programs have one job. Never destroyed: at exit, `leave`
 // decides what becomes of the job.
 struct Life {
@@ -366,7 +371,7 @@ void bind_group(nb::module_& m) {
           "shrink",
           [](const sk::Group& g, double timeout) {
             nb::gil_scoped_release waits;
-            return g.shrink(timeout < 0 ? -1 : static_cast<std::int64_t>(timeout * 1e9));
+            return g.shrink(limit_ns(timeout));
           },
           nb::arg("timeout") = -1.0,
           nb::sig("def shrink(self, timeout: float = -1.0) -> Group"),
@@ -379,7 +384,7 @@ void bind_group(nb::module_& m) {
           [](const sk::Group& g, double timeout) {
             life().has_refilled = true;
             nb::gil_scoped_release waits;
-            return g.refill(timeout < 0 ? -1 : static_cast<std::int64_t>(timeout * 1e9));
+            return g.refill(limit_ns(timeout));
           },
           nb::arg("timeout") = -1.0,
           nb::sig("def refill(self, timeout: float = -1.0) -> Group"),

@@ -51,9 +51,7 @@ void Views::stop() {
       // A member that has heard of a later death waits for its burial, which is none of ours: this
       // leader has met all for the last time.
       constexpr uint32_t all_that_come = 1U << 30;
-      std::atomic<uint32_t>& done = watched_.control.header().deaths;
-      done.fetch_add(all_that_come, std::memory_order_release);
-      futex_wake(&done, INT32_MAX);
+      tell_burials(all_that_come);
     }
   }
   for (int* const fd : {&stop_fd_, &leader_fd_})
@@ -159,8 +157,13 @@ void Views::bury(const std::vector<Rank>& dead) {
 void Views::pass_on_locks(const std::vector<Rank>& dead) {
   buried_.insert(dead.begin(), dead.end());
   watched_.servers->pass_on_locks(buried_);
+  tell_burials(1);
+}
+
+// To those of this node that await them.
+void Views::tell_burials(uint32_t count) {
   std::atomic<uint32_t>& done = watched_.control.header().deaths;
-  done.fetch_add(1, std::memory_order_release);
+  done.fetch_add(count, std::memory_order_release);
   futex_wake(&done, INT32_MAX);
 }
 

@@ -84,6 +84,7 @@ class Views {
   void take(const DeadRank& dead);
   void bury(const std::vector<Rank>& dead);
   void pass_on_locks(const std::vector<Rank>& dead);
+  void tell_burials(uint32_t count);
   Status await_burials(Lock& lock, int64_t until_ns);
   Status await(Lock& lock, const std::function<bool()>& answered);
 
