@@ -7,8 +7,8 @@ import pytest
 from test_as_jobs import LAUNCHER, LONG, run
 from test_going_on import EXAMPLE_STATES, EXAMPLES, KILLED, ends_well, written
 
-# Ranks, nodes, spares, who dies.
-WAYS = [(4, 2, 2, "2"), (4, 2, 1, "3"), (3, 3, 2, "0 1"), (4, 2, 1, "1 2")]
+# Ranks, nodes, spares, who dies. A node and its partner do not: together they lose the state.
+WAYS = [(4, 2, 2, "2"), (4, 2, 1, "3"), (4, 4, 2, "0 2"), (4, 2, 1, "1 2")]
 FULL = """
 group = loops[0].group
 spares = int(os.environ["SPARES"])
@@ -25,6 +25,7 @@ print("in the group", flush=True)
         ("protected_tasks", 1, WAYS[2], 1),
         ("protected_xp_heat", 10, WAYS[0], 1),
         ("protected_xp_heat", 10, WAYS[1], 2),
+        ("protected_xp_heat", 10, WAYS[3], 3),
         *(
             pytest.param(example, every, way, seed, marks=LONG)
             for example, every in EXAMPLE_STATES

@@ -211,6 +211,9 @@ def _follow(x: Array, followers: list[Any]) -> None:
     for follower, key, axes in followers:
         again = permute_dims(view(x, key), axes)
         follower.layout, follower._block = again.layout, again._block
+        if not x.layout.whole and again._recipe is not None:  # it follows further moves by that
+            follower._memory, follower._recipe = x._memory, again._recipe
+            x._memory.views.add(follower)
 
 
 def _key_of(part: Block, block: Block) -> tuple[Key, list[int]] | None:
