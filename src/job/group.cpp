@@ -1,7 +1,6 @@
 #include "job/group.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -52,6 +51,11 @@ struct Heap {
   }  // among its parent's children
   size_t first_child(size_t place) const { return std::min(count, place * fan_out + tops); }
   size_t children(size_t place) const { return first_child(place + 1) - first_child(place); }
+  size_t levels() const {  // below the tops
+    size_t found = 0;
+    for (size_t last = count - 1; last >= tops; last = parent(last)) ++found;
+    return found;
+  }
 };
 
 // The nodes with members, in the order in which their first members come. Per node of the job, and
@@ -86,12 +90,13 @@ Nodes nodes_of(const placement::NodeMap& map, const placement::Members& members,
 
 std::map<Rank, uint64_t> Group::build_tree() {
   const Nodes nodes = nodes_of(job_->map(), members_, is_world_);
-  constexpr size_t inner = 4, outer = 2;
+  constexpr size_t inner = 4, outer = 3;
   static_assert(inner + outer <= max_children);
-  // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
   const size_t count = nodes.first.size();
   nodes_ = static_cast<int32_t>(count);
-  const Heap leaders{count, outer, std::has_single_bit(count + 1) ? 1U : 2U};
+  // A level costs two crossings between nodes, a second top one.
+  const Heap one{count, outer, 1}, two{count, outer, 2};
+  const Heap& leaders = one.levels() <= two.levels() ? one : two;
   const auto my_node = static_cast<size_t>(nodes.place[static_cast<size_t>(job_->node())]);
   std::vector<Rank> local = members_on(job_->node());
   std::ranges::sort(local, {}, [&](Rank rank) { return index_of(rank); });

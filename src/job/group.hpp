@@ -4,10 +4,10 @@
 // (docs/design/0006-collectives-in-two-movements.md).
 //
 // The tree. The members of a node hang below the first of them in a heap of fan-out 4. These node
-// leaders form a binary heap over the nodes, with two tops that exchange what they gathered. Two
-// tops save a crossing against one, and use both directions of the wire at once. (3, 7, 15... nodes
-// just fill a heap with one top, and then there is one.) So a member has at most 6 children, and a
-// leader at most 3 partners on other nodes. A cap of one connection per process is enough.
+// leaders form a heap of fan-out 3 over the nodes, often with two tops that exchange what they
+// gathered. A level costs two crossings, a second top one: up to four nodes need two crossings, up
+// to eight three. So a member has at most 7 children, and a leader at most 4 partners on other
+// nodes. A cap of one connection per process is enough.
 //
 // One movement serves all these: the *sweep*. For each chunk, contributions are combined up
 // the tree, then the result goes down. Chunks travel in bursts of `depth`, up and then down,
@@ -160,7 +160,7 @@ class Group {
   // Bytes of a message lie where any such type may.
   template <class T>
   static constexpr bool is_plain = std::is_trivially_copyable_v<T> && alignof(T) <= 8;
-  static constexpr uint32_t max_children = 6;
+  static constexpr uint32_t max_children = 7;
   static constexpr uint32_t depth = 2;
   static constexpr uint64_t slot_bytes = 32768;  // one message: its head (8 bytes,
                                                  // collectives.cpp), then data from byte 8

@@ -11,10 +11,6 @@
 
 namespace skerry::job {
 
-uint32_t OneWay::branches() const {
-  return static_cast<uint32_t>(std::bit_width(places_.leaders.size() - 1));
-}
-
 // What fails while the slots are made is told by a broadcast, which does without them.
 Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()>& places,
                        bool* ready) {
@@ -51,14 +47,14 @@ Status OneWay::close() {
 
 // ---- messages ---------------------------------------------------------------------------------
 
-int32_t OneWay::relative_to(NodeId root) const {
-  const auto leaders = static_cast<int32_t>(places_.leaders.size());
-  return (place_ - places_.place_of[static_cast<size_t>(root)] + leaders) % leaders;
+uint32_t OneWay::relative_to(NodeId root) const {
+  const auto from = static_cast<uint32_t>(places_.place_of[static_cast<size_t>(root)]);
+  return (static_cast<uint32_t>(place_) + leaders() - from) % leaders();
 }
 
-Rank OneWay::leader_at(int32_t relative, NodeId root) const {
-  const auto place = static_cast<size_t>(relative + places_.place_of[static_cast<size_t>(root)]);
-  return places_.leaders[place % places_.leaders.size()];
+Rank OneWay::leader_at(uint32_t relative, NodeId root) const {
+  const auto from = static_cast<uint32_t>(places_.place_of[static_cast<size_t>(root)]);
+  return places_.leaders[(relative + from) % leaders()];
 }
 
 Status OneWay::send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes) {
@@ -77,41 +73,51 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
   return {};
 }
 
-// ---- the trees --------------------------------------------------------------------------------
+// ---- the tree ---------------------------------------------------------------------------------
 
-// It hears from the one whose lowest set bit is taken away, and passes on to those with one bit
-// more below that. The largest part of the tree first.
+// In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the
+// lowest bit that the place has itself.
+uint32_t OneWay::branches() const {
+  return is_flat() ? leaders() - 1 : static_cast<uint32_t>(std::bit_width(leaders() - 1));
+}
+uint32_t OneWay::branches_below(uint32_t at) const {
+  if (at == 0) return branches();
+  return is_flat() ? 0 : static_cast<uint32_t>(std::countr_zero(at));
+}
+uint32_t OneWay::child(uint32_t at, uint32_t branch) const {
+  return is_flat() ? branch + 1 : at + (1U << branch);
+}
+uint32_t OneWay::parent(uint32_t at) const { return is_flat() ? 0 : at & (at - 1); }
+uint32_t OneWay::branch_to(uint32_t at) const {
+  return is_flat() ? at - 1 : static_cast<uint32_t>(std::countr_zero(at));
+}
+
+// The largest part of the tree first.
 Status OneWay::broadcast(std::byte* buffer, uint64_t bytes, NodeId root) {
-  const int32_t me = relative_to(root);
-  uint32_t below = branches();
+  const uint32_t me = relative_to(root);
   if (me != 0) {
-    below = static_cast<uint32_t>(std::countr_zero(static_cast<uint32_t>(me)));
     const std::byte* came = nullptr;
-    SKERRY_TRY(take(leader_at(me - (1 << below), root), below, &came));
+    SKERRY_TRY(take(leader_at(parent(me), root), branch_to(me), &came));
     copy_bytes(buffer, came, bytes);
   }
-  for (uint32_t branch = below; branch-- > 0;)
-    if (const int32_t child = me + (1 << branch);
-        child < static_cast<int32_t>(places_.leaders.size()))
-      SKERRY_TRY(send(leader_at(child, root), branch, buffer, bytes));
+  for (uint32_t branch = branches_below(me); branch-- > 0;)
+    if (const uint32_t below = child(me, branch); below < leaders())
+      SKERRY_TRY(send(leader_at(below, root), branch, buffer, bytes));
   return slots_->job().engine().push_out();
 }
 
-// The same tree upwards.
 Status OneWay::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root) {
-  const int32_t me = relative_to(root);
-  for (uint32_t branch = 0; branch < branches(); ++branch) {
-    const int32_t other = me ^ (1 << branch);
-    if (other < me) {
-      SKERRY_TRY(send(leader_at(other, root), branch, buffer, bytes));
-      return slots_->job().engine().push_out();
-    }
-    if (other >= static_cast<int32_t>(places_.leaders.size())) continue;
+  const uint32_t me = relative_to(root);
+  for (uint32_t branch = 0; branch < branches_below(me); ++branch) {
+    const uint32_t below = child(me, branch);
+    if (below >= leaders()) continue;
     const std::byte* came = nullptr;
-    SKERRY_TRY(take(leader_at(other, root), branch, &came));
+    SKERRY_TRY(take(leader_at(below, root), branch, &came));
     how.combine(buffer, came, bytes);
   }
-  return {};
+  if (me == 0) return {};
+  SKERRY_TRY(send(leader_at(parent(me), root), branch_to(me), buffer, bytes));
+  return slots_->job().engine().push_out();
 }
 
 }  // namespace skerry::job

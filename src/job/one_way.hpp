@@ -1,7 +1,7 @@
 // Short broadcasts, and reductions to a root, between nodes. A member that only gives waits for
-// nobody. The leaders of a group's nodes form a binomial tree, whose top is the node of the root.
-// Each message has a slot and a counter at its recipient, and both belong to one *call* and one
-// branch of the tree.
+// nobody. The leaders of a group's nodes form a tree, whose top is the node of the root. Of up to
+// eight leaders all others hang below the top; of more it is a binomial tree. Each message has a
+// slot and a counter at its recipient, and both belong to one *call* and one branch of the tree.
 //
 // Slots need no credits: they serve `most_calls` calls, and then a meeting of all members comes
 // (Group::sweep), before which each has taken all that was sent to it. The calls are counted alike
@@ -29,6 +29,8 @@ class OneWay {
  public:
   static constexpr uint64_t most_bytes = 1024;  // of a message
   static constexpr uint32_t most_calls = 16;    // between two meetings
+  // To send so many messages takes a leader less time than one crossing.
+  static constexpr uint32_t most_below = 7;
 
   // Where the nodes with members lie in the tree of a root at place 0.
   struct Places {
@@ -59,7 +61,14 @@ class OneWay {
   static constexpr uint32_t calls_before = 3;
   static constexpr uint64_t message_bytes = most_bytes + 64;
 
-  uint32_t branches() const;
+  uint32_t leaders() const { return static_cast<uint32_t>(places_.leaders.size()); }
+  bool is_flat() const { return leaders() <= most_below + 1; }
+  uint32_t branches() const;  // below the top
+  // The tree, by places relative to the root's. A child may lie beyond the last place.
+  uint32_t branches_below(uint32_t at) const;
+  uint32_t child(uint32_t at, uint32_t branch) const;
+  uint32_t parent(uint32_t at) const;
+  uint32_t branch_to(uint32_t at) const;  // from its parent
   uint64_t slots() const { return uint64_t{most_calls} * branches(); }
   uint64_t messages_at() const { return memory::round_up(8 * slots(), 64); }
   uint64_t slot(uint32_t branch) const { return (call_ - 1) * uint64_t{branches()} + branch; }
@@ -68,8 +77,8 @@ class OneWay {
     return messages_at() + slot(branch) * message_bytes;
   }
   // Places relative to that of a root, modulo their number.
-  int32_t relative_to(NodeId root) const;
-  Rank leader_at(int32_t relative, NodeId root) const;
+  uint32_t relative_to(NodeId root) const;
+  Rank leader_at(uint32_t relative, NodeId root) const;
   Status send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes);
   Status take(Rank from, uint32_t branch, const std::byte** data);
 

@@ -23,8 +23,8 @@ bool copy_word(void* to, const void* from) {
   if (reinterpret_cast<uintptr_t>(to) % sizeof(Word) != 0 ||
       reinterpret_cast<uintptr_t>(from) % sizeof(Word) != 0)
     return false;
-  // Who has got a word that another process stored last, here the number of a lock's readers, may
-  // then write what that one has read: an adapter's put follows its get.
+  // Who has got the number of a lock's readers may then write what they have read: an adapter's put
+  // comes after its get.
   std::atomic_ref<Word> source(*static_cast<Word*>(const_cast<void*>(from)));
   std::atomic_ref<Word>(*static_cast<Word*>(to))
       .store(source.load(std::memory_order_acquire), std::memory_order_release);
