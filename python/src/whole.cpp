@@ -41,7 +41,8 @@ struct NdArray {
   int flags;
 };
 static_assert(offsetof(NdArray, data) == sizeof(PyObject), "NumPy's fields follow Python's");
-constexpr int kOwn = 0x1 | 0x4 | 0x100 | 0x400;  // C order, owns its memory, aligned, writable
+constexpr int kCOrder = 0x1, kFortranOrder = 0x2;
+constexpr int kOwn = kCOrder | 0x4 | 0x100 | 0x400;  // C order, owns its memory, aligned, writable
 
 PyTypeObject* ndarray_type = nullptr;   // numpy.ndarray; null before xp_setup
 PyTypeObject* generic_type = nullptr;   // numpy.generic
@@ -57,6 +58,24 @@ Py_ssize_t elements(PyObject* block) {
   const NdArray* array = as_ndarray(block);
   Py_ssize_t count = 1;
   for (int d = 0; d < array->ndim; ++d) count *= array->dims[d];
+  return count;
+}
+
+// What the block takes; -1 with an error. Results are contiguous, so a stride tells the size of an
+// element: to ask for the attribute takes as long as the rest of making an array.
+Py_ssize_t bytes_of(PyObject* block) {
+  const NdArray* array = as_ndarray(block);
+  if (array->flags & (kCOrder | kFortranOrder)) {
+    Py_ssize_t most = 0;  // of an axis that is long enough to have a stride
+    for (int d = 0; d < array->ndim; ++d)
+      if (array->dims[d] > 1 && array->dims[d] * array->strides[d] > most)
+        most = array->dims[d] * array->strides[d];
+    if (most) return most;
+  }
+  static PyObject* const name = PyUnicode_InternFromString("nbytes");
+  PyObject* bytes = PyObject_GetAttr(block, name);
+  const Py_ssize_t count = bytes ? PyLong_AsSsize_t(bytes) : -1;
+  Py_XDECREF(bytes);
   return count;
 }
 
@@ -185,9 +204,11 @@ PyObject* make_whole(PyObject* block, Array* root = nullptr, bool stay = false) 
     array->view = true;
     array->frozen = root->frozen;
   } else if (!alone && elements(block) >= 128) {
-    PyObject* bytes = PyObject_GetAttrString(block, "nbytes");
-    const Py_ssize_t count = bytes ? PyLong_AsSsize_t(bytes) : 0;
-    Py_XDECREF(bytes);
+    const Py_ssize_t count = bytes_of(block);
+    if (count < 0) {
+      Py_DECREF(array);
+      return nullptr;
+    }
     if (count > grown_bytes && !(stay && count / kMostGrown <= grown_bytes)) {
       PyObject* divided = PyObject_CallFunctionObjArgs(
           python.grown, reinterpret_cast<PyObject*>(array), nullptr);
@@ -482,19 +503,38 @@ PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left
   return result;
 }
 
+// What NumPy's operators give to the ufunc at once. To call that here saves their look at types.
+bool is_operand(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  return is_ndarray(value) || type == &PyFloat_Type || type == &PyLong_Type ||
+         PyType_IsSubtype(type, generic_type);
+}
+
+bool may_be_spare(PyObject* value) {
+  return is_ndarray(value) && elements(value) >= kLeastSpare;
+}
+
+// ufunc(left, right), of operands a and b.
+PyObject* by_ufunc(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left, PyObject* right) {
+  if (may_be_spare(left) || may_be_spare(right)) {
+    PyObject* out = into_operand(ufunc, a, b, left, right);
+    if (!out && !PyErr_Occurred()) out = into_spare(ufunc, left, right);
+    if (out || PyErr_Occurred()) return out;
+  }
+  PyObject* operands[] = {left, right};
+  return PyObject_Vectorcall(ufunc, operands, 2, nullptr);
+}
+
 template <Binary operation, int op>
 PyObject* binary(PyObject* a, PyObject* b) {
   static_assert(op >= 0 && op < kOps);
   PyObject* left = plain(a, lazy_elements);
   PyObject* right = left ? plain(b, lazy_elements) : nullptr;
   if (right) {
-    PyObject* out = nullptr;
-    if constexpr (op <= kTruediv) {
-      out = into_operand(python.ufuncs[op], a, b, left, right);
-      if (!out && !PyErr_Occurred()) out = into_spare(python.ufuncs[op], left, right);
-    }
-    if (!out && PyErr_Occurred()) return nullptr;
-    return wrap(out ? out : operation(left, right), nullptr, 0);
+    if constexpr (op <= kTruediv)
+      if (is_operand(left) && is_operand(right))
+        return wrap(by_ufunc(python.ufuncs[op], a, b, left, right), nullptr, 0);
+    return wrap(operation(left, right), nullptr, 0);
   }
   PyObject* call = python.operators[op];
   return call ? PyObject_CallFunctionObjArgs(call, a, b, nullptr) : refuse();
@@ -508,8 +548,13 @@ PyObject* inplace(PyObject* a, PyObject* b) {
   PyObject* right = left ? plain(b, PY_SSIZE_T_MAX) : nullptr;
   if (right) {
     if (!may_write(self)) return nullptr;
-    PyObject* out = operation(left, right);
-    return wrap(out, &self, 1);
+    if constexpr (op <= kTruediv) {
+      if (is_operand(right)) {
+        PyObject* operands[] = {left, right, left};
+        return wrap(PyObject_Vectorcall(python.ufuncs[op], operands, 3, nullptr), &self, 1);
+      }
+    }
+    return wrap(operation(left, right), &self, 1);
   }
   PyObject* call = python.operators[op];
   return call ? PyObject_CallFunctionObjArgs(call, a, b, Py_True, unnamed(b), nullptr) : refuse();
@@ -917,6 +962,7 @@ struct Function {
   PyObject_HEAD
   vectorcallfunc call;
   PyObject* whole;   // what NumPy has: a function, or of a method its name
+  PyObject* direct;  // the function behind NumPy's dispatch by types of arguments; null: none
   PyObject* spread;  // called with the arguments as they are
   PyObject* dict;
   bool is_method;
@@ -995,6 +1041,23 @@ PyObject* unwrapped(PyObject* value) {
   return out;
 }
 
+// Whether NumPy's dispatch by types, of Python functions that only list arguments, finds nothing in
+// what it gets for an argument: then the function behind it is called at once.
+bool is_plain(PyObject* value, int depth = 2) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (is_ndarray(value) || value == Py_None || type == &PyFloat_Type || type == &PyLong_Type ||
+      type == &PyBool_Type || type == &PyUnicode_Type || PyType_IsSubtype(type, generic_type))
+    return true;
+  const bool is_list = type == &PyList_Type;
+  if ((!is_list && type != &PyTuple_Type) || !depth) return false;
+  const Py_ssize_t length = PyObject_Size(value);
+  constexpr Py_ssize_t kMost = 16;
+  for (Py_ssize_t i = 0; i < length && i < kMost; ++i)
+    if (!is_plain(is_list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i), depth - 1))
+      return false;
+  return length <= kMost;
+}
+
 bool settle_sources(const Unwrapped& seen) {
   for (int i = 0; i < seen.count; ++i)
     if (seen.sources[i]->whole && seen.sources[i]->block && !settle(seen.sources[i]->block))
@@ -1042,8 +1105,11 @@ PyObject* call_function(PyObject* object, PyObject* const* arguments, std::size_
   }
   if (fine && !out) {
     const std::size_t count = static_cast<std::size_t>(given) | PY_VECTORCALL_ARGUMENTS_OFFSET;
-    out = self->is_method ? PyObject_VectorcallMethod(self->whole, stack + 1, count, names)
-                          : PyObject_Vectorcall(self->whole, stack + 1, count, names);
+    bool direct = self->direct;
+    for (Py_ssize_t i = 0; i < total && direct; ++i) direct = is_plain(stack[i + 1]);
+    PyObject* function = direct ? self->direct : self->whole;
+    out = self->is_method ? PyObject_VectorcallMethod(function, stack + 1, count, names)
+                          : PyObject_Vectorcall(function, stack + 1, count, names);
     out = wrap_all(out, seen.sources, seen.count);
   }
   for (Py_ssize_t i = 0; i < made; ++i) Py_XDECREF(stack[i + 1]);
@@ -1089,6 +1155,7 @@ void free_function(PyObject* object) {
   auto* self = reinterpret_cast<Function*>(object);
   PyTypeObject* type = Py_TYPE(object);
   Py_XDECREF(self->whole);
+  Py_XDECREF(self->direct);
   Py_XDECREF(self->spread);
   Py_XDECREF(self->dict);
   PyObject_Free(object);
@@ -1111,6 +1178,8 @@ PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   if (!self) return nullptr;
   self->call = call_function;
   self->whole = owned(arguments[0]);
+  self->direct = PyObject_GetAttrString(arguments[0], "_implementation");
+  PyErr_Clear();
   self->spread = owned(arguments[1]);
   self->dict = nullptr;
   self->is_method = is("method");
