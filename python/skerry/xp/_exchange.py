@@ -142,21 +142,20 @@ def _moved(group: sk.Group) -> None:
 
 moved_listeners.append(_moved)
 
-# A statement on divided arrays takes so much beside the synchronization: planning, copies.
-_STATEMENT_S = 100e-6
-# Seconds of a statement with a synchronization, and bytes a second of memory. Alike on all ranks.
-costs = (_STATEMENT_S + 20e-6, 4e9)
-# Seconds of numpy.add of two small arrays where the next two were measured. They are those of the
+# Seconds of numpy.add of two small arrays where the next three were measured. They are those of the
 # interpreter, and are scaled by what it takes here.
 _ADD_S = 0.27e-6
+# A statement on divided arrays takes so much beside the synchronization: planning, copies.
+_STATEMENT_S = 100e-6
 # A read of a row or an element takes so much beside the synchronization.
 _READ_S = 15e-6
 # An operation on a small part of a divided array takes so much more than on a whole one.
 _PART_S = 30e-6
-part_s = _PART_S  # here; alike on all ranks
-# Seconds of such a read, and bytes a second that are written into new memory, whose pages the
-# kernel clears. Alike on all ranks.
-read_costs = (_READ_S + 20e-6, 1e9)
+# Seconds of a statement with a synchronization, and bytes a second of memory. Alike on all ranks.
+costs = (_STATEMENT_S + 20e-6, 4e9)
+# Seconds of such a read and of such an operation, and bytes a second that are written into new
+# memory, whose pages the kernel clears. Alike on all ranks.
+read_costs = (_READ_S + 20e-6, _PART_S, 1e9)
 _SAMPLES = 16
 _SMALL = 50  # additions of a sample
 _LEAST_BOUND, _MOST_BOUND = 256 << 10, 16 << 20
@@ -166,27 +165,26 @@ def _measure_bound(here: _Staging) -> None:
     """Sets the size up to which arrays are whole: computing all of it on every rank takes as long
     as a part and one synchronization. Powers of 4, so that the noise of a run rarely changes it.
     The same on all ranks."""
-    global costs, read_costs, part_s
+    global costs, read_costs
     ranks = here.ranks
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
     sync_s, speed, fresh_speed, slower = _agreed_speeds(here.group)
-    even = (sync_s + _STATEMENT_S) * speed / (1 - 1 / ranks)
+    costs = (_STATEMENT_S * slower + sync_s, speed)
+    read_costs = (_READ_S * slower + sync_s, _PART_S * slower, fresh_speed)
+    even = costs[0] * speed / (1 - 1 / ranks)
     bound = _LEAST_BOUND
     while bound * 2 < even and bound < _MOST_BOUND:
         bound *= 4
     _options.values["whole_bytes"] = bound
-    costs = (_STATEMENT_S + sync_s, speed)
-    read_costs = (_READ_S * slower + sync_s, fresh_speed)
-    part_s = _PART_S * slower
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     quarter = int(sk.allreduce(free // (4 * sum(here.near)), "min", group=here.group))
     for name in {"loop_bytes", "sum_bytes"} - _options.chosen:
         _options.values[name] = quarter
     _options.why["whole_bytes"] = (
-        f"measured on {ranks} ranks: a synchronization takes {sync_s * 1e6:.0f} us, results are "
-        f"computed at {speed / 1e9:.1f} GB/s"
+        f"measured on {ranks} ranks: a statement with a synchronization takes "
+        f"{costs[0] * 1e6:.0f} us, results are computed at {speed / 1e9:.1f} GB/s"
     )
 
 
@@ -239,7 +237,7 @@ def set_alike(
     values: dict[str, int],
     why: dict[str, str],
     of_statements: tuple[float, float],
-    of_reads: tuple[float, float],
+    of_reads: tuple[float, float, float],
 ) -> None:
     global costs, read_costs
     job()

@@ -118,8 +118,8 @@ def _use(x: Array) -> None:
 def _vote(root: Array, memory: Memory) -> None:
     """The array becomes whole if all ranks find that this would have cost less. Where all of them
     can map all blocks, nothing is copied, and it costs little. Collective."""
-    ranks, (read_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
-    paid_s = memory.paid * read_s + memory.parts * _exchange.part_s
+    ranks, (read_s, part_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
+    paid_s = memory.paid * read_s + memory.parts * part_s
     # The speed is that of an addition's results, which reads twice as much.
     saved_s = memory.work * (1 - 1 / ranks) / (2 * _exchange.costs[1])
     may = (
