@@ -161,6 +161,8 @@ void skerryf_group_shrink(skerry_group** group, int64_t timeout_ns, skerry_group
   SETTLE("skerry_group_shrink", skerry_group_shrink(*group, timeout_ns, shrunk));
 }
 
+void skerryf_hear(skerry_job** job, int* status) { SETTLE("skerry_hear", skerry_hear(*job)); }
+
 void skerryf_group_refill(skerry_group** group, int64_t timeout_ns, skerry_group** full,
                           int* status) {
   SETTLE("skerry_group_refill", skerry_group_refill(*group, timeout_ns, full));

@@ -152,6 +152,10 @@ SKERRY_API void skerry_abort(skerry_job* job, int exit_status, const char* reaso
  * Writes the first `most` of them, ascending, to `ranks`, and how many there are to *count. Never
  * blocks. */
 SKERRY_API int skerry_failed(skerry_job* job, int* ranks, int most, int* count);
+/* Blocks until this rank has heard of every death that any rank had heard of when it was called.
+ * So skerry_failed names the death that another rank has told of in a PEER_DEAD. Not collective.
+ * Errors: PEER_DEAD (the job is ending). */
+SKERRY_API int skerry_hear(skerry_job* job);
 
 /* Who and where. `job` must be a live job. None of these blocks. */
 SKERRY_API int skerry_rank(const skerry_job* job);       /* own rank, 0..size-1 */

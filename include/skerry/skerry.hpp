@@ -492,6 +492,8 @@ class Job {
   Group world() const { return Group(state_, skerry_world(get())); }
   bool is_leaving() const { return skerry_is_leaving(get()) != 0; }
   bool is_spare() const { return skerry_is_spare(get()) != 0; }  // see Group::refill
+  // Until failed() names every death that any rank has heard of.
+  void hear() const { check(skerry_hear(get())); }
   // Ranks that have died, ascending, in a job that goes on without them (OnFailure::continues).
   std::vector<int> failed() const {
     std::vector<int> ranks;

@@ -73,6 +73,8 @@ def is_leaving() -> bool:
     """Whether ``skerry drain`` takes this rank's host out of the job. It ends in the next
     sk.protect() of all. Not collective. Errors: as rank()."""
 
+def _hear() -> None: ...
+
 def _has_refilled() -> bool: ...
 
 def world() -> Group:

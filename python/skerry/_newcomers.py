@@ -45,12 +45,12 @@ class Told(NamedTuple):
     values: dict[str, Any]
     beside: dict[Any, Any]
     alike: dict[Any, Any]
-    loop: int | None  # the number of the loop that made it; None: the program itself
+    place: int  # in the program, where it was made
     copied: list[Copied]
 
 
-def tell(what: Any, root: int, group: Group) -> Any:
-    """What rank `root` has, on all members. Collective."""
+def tell(what: Any, root: int, group: Group) -> bytes:
+    """What rank `root` has, on all members, pickled. Collective."""
     mine = _core.rank() == root
     text = np.frombuffer(pickle.dumps(what), np.uint8).copy() if mine else np.empty(0, np.uint8)
     size = np.array([text.size])
@@ -58,7 +58,7 @@ def tell(what: Any, root: int, group: Group) -> Any:
     if not mine:
         text = np.empty(int(size[0]), np.uint8)
     _core._broadcast(text, root, group)
-    return pickle.loads(text.tobytes())
+    return text.tobytes()
 
 
 class _Piece(NamedTuple):
@@ -95,7 +95,7 @@ class Sent:
         self._kept, self._targets = kept, [form.targets() for form in fresh]
         boxes = [[box for box, _ in targets] for targets in self._targets]
         self._plans = {
-            rank: self._plan(tell(boxes, rank, group), sorted(having), lost, slot)
+            rank: self._plan(pickle.loads(tell(boxes, rank, group)), sorted(having), lost, slot)
             for rank in newcomers
         }
         mine = self._plans.get(_core.rank(), [])

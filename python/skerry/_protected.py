@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from math import prod
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +119,8 @@ class Form:
     def __str__(self) -> str:
         return f"{self.array.shape} {self.array.dtype}"
 
-    # What the kind keeps beside the elements, the same on all members: as of the state.
+    # What the kind keeps beside the elements, the same on all members: as of the state, also if no
+    # array of the kind is protected.
 
     @staticmethod
     def beside() -> Any:
@@ -129,7 +130,7 @@ class Form:
     def set_beside(value: Any) -> None:
         pass
 
-    # What all processes have alike, and a newcomer must have, too.
+    # What all processes have alike, and a newcomer must have, too. None: nothing yet.
 
     @staticmethod
     def alike() -> Any:
@@ -376,7 +377,10 @@ class _Kept:
         self.beside: dict[type[Form], Any] = {}  # of each kind of protected arrays
         self.loop: Any = None  # that made the valid state; None: the program itself
         self.loops = 0  # begun so far
-        self.leaving: list[int] = []  # as of the last agreement
+        self.place = 0  # in the program, where the valid state was made: see place_of()
+        self.leaving: list[int] = []  # whose host is drained, as of the last agreement
+        self.staying: list[int] = []  # of these, who was told last that they cannot leave
+        self.parted: set[int] = set()  # who has left so; the launcher may tell it later
         self.cost = _Cost()
         self.spares = 0  # of the job, at its start
         self.ranks = 1  # of the job, spares too
@@ -384,7 +388,7 @@ class _Kept:
         self.is_newcomer = False
         self.given: list[Any] = []  # of a newcomer: the program's arrays, as they were protected
         self.makes_arrays = False  # of a newcomer: the program has none
-        self.at: int | None = None  # of a newcomer: the loop that it has come to
+        self.at = 0  # of a newcomer: the place in the program that it has come to
         self.told: _newcomers.Told | None = None  # of a newcomer: the state
 
     def agreed(
@@ -459,7 +463,7 @@ class _Kept:
         return (
             self.slot is None
             and self.group is not None
-            and not set(_core.failed()).isdisjoint(self.group.ranks)
+            and is_hurt(self.group)
         )
 
     def forget(self, group: Group | None) -> None:
@@ -488,7 +492,7 @@ class _Kept:
                 fresh.append(form)
         nodes = len({_core.node(rank) for rank in group.ranks})
         # With fewer nodes than there were, the copies go to one that is left.
-        dead = set(_core.failed())
+        dead = self.parted.union(_core.failed())
         lost = sum(_core.node_ranks(node)[0] in dead for node in range(_core.nodes()))
         if distance >= nodes + lost and any(not form.storage.mirrored for form in fresh):
             raise InvalidError(
@@ -528,9 +532,9 @@ class _Kept:
             refused = error
         self.agreed(slot, refused, group)
         self.is_torn, self.slot, self.values = False, slot, values
-        self.beside = {form: form.beside() for form in {type(each.form) for each in self.copies}}
+        self.beside = {kind: kind.beside() for kind in FORMS.values()}
         self.number += 1
-        self.loop = loop
+        self.loop, self.place = loop, self.place_of(loop)
         for each in self.copies:
             each.is_valid = True
         self.cost.states += 1
@@ -539,19 +543,36 @@ class _Kept:
     def part(self, group: Group) -> None:
         """The state is whole: ranks whose host is drained leave, and the others go back to it
         without them. All know who these are. Not collective."""
-        leaving = self.leaving
-        if not leaving:
+        if not self.leaving:
             return
-        lost = {node for node in map(_core.node, leaving) if _core.node_ranks(node)[0] in leaving}
-        if len(leaving) == len(group) or any(each.lost_boxes(lost) for each in self.copies):
-            if _core.rank() == leaving[0]:
-                os.write(2, f"skerry: ranks {leaving} cannot leave: {_LAST_COPIES}\n".encode())
+        parts = self.parting(group)
+        if not parts:
+            if _core.rank() == self.leaving[0] and self.leaving != self.staying:
+                text = f"skerry: ranks {self.leaving} cannot leave: {_LAST_COPIES}\n"
+                os.write(2, text.encode())
+            self.staying = self.leaving
             return
-        if _core.rank() in leaving:
+        if _core.rank() in parts:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
-        raise PeerDeadError(f"ranks {leaving} leave, since their host is drained")
+        self.parted.update(parts)
+        raise PeerDeadError(f"ranks {parts} leave, since their host is drained")
+
+    def parting(self, group: Group) -> list[int]:
+        """Of the ranks whose host is drained, those that leave with this state. Nodes are taken one
+        by one: where two keep each other's copies, the second leaves with the next state. The same
+        on every member."""
+        parts: list[int] = []
+        lost: set[int] = set()
+        for node in sorted(set(map(_core.node, self.leaving))):
+            ranks = [rank for rank in self.leaving if _core.node(rank) == node]
+            with_it = lost | {node} if _core.node_ranks(node)[0] in ranks else lost
+            is_all = len(parts) + len(ranks) == len(group)
+            if not is_all and not any(each.lost_boxes(with_it) for each in self.copies):
+                parts += ranks
+                lost = with_it
+        return parts
 
     # ---- after a death ---------------------------------------------------------------------------
 
@@ -603,9 +624,8 @@ class _Kept:
         else:
             assert self.group is not None
             before, is_all = self.group.ranks, self.group.ranks == living().ranks
-        if self.told is not None and not self.makes_arrays and self.told.loop is not None:
-            if self.at is None or self.at < self.told.loop:
-                raise _Later
+        if self.told is not None:
+            self.match(self.told)
         assert self.slot is not None
         gone = np.zeros(self.ranks, np.uint8)
         gone[_core.failed()] = 1
@@ -615,7 +635,7 @@ class _Kept:
         kept = [each for each, is_freed in zip(self.copies, freed, strict=True) if not is_freed]
         self.check_lost(kept, lost)
         kept = [each for each in kept if each.is_valid]  # the others' first state is not complete
-        refused: Exception | None = None if self.told is None else self.matched(self.told)
+        refused: Exception | None = None
         fresh: list[Form] = []
         for each in kept:
             kind = each.form.kind
@@ -652,8 +672,9 @@ class _Kept:
             refused = error
         state = (self.slot, self.number)
         self.agreed(state, refused, group, "the members have kept different states")
-        for kind, alike in (self.told.alike if self.told is not None else {}).items():
-            kind.set_alike(alike)
+        if self.told is not None:
+            for kind in FORMS.values():
+                kind.set_alike(self.told.alike.get(kind))
         _move_to(self.group or _core.world(), group, is_all)
         self.swap(kept, copies)
         self.copies, self.group, self.shrunk = copies, group, None
@@ -662,7 +683,7 @@ class _Kept:
 
     def swap(self, kept: list[_Copies], copies: list[_Copies]) -> None:
         """The program's objects become the new arrays. Not collective."""
-        for kind in {each.form.kind for each in kept}:
+        for kind in FORMS.values():
             kind.set_beside(self.beside.get(kind))
         for each, new in zip(kept, copies, strict=True):
             old = each.form.given if isinstance(each.form, _Absent) else each.form
@@ -694,7 +715,10 @@ class _Kept:
             None if self.is_newcomer else self.telling(having), min(having), group
         )
         if self.is_newcomer:
-            self.listen(told)
+            try:
+                self.listen(pickle.loads(told))
+            except Exception as error:  # a class that it has not, say
+                _end_alone(f"this spare cannot read what the others keep: {error!r}")
         return having
 
     def telling(self, having: set[int]) -> _newcomers.Told:
@@ -720,40 +744,48 @@ class _Kept:
             self.number,
             self.values,
             self.beside,
-            {each.kind: each.kind.alike() for each in copied},
-            None if self.loop is None else self.loop.number,
+            {kind: kind.alike() for kind in FORMS.values()},
+            self.place,
             copied,
         )
 
     def listen(self, told: _newcomers.Told) -> None:
         """Of a newcomer."""
         self.told, self.slot, self.number = told, told.slot, told.number
+        self.place = told.place
         self.values, self.beside, self.copies = told.values, told.beside, []
         for one in told.copied:
             copies = _Copies(_Absent(one), one.distance, None, told.ranks)
             copies.is_valid = one.is_valid
             self.copies.append(copies)
 
-    def matched(self, told: _newcomers.Told) -> Exception | None:
-        """Puts the program's own arrays in the places of those that the others protected."""
-        if self.at is not None and self.at != told.loop:
-            return InvalidError(
-                "the last protected state is of another loop than the one that this spare has come "
-                "to: a spare goes the same way through the program"
-            )
+    def place_of(self, loop: Any) -> int:
+        """Of that loop; None: of a call of protect(), after the loops that were begun. A spare
+        comes to these places in the same order."""
+        return 2 * self.loops + 1 if loop is None else 2 * int(loop.number)
+
+    def match(self, told: _newcomers.Told) -> None:
+        """Puts the program's own arrays in the places of those that the others protected. A spare
+        that does not fit ends: then the others go on without it."""
         if self.makes_arrays:
-            return None
+            return
+        if self.at < told.place:
+            raise _Later
+        if self.at > told.place:
+            _end_alone(
+                "the last protected state is of another loop or call than the one that this spare "
+                "has come to: a spare goes the same way through the program"
+            )
         own = [form for form in map(_form_of, self.given) if not form.storage.freed]
         named = [(form.kind, str(form)) for form in own]
         if named != [(one.kind, one.text) for one in told.copied]:
-            return InvalidError(
+            _end_alone(
                 f"the others have protected {[one.text for one in told.copied]}, and this spare "
                 f"{[name for _, name in named]}: a spare makes the same arrays in the same order"
             )
         for each, form in zip(self.copies, own, strict=True):
             assert isinstance(each.form, _Absent)
             each.form.given = form
-        return None
 
     def give(self, arrays: Sequence[Any]) -> None:
         """Of a newcomer: what the program protects."""
@@ -764,11 +796,11 @@ class _Kept:
                 known.add(id(array))
                 self.given.append(array)
 
-    def join(self, at: int | None, makes_arrays: bool, timeout: float) -> bool:
-        """Of a newcomer at the loop of that number, or in protect(): the arrays become what the
-        others have protected, and are over their group. False: the program comes to that later.
-        Collective over that group."""
-        self.at, self.makes_arrays = at, makes_arrays
+    def join(self, loop: Any, makes_arrays: bool, timeout: float) -> bool:
+        """Of a newcomer at that loop, or in protect(): the arrays become what the others have
+        protected, and are over their group. False: the program comes to that later. Collective
+        over that group."""
+        self.at, self.makes_arrays = self.place_of(loop), makes_arrays
         while True:
             try:
                 self.recover(None, timeout)
@@ -826,6 +858,11 @@ def _move_to(before: Group, group: Group, is_all: bool) -> None:
             listener(group)
 
 
+def is_hurt(group: Group) -> bool:
+    """Whether a member has died, as far as this rank has heard. Not collective."""
+    return not _kept.parted.union(_core.failed()).isdisjoint(group.ranks)
+
+
 def living() -> Group:
     """The group of all ranks, without those that died before a recover()."""
     return _core.world() if _living is None else _living
@@ -850,9 +887,14 @@ def joined(on_failure: str) -> None:
 def _end_without_joining() -> None:
     """The program of a spare ends. The others wait for one that never came to them: it dies."""
     if has_not_joined() and _core.initialized():
-        text = f"skerry: rank {_core.rank()}: {NOT_JOINED}\n"
-        os.write(2, text.encode())
-        os._exit(1)
+        _end_alone(NOT_JOINED)
+
+
+def _end_alone(why: str) -> NoReturn:
+    """Of a newcomer. The others hear of its death, and wait for it no longer."""
+    sys.stdout.flush()
+    os.write(2, f"skerry: rank {_core.rank()}: {why}\n".encode())
+    os._exit(1)
 
 
 NOT_JOINED = (
@@ -873,7 +915,7 @@ def is_newcomer() -> bool:
 def join(loop: Any, arrays: Sequence[Any], timeout: float) -> bool:
     """Of a newcomer that has come to that loop: see _Kept.join()."""
     _kept.give(arrays)
-    return _kept.join(loop.number, False, timeout)
+    return _kept.join(loop, False, timeout)
 
 
 def join_making(timeout: float) -> Group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _core
 from ._core import Group
 from ._protected import (
+    is_hurt,
     is_newcomer,
     is_state_of,
     join,
@@ -30,20 +30,15 @@ if TYPE_CHECKING:
 
 
 _Result = TypeVar("_Result")
-_NEWS_S = 5.0  # until a death that a call has met is told by the launcher, too
-
-
-def _is_hurt(group: Group) -> bool:
-    return not set(_core.failed()).isdisjoint(group.ranks)
 
 
 def _hear_of(died: PeerDeadError, group: Group) -> None:
-    """The launcher may tell of a death later than a call does. Raises what is none in the group."""
-    end = time.monotonic() + _NEWS_S
-    while not _is_hurt(group):
-        if time.monotonic() > end:
+    """Raises what is no death in the group. The launcher has told of the death that a call has met
+    before, but perhaps not this rank: so it asks. A clock would decide otherwise on a slow rank."""
+    if not is_hurt(group):
+        _core._hear()
+        if not is_hurt(group):
             raise died
-        time.sleep(0.001)
 
 
 class Step(int):
@@ -169,7 +164,7 @@ class Steps:
 
     def _look(self) -> None:
         """Who has not heard of a death in a call hears of it here: the others wait."""
-        if _is_hurt(self.group):
+        if is_hurt(self.group):
             raise PeerDeadError(f"ranks {_core.failed()} have died")
 
     def _enter(self, step: Step) -> None:

@@ -491,6 +491,10 @@ void bind_waits(nb::module_& m) {
   m.def("is_leaving", [] { return job().is_leaving(); },
         "Whether ``skerry drain`` takes this rank's host out of the job. It ends in the next "
         "sk.protect() of all. Not collective. Errors: as rank().");
+  m.def("_hear", [] {
+    nb::gil_scoped_release waits;
+    job().hear();
+  });
   m.def("_has_refilled", [] { return life().has_refilled; });
   m.def("world", [] { return job().world(); },
         "The group of all ranks. Not collective. Errors: as rank().");

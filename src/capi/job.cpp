@@ -252,6 +252,12 @@ int skerry_failed(skerry_job* job, int* ranks, int most, int* count) try {
 }
 CAUGHT
 
+int skerry_hear(skerry_job* job) try {
+  CHECK(check_live(job));
+  return done(of(job)->views_.hear());
+}
+CAUGHT
+
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
 int skerry_is_spare(const skerry_job* job) { return of(job)->spares_.is_one(); }
 int skerry_is_leaving(const skerry_job* job) { return of(job)->views_.leaves(); }

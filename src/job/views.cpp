@@ -259,6 +259,19 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
                timeout_ns / ns_per_ms, " ms: ", missing);
 }
 
+// The launcher tells each rank of deaths and of meetings in their order. So a meeting of this rank
+// alone comes after all that others were told before.
+Status Views::hear() {
+  uint64_t number = 0;
+  {
+    const Lock lock(mutex_);
+    number = ++hearings_;
+  }
+  const Bootstrap::Run alone{watched_.rank, 1};
+  News::Met met;
+  return meet(concat("hear.", watched_.rank, ".", number), -1, {&alone, 1}, {}, &met);
+}
+
 Status Views::decide(std::string_view key, uint8_t* value) {
   if (!thread_.joinable()) return {};
   Lock lock(mutex_);

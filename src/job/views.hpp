@@ -75,6 +75,9 @@ class Views {
   // names who is missing, if somebody is), peer_dead (the job is ending), network, unsupported.
   Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
               std::span<const std::byte> bytes, News::Met* met, int size = 0);
+  // This rank has heard of all deaths that any rank had heard of before. Errors: peer_dead (the job
+  // is ending), network.
+  Status hear();
   // *value in: what this rank proposes; out: what all get.
   Status decide(std::string_view key, uint8_t* value);
 
@@ -97,6 +100,7 @@ class Views {
   mutable Mutex mutex_;  // guards what follows
   std::map<Rank, std::string> dead_;
   bool launcher_gone_ = false;
+  uint64_t hearings_ = 0;  // so far: each has a name
   uint32_t burials_ = 0;  // that the node's servers do, or have done: as ControlHeader::deaths
   std::unordered_set<Rank> buried_;  // by all servers; the first server's thread's alone
   Condition answered_;

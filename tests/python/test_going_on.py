@@ -712,6 +712,31 @@ os._exit(0)
 """
 
 
+HEARD = """
+import os, signal
+import skerry as sk
+from skerry import _core
+sk.init(on_failure="continue")
+if sk.rank() == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    for _ in range(100_000):
+        sk.allreduce(1)
+    raise SystemExit("nobody died")
+except sk.PeerDeadError:
+    _core._hear()
+    assert sk.failed() == [2], sk.failed()
+_core._hear()
+group = sk.world().shrink()
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_who_was_told_of_a_death_by_another_rank_can_ask_the_launcher(nodes, tmp_path):
+    ends_well(tmp_path, HEARD, 3, nodes, living=2)
+
+
 @pytest.mark.parametrize("by", ["loop", "call"])
 def test_a_loop_does_not_go_back_to_a_state_of_others(by, tmp_path):
     job = run(3, 3, written(tmp_path, FOREIGN), by)

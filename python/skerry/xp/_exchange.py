@@ -19,7 +19,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,22 +228,32 @@ def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float]:
     )
 
 
-def alike() -> tuple[Any, ...]:
-    """What was measured, for one that comes later."""
-    return dict(_options.values), dict(_options.why), costs, read_costs
+class _Alike(NamedTuple):
+    """What was measured and set, alike on all ranks."""
+
+    values: dict[str, int]
+    why: dict[str, str]
+    costs: tuple[float, float]
+    read_costs: tuple[float, float, float]
 
 
-def set_alike(
-    values: dict[str, int],
-    why: dict[str, str],
-    of_statements: tuple[float, float],
-    of_reads: tuple[float, float, float],
-) -> None:
-    global costs, read_costs
+def alike() -> _Alike | None:
+    """For one that comes later. None: the ranks measure when skerry.xp is used first."""
+    if _staging is None:
+        return None
+    return _Alike(dict(_options.values), dict(_options.why), costs, read_costs)
+
+
+def set_alike(told: _Alike | None) -> None:
+    """What others have. With None it measures with them."""
+    global _staging, costs, read_costs
+    if told is None:
+        _staging = None
+        return
     job()
-    _options.values.update(values)
-    _options.why.update(why)
-    costs, read_costs = of_statements, of_reads
+    _options.values.update(told.values)
+    _options.why.update(told.why)
+    costs, read_costs = told.costs, told.read_costs
 
 
 def tell_limits() -> None:

@@ -160,7 +160,7 @@ class _XpForm(Form):
 
     @staticmethod
     def set_alike(value: Any) -> None:
-        _exchange.set_alike(*value)
+        _exchange.set_alike(value)
 
     @staticmethod
     def beside() -> Any:
