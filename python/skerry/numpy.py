@@ -15,6 +15,7 @@ on every rank, up to xp.options()["gather_bytes"].
 
 from __future__ import annotations
 
+import builtins as _builtins
 import math as _math
 import types as _types
 import typing as _typing
@@ -45,6 +46,10 @@ if _typing.TYPE_CHECKING:
     from .xp._types import Device
 
 ndarray = _xp.Array
+
+# What `from skerry.numpy import *` brings: abs, sum, max ... are NumPy's, as with numpy. In this
+# module too, once the program has asked for them: functions here take those of _builtins.
+__all__ = [name for name in _numpy.__all__ if not name.startswith("__")]
 
 
 def _is_whole(shape: Any, dtype: DTypeLike | None) -> bool:
@@ -94,7 +99,7 @@ def arange(
     `dtype`; by default int64, or float64 if some argument is no whole number. Errors: TypeError
     (the dtype). Collective. Gathers: no."""
     low, high = (0, start) if stop is None else (start, stop)
-    length = abs((high - low) / step) if step else 0
+    length = _builtins.abs((high - low) / step) if step else 0
     if _exchange.ranks() == 1 or length * 16 <= _options.values["whole_bytes"]:
         return _core.xp_whole(_numpy.arange(low, high, step, dtype))  # type: ignore[call-overload]
     return _creation.arange(low, high, step, dtype=dtype, device=device)
@@ -133,7 +138,7 @@ def linspace(
     with the axes of start and stop after `axis`. dtype: `dtype`; by default float64, of complex
     numbers complex128. Errors: TypeError (the dtype), ValueError (num below 0). Collective.
     Gathers: start and stop."""
-    kinds = (int, float, complex)  # all(), max() ... are NumPy's in this module, once asked for
+    kinds = (int, float, complex)
     numbers = isinstance(start, kinds) and isinstance(stop, kinds)
     if numbers and not _is_whole(num, "complex128"):
         x = _creation.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)

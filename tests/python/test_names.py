@@ -1,8 +1,11 @@
 """NumPy's functions beyond the standard give what NumPy gives, also where arrays are divided, and
 gather only where they say so."""
 
+import builtins
+import dis
 import subprocess
 import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 import skerry as sk
+import skerry.numpy as snp
 from skerry import xp
 
 DICE = np.random.default_rng(7)
@@ -256,3 +260,28 @@ if sk.size() > 1:  # NumPy writes whole arrays
         for function in (np.save, np.savez):
             with pytest.raises(sk.GatherError, match="sk.save"):
                 function("x.npy", xp.asarray(V))
+
+
+def test_a_star_brings_numpy_s_names():
+    """It brought only what had been asked for before: sum() of a matrix was Python's, of rows."""
+    theirs, ours = {}, {}
+    exec("from numpy import *", theirs)
+    exec("from skerry.numpy import *", ours)
+    assert {name for name in theirs if name[0] != "_"} <= set(ours)
+    assert ours["sum"](ours["ones"]((30, 4))) == 120
+
+
+def _globals_of(code):
+    """The names of the module, or Python's, that a function takes."""
+    names = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return names.union(*map(_globals_of, inner))
+
+
+def test_functions_of_the_module_take_python_s_own_from_builtins():
+    """Once a program has asked for np.abs, abs is NumPy's in the module, too."""
+    both = set(np.__all__) & set(dir(builtins))
+    assert both >= {"abs", "max", "sum"}
+    for each in vars(snp).values():
+        if isinstance(each, types.FunctionType) and each.__module__ == snp.__name__:
+            assert not _globals_of(each.__code__) & both, each
