@@ -188,6 +188,15 @@ Array* allocate() {
 // Results of at most so many times `grown_bytes` stay whole if an operand as large is.
 constexpr Py_ssize_t kMostGrown = 16;
 
+// Counts the memory of an array that is no view.
+void count_whole(Array* array, Py_ssize_t bytes) {
+  assert(array->whole && !array->counted && bytes >= 0);
+  array->counted = bytes;
+  whole_bytes_now += bytes;
+  whole_bytes_made += bytes;
+  assert(whole_bytes_now <= whole_bytes_made);
+}
+
 // A whole array of an ndarray, whose reference it takes over; too large ones are divided, but those
 // that `stay` only from a larger size on. Null with an error.
 PyObject* make_whole(PyObject* block, Array* root = nullptr, bool stay = false) {
@@ -215,10 +224,7 @@ PyObject* make_whole(PyObject* block, Array* root = nullptr, bool stay = false) 
       Py_DECREF(array);
       return divided;
     }
-    array->counted = count;
-    whole_bytes_now += count;
-    whole_bytes_made += count;
-    assert(count > 0 && whole_bytes_now <= whole_bytes_made);
+    count_whole(array, count);
   }
   return reinterpret_cast<PyObject*>(array);
 }
@@ -883,6 +889,12 @@ int set_block(PyObject* object, PyObject* value, void*) {
   self->counted = 0;
   assert(whole_bytes_now >= 0);
   set(&self->block, value);
+  // Of what was computed late, or has become whole. Views have their array's memory.
+  if (alone || !at_hand(self) || self->view || as_ndarray(value)->base || elements(value) < 128)
+    return 0;
+  const Py_ssize_t count = bytes_of(value);
+  if (count < 0) return -1;
+  count_whole(self, count);
   return 0;
 }
 

@@ -5,6 +5,7 @@ import copy
 import functools
 import itertools
 import operator
+import os
 import pickle
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import skerry as sk
 import skerry.numpy as np
 import skerry.xp as xp
 from skerry import _core
-from skerry.xp import _array, _exchange, _pages
+from skerry.xp import _array, _exchange, _options, _pages
 
 
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
@@ -326,6 +327,47 @@ def test_ten_thousand_whole_arrays_stay_below_a_bound():
     both = kept[1099] + kept[2199]  # one is older than the bound
     assert (both.numpy() == 1099 + 2199).all()
     xp.options(sum_bytes=0, whole_bytes=bound)
+
+
+def test_what_is_computed_late_counts_as_whole_too():
+    """Results of 4 MiB and more were not counted: 64 ranks held 49 MiB each, with a bound of 32."""
+    if sk.size() == 1:
+        return
+    before = xp.options()
+    xp.options(whole_bytes=1 << 40)
+    late = np.full(1 << 20, 2.0) * 3.0
+    held = _core.xp_bytes()[0]
+    assert (late.numpy() == 6.0).all()
+    assert _core.xp_bytes()[0] == held + late.nbytes
+    del late
+    assert _core.xp_bytes()[0] == held
+    xp.options(whole_bytes=before["whole_bytes"])
+
+
+def test_one_rank_alone_may_read_the_options():
+    """It began to count anew after how many bytes all ranks meet: the others met without it."""
+    before = xp.options()
+    xp.options(whole_bytes=1 << 40, sum_bytes=8 << 20)
+    for turn in range(64):
+        np.full(1 << 16, float(turn))
+        if sk.rank() == 0:
+            assert xp.options()["check_calls"] == 1
+    met = sk.allgather(numpy.array([_exchange.counters()["agreements"]]))
+    assert (met == met[0]).all()
+    xp.options(**{name: before[name] for name in ("whole_bytes", "sum_bytes")})
+
+
+def test_nodes_of_one_machine_share_its_memory(monkeypatch):
+    """Each virtual node took a quarter of the free memory: eight would have taken twice of all."""
+    if sk.size() == 1:
+        return
+    before = xp.options()
+    monkeypatch.setattr(_options, "chosen", set())
+    _exchange._measure_bound(_exchange.job())
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    machines = len(set(sk.allgather(numpy.array([_exchange._machine()])).ravel().tolist()))
+    assert 4 * xp.options()["sum_bytes"] * sk.size() <= memory * machines
+    xp.options(**{name: before[name] for name in ("whole_bytes", "loop_bytes", "sum_bytes")})
 
 
 def test_the_measured_bound_is_the_same_on_all_ranks(monkeypatch):

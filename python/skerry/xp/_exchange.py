@@ -18,6 +18,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -170,7 +171,7 @@ def _measure_bound(here: _Staging) -> None:
     if ranks == 1:
         _options.why["whole_bytes"] = "one rank has all of every array anyway"
         return
-    sync_s, speed, fresh_speed, slower = _agreed_speeds(here.group)
+    sync_s, speed, fresh_speed, slower, beside = _agreed_speeds(here.group)
     costs = (_STATEMENT_S * slower + sync_s, speed)
     read_costs = (_READ_S * slower + sync_s, _PART_S * slower, fresh_speed)
     even = costs[0] * speed / (1 - 1 / ranks)
@@ -179,7 +180,7 @@ def _measure_bound(here: _Staging) -> None:
         bound *= 4
     _options.values["whole_bytes"] = bound
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    quarter = int(sk.allreduce(free // (4 * sum(here.near)), "min", group=here.group))
+    quarter = int(sk.allreduce(free // (4 * beside), "min", group=here.group))
     for name in {"loop_bytes", "sum_bytes"} - _options.chosen:
         _options.values[name] = quarter
     _options.why["whole_bytes"] = (
@@ -188,13 +189,21 @@ def _measure_bound(here: _Staging) -> None:
     )
 
 
-def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float]:
+def _machine() -> int:
+    """The same number in all processes of a machine, of which several nodes may be."""
+    try:
+        return zlib.crc32(Path("/proc/sys/kernel/random/boot_id").read_bytes())
+    except OSError:
+        return 0
+
+
+def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float, int]:
     """Seconds of a synchronization, bytes a second that are computed and that are written into new
     memory, and how many times as long the interpreter takes as where the constants above were
-    measured. The same on all ranks. Whatever else runs on the machine makes a sample slower and
-    none faster, so the best of several counts: of all ranks' for the synchronization, which one
-    rank that is held up makes longer for all, and for new memory; of each rank's own for what is
-    computed, and then the median of the ranks."""
+    measured. The same on all ranks. Last, how many ranks this machine has. Whatever else runs on
+    the machine makes a sample slower and none faster, so the best of several counts: of all ranks'
+    for the synchronization, which one rank that is held up makes longer for all, and for new
+    memory; of each rank's own for what is computed, and then the median of the ranks."""
     a = np.ones(1 << 17)
     out = np.empty_like(a)
     small = np.ones(16)
@@ -217,7 +226,8 @@ def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float]:
         fresh_s = min(fresh_s, max(time.thread_time() - begin, 1e-6))
     slower = max(1.0, small_s / _SMALL / _ADD_S)
     mine = np.array(
-        [sync_s * 1e9, out.nbytes / add_s, fresh[0].nbytes / fresh_s, slower * 1e3], np.int64
+        [sync_s * 1e9, out.nbytes / add_s, fresh[0].nbytes / fresh_s, slower * 1e3, _machine()],
+        np.int64,
     )
     told = sk.allgather(mine, group=group)
     return (
@@ -225,6 +235,7 @@ def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float]:
         float(np.median(told[:, 1])),
         float(told[:, 2].max()),
         float(told[:, 3].min()) / 1e3,
+        int((told[:, 4] == mine[4]).sum()),
     )
 
 

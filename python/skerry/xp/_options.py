@@ -29,7 +29,8 @@ def options(**changes: int) -> dict[str, int]:
     loop_bytes: the most that a rank may take for divided arrays that the program reads by rows or
     elements: they become whole when that would have cost less. Of arrays whose blocks the ranks of
     a node can map, half counts, since they take memory as they are written. By default a quarter of
-    the free memory, shared by the ranks of a node; 0 if whole_bytes was set before the job began.
+    the free memory, shared by the ranks of a machine; 0 if whole_bytes was set before the job
+    began.
     sum_bytes: what the whole arrays of a rank may take together. When half of it lives, new arrays
     are divided from a 64th of the size on, with three quarters from 1 KiB on. 0: no bound. By
     default as loop_bytes.
@@ -44,7 +45,8 @@ def options(**changes: int) -> dict[str, int]:
         values[name] = int(value)
         chosen.add(name)
         why[name] = "set by the program"
-    for told in listeners:
+    # One rank alone may read them: then nothing begins anew, such as counts that all have alike.
+    for told in listeners if changes else ():
         told()
     return dict(values)
 
