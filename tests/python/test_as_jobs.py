@@ -56,7 +56,7 @@ def test_modules(ranks, nodes):
 
 @pytest.mark.parametrize(
     ("ranks", "nodes"),
-    [(2, 2), *(pytest.param(*at, marks=LONG) for at in [(2, 1), (4, 1), (4, 2)])],
+    [(2, 2), *(pytest.param(*at, marks=LONG) for at in [(2, 1), (4, 2)])],
 )
 def test_modules_of_whole_arrays(ranks, nodes):
     run_modules(
