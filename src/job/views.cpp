@@ -44,10 +44,9 @@ void Views::stop() {
     const uint64_t one = 1;
     (void)!write(stop_fd_, &one, sizeof one);
     thread_.join();
-    Lock lock(mutex_);
     // The servers, which do it, are stopped later.
     if (watched_.servers != nullptr) {
-      (void)await_burials(lock, no_deadline);
+      (void)await_burials(no_deadline);
       // A member that has heard of a later death waits for its burial, which is none of ours: this
       // leader has met all for the last time.
       constexpr uint32_t all_that_come = 1U << 30;
@@ -168,14 +167,15 @@ void Views::tell_burials(uint32_t count) {
 }
 
 // All ranks hear of deaths in one order, so all count the same burials of their node.
-Status Views::await_burials(Lock& lock, int64_t until_ns) {
-  const uint32_t wanted = burials_;
-  lock.unlock();
+Status Views::await_burials(int64_t until_ns) {
+  const uint32_t wanted = [this] {
+    const Lock lock(mutex_);
+    return burials_;
+  }();
   const WaitResult result = wait_until(
       &watched_.control.header().deaths,
       [wanted](uint32_t done) { return static_cast<int32_t>(done - wanted) >= 0; }, until_ns,
       watched_.control.abort_flag());
-  lock.lock();
   return result != WaitResult::timeout
              ? Status()
              : error(Code::timeout, "the data servers of this node still wait for a lock that "
@@ -216,6 +216,12 @@ Status Views::death_of(Rank rank) const {
 
 // ---- meetings and decisions --------------------------------------------------------------------
 
+namespace {
+
+constexpr int64_t ns_per_ms = 1'000'000;
+
+}  // namespace
+
 // In slices: the job may end meanwhile.
 Status Views::await(Lock& lock, const std::function<bool()>& answered) {
   while (!answered()) {
@@ -230,14 +236,33 @@ Status Views::await(Lock& lock, const std::function<bool()>& answered) {
 Status Views::meet(std::string_view key, int64_t timeout_ns,
                    std::span<const Bootstrap::Run> members, std::span<const std::byte> bytes,
                    News::Met* met, int size) {
+  // A rank whose servers need longer than the limit does not come. If it came and then gave up, the
+  // others would go on with it.
+  if (timeout_ns >= 0) {
+    const int64_t until_ns = deadline_after(timeout_ns);
+    SKERRY_TRY(hear());
+    SKERRY_TRY(await_burials(until_ns));
+  }
+  SKERRY_TRY(ask(key, timeout_ns, members, bytes, met, size));
+  if (!met->missing.empty()) {
+    std::string missing;
+    for (const int rank : met->missing) missing += concat(missing.empty() ? "" : ", ", rank);
+    return error(Code::timeout, "of the ranks that live these have not come within ",
+                 timeout_ns / ns_per_ms, " ms: ", missing);
+  }
+  // After a meeting nothing of those that died before it arrives at this node.
+  return await_burials(no_deadline);
+}
+
+Status Views::ask(std::string_view key, int64_t timeout_ns,
+                  std::span<const Bootstrap::Run> members, std::span<const std::byte> bytes,
+                  News::Met* met, int size) {
   *met = {};
   if (!thread_.joinable()) {  // a job of one rank
     met->came.emplace_back(watched_.rank, std::vector<std::byte>(bytes.begin(), bytes.end()));
     return {};
   }
-  constexpr int64_t ns_per_ms = 1'000'000;
   const int64_t limit_ms = timeout_ns < 0 ? -1 : (timeout_ns + ns_per_ms - 1) / ns_per_ms;
-  const int64_t until_ns = timeout_ns < 0 ? no_deadline : deadline_after(timeout_ns);
   Lock lock(mutex_);
   const auto asked = meetings_.try_emplace(std::string(key)).first;
   lock.unlock();
@@ -248,15 +273,9 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
   }
   lock.lock();
   if (status.ok()) status = await(lock, [&] { return asked->second.has_value(); });
-  // After a meeting nothing of those that died before it arrives at this node.
-  if (status.ok()) status = await_burials(lock, until_ns);
   if (status.ok()) *met = std::move(*asked->second);
   meetings_.erase(asked);
-  if (!status.ok() || met->missing.empty()) return status;
-  std::string missing;
-  for (const int rank : met->missing) missing += concat(missing.empty() ? "" : ", ", rank);
-  return error(Code::timeout, "of the ranks that live these have not come within ",
-               timeout_ns / ns_per_ms, " ms: ", missing);
+  return status;
 }
 
 // The launcher tells each rank of deaths and of meetings in their order. So a meeting of this rank
@@ -269,7 +288,7 @@ Status Views::hear() {
   }
   const Bootstrap::Run alone{watched_.rank, 1};
   News::Met met;
-  return meet(concat("hear.", watched_.rank, ".", number), -1, {&alone, 1}, {}, &met);
+  return ask(concat("hear.", watched_.rank, ".", number), -1, {&alone, 1}, {}, &met, 0);
 }
 
 Status Views::decide(std::string_view key, uint8_t* value) {

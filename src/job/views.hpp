@@ -88,7 +88,10 @@ class Views {
   void bury(const std::vector<Rank>& dead);
   void pass_on_locks(const std::vector<Rank>& dead);
   void tell_burials(uint32_t count);
-  Status await_burials(Lock& lock, int64_t until_ns);
+  Status await_burials(int64_t until_ns);
+  // The meeting alone: meet() without burials. *met names who is missing.
+  Status ask(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
+             std::span<const std::byte> bytes, News::Met* met, int size);
   Status await(Lock& lock, const std::function<bool()>& answered);
 
   Watched watched_{};
