@@ -245,11 +245,24 @@ class Protected {
     return job_->node_rank(job_->node_of(place.rank), 0);
   }
 
+  // Nodes that a member knows to be lost, ascending: the same on all. Collective.
+  std::vector<int> lost_nodes() const {
+    std::vector<std::int32_t> is_lost(static_cast<std::size_t>(job_->nodes()));
+    for (const int rank : job_->failed()) {
+      const int node = job_->node_of(rank);
+      if (job_->node_rank(node, 0) == rank) is_lost[static_cast<std::size_t>(node)] = 1;
+    }
+    group_.allreduce(std::span(is_lost), Reduction::max);
+    std::vector<int> nodes;
+    for (std::size_t n = 0; n < is_lost.size(); ++n)
+      if (is_lost[n] != 0) nodes.push_back(static_cast<int>(n));
+    return nodes;
+  }
+
   // The copy of a place that outlived the lost nodes; rank -1: none did.
-  Place living(const Source& source) const {
-    const std::vector<int> dead = job_->failed();
+  Place living(const Source& source, const std::vector<int>& lost) const {
     const auto lives = [&](const Place& place) {
-      return place.rank >= 0 && !std::ranges::binary_search(dead, leader_of(place));
+      return place.rank >= 0 && !std::ranges::binary_search(lost, job_->node_of(place.rank));
     };
     if (lives(source.own)) return source.own;
     return lives(source.partner) ? source.partner : Place();
@@ -272,9 +285,10 @@ class Protected {
     const auto members = static_cast<std::int64_t>(all.size());
     const auto rounds = static_cast<std::uint64_t>((last->places + members - 1) / members);
     held_ = Segment(group_, rounds * last->bytes);
+    const std::vector<int> lost_of_all = lost_nodes();
     int lost = -1;
     agree([&] {
-      if (has_it) lost = give(holders, *last);
+      if (has_it) lost = give(holders, lost_of_all, *last);
       job_->fence();
     });
     const std::int64_t worst = group_.allreduce<std::int64_t>(lost, Reduction::max);
@@ -289,11 +303,11 @@ class Protected {
 
   // Puts what this rank is to bring to where read() finds it. Returns a place that is lost, or -1.
   template <class Has>
-  int give(const std::vector<int>& holders, const Has& last) {
+  int give(const std::vector<int>& holders, const std::vector<int>& lost, const Has& last) {
     std::vector<std::byte> buffer(std::min<std::uint64_t>(piece, last.bytes));
     const int members = group_.size();
     for (int place = 0; place < last.places; ++place) {
-      const Place from = living(state_->sources[static_cast<std::size_t>(place)]);
+      const Place from = living(state_->sources[static_cast<std::size_t>(place)], lost);
       if (from.rank < 0) return place;
       const bool holds = std::ranges::count(holders, from.rank) != 0;
       const int giver =
