@@ -100,6 +100,7 @@ class Job {
   std::string drain(const std::string& host);
   bool has_left(const Agent& agent) const;  // was drained, and its ranks have ended
   void release_if_drained(uint32_t number);
+  void end_spares_of_drained(Agent& agent);
 
   uint32_t others_of(uint32_t number) const;  // agents that live
   void on_agent_end(uint32_t number, const std::string& why);

@@ -4,6 +4,7 @@
 // then on, which is no failure. When the last has ended, its agent ends too: the host may go.
 #include <algorithm>
 #include <csignal>
+#include <set>
 
 #include "launcher/job.hpp"
 
@@ -42,11 +43,7 @@ std::string Job::drain(const std::string& host) {
     const uint32_t rank = planned.rank;
     if (ranks_[rank].ended || meetings_.is_dead(rank)) continue;
     ++living;
-    // A spare that nobody has taken in has nothing to bring away.
-    if (meetings_.is_spare(rank))
-      tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
-    else
-      tell(rank, FrameWriter(FrameType::leave, rank).finish());
+    if (!meetings_.is_spare(rank)) tell(rank, FrameWriter(FrameType::leave, rank).finish());
   }
   const bool again = std::exchange(agent->drained, true);
   if (!again)
@@ -61,8 +58,28 @@ bool Job::has_left(const Agent& agent) const {
          });
 }
 
+// A spare that nobody has taken in has nothing to bring away. But the leader of a node takes its
+// node along: it waits until the others of its node have left.
+void Job::end_spares_of_drained(Agent& agent) {
+  std::set<uint32_t> nodes_at_work;
+  const auto lives = [this](uint32_t rank) {
+    return !ranks_[rank].ended && !meetings_.is_dead(rank);
+  };
+  for (const auto& planned : agent.host.ranks)
+    if (lives(planned.rank) && !meetings_.is_spare(planned.rank))
+      nodes_at_work.insert(ranks_[planned.rank].node);
+  for (const auto& planned : agent.host.ranks) {
+    const uint32_t rank = planned.rank;
+    if (!lives(rank) || !meetings_.is_spare(rank)) continue;
+    meetings_.leaves(rank);
+    if (!nodes_at_work.contains(ranks_[rank].node))
+      tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
+  }
+}
+
 void Job::release_if_drained(uint32_t number) {
   auto& agent = agents_[number];
+  if (agent.drained && !agent.gone && !ending_) end_spares_of_drained(agent);
   if (agent.gone || stopping_ || !agent.link || !has_left(agent)) return;
   output_.say(concat("host ", agent.host.host, " has left the job"));
   agent.link->send(FrameWriter(FrameType::stop).finish());

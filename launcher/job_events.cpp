@@ -232,7 +232,10 @@ void Job::on_meet(uint32_t, const Frame& frame) {
   if (!reader.ok() || !job::check_key(key).ok())
     return suspect({frame.rank, Weight::failed, "sent a meet frame that makes no sense", 1});
   bool is_first = false;
-  if (count == 0) return tell_met(meetings_.wait_as_spare(frame.rank, key));
+  if (count == 0) {
+    tell_met(meetings_.wait_as_spare(frame.rank, key));
+    return release_if_drained(ranks_[frame.rank].agent);
+  }
   tell_met(meetings_.come(frame.rank, key, members, bytes, &is_first, size));
   if (is_first && limit_ms != job::all_ranks)
     (void)loop_.after(std::chrono::milliseconds(limit_ms),

@@ -29,8 +29,9 @@ std::vector<Meetings::Outcome> Meetings::end(Open::iterator one) {
   // What they brought is for the spares: one copy, with the first.
   for (size_t i = 1; i < outcome.came.size(); ++i) outcome.came[i].second.clear();
   std::vector<Outcome> outcomes;
-  while (outcome.came.size() < size && !spares_.empty()) {
-    const auto spare = spares_.begin();
+  for (auto next = spares_.begin(); outcome.came.size() < size && next != spares_.end();) {
+    const auto spare = next++;
+    if (leaving_.contains(spare->first)) continue;
     outcome.came.emplace_back(spare->first, std::vector<std::byte>());
     outcomes.push_back({std::move(spare->second), {spare->first}, {}, {}});
     spares_.erase(spare);
@@ -123,6 +124,7 @@ void Meetings::forget() {
   failed_.clear();
   decisions_.clear();
   spares_.clear();
+  leaving_.clear();
 }
 
 }  // namespace skerry::launcher

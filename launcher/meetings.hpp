@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ class Meetings {
                             uint32_t size = 0);
   // `rank` is a spare from now on, and waits under `key`.
   std::vector<Outcome> wait_as_spare(uint32_t rank, std::string_view key);
+  // `rank` waits as a spare, and is not taken in any more: its host is drained.
+  void leaves(uint32_t rank) { leaving_.insert(rank); }
   // Meetings that this rank's death completes.
   std::vector<Outcome> died(uint32_t rank);
   // The limit has passed; nothing happens to a meeting that is over.
@@ -85,6 +88,7 @@ class Meetings {
 
   std::vector<bool> dead_;
   std::map<uint32_t, std::string> spares_;  // those that wait, and under which key
+  std::set<uint32_t> leaving_;              // of those that have ever waited
   Open open_;
   std::map<std::string, std::vector<uint32_t>, std::less<>> failed_;  // who was missing
   std::map<std::string, uint8_t, std::less<>> decisions_;

@@ -437,6 +437,25 @@ TEST(Meetings, SparesTakeTheFreePlacesAndLearnWithWhatTheOthersCame) {
   EXPECT_EQ(fewer[0].came.size(), 2u);
 }
 
+TEST(Meetings, ASpareThatLeavesIsNotTakenInAndNobodyWaitsForIt) {
+  Meetings meetings(5);
+  const Meetings::Run all[] = {{0, 5}}, three[] = {{0, 3}};
+  bool is_first = false;
+  (void)meetings.wait_as_spare(3, "spare.3");
+  (void)meetings.wait_as_spare(4, "spare.4");
+  meetings.leaves(3);
+  (void)meetings.died(1);
+  (void)meetings.come(0, "a", three, {}, &is_first, 3);
+  const auto done = meetings.come(2, "a", three, {}, &is_first, 3);
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].tell, std::vector<uint32_t>{4});
+  EXPECT_TRUE(meetings.is_spare(3));
+  for (const uint32_t rank : {0u, 2u}) (void)meetings.come(rank, "finalize", all, {}, &is_first);
+  const auto end = meetings.come(4, "finalize", all, {}, &is_first);
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_EQ(end[0].tell, std::vector<uint32_t>{3});
+}
+
 TEST(Meetings, SparesAreDismissedWhenAMeetingWaitsForThemAloneOrNobodyIsAtWork) {
   Meetings meetings(4);
   const Meetings::Run all[] = {{0, 4}}, first[] = {{0, 2}};
