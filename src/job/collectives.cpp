@@ -147,15 +147,25 @@ Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, bo
   return *is_late ? Status() : status;
 }
 
+// What two members gave becomes one. A call to which one member gives at most has nothing for that.
+Status Group::join(const Sweep& what, std::byte* into, const std::byte* from, uint64_t bytes) {
+  if (!what.combine) [[unlikely]]
+    return error(Code::invalid,
+                 "other ranks are in a collective call in which all give something, and this one is "
+                 "in a barrier, a sync or a broadcast: all ranks make the same collective calls");
+  what.combine(into, from, bytes);
+  return {};
+}
+
 // At a top: what the other has gathered joins what this one has, in the same order at both.
-void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
+Status Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
   const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
   const uint64_t who = callers(head_of(mine), head_of(theirs));
   if (!are_apart(who) && their_length != 0) {
     if (my_length != 0 && is_first_top_) {
-      what.combine(mine + 8, theirs + 8, their_length);
+      SKERRY_TRY(join(what, mine + 8, theirs + 8, their_length));
     } else {
-      if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
+      if (my_length != 0) SKERRY_TRY(join(what, theirs + 8, mine + 8, their_length));
       std::memcpy(mine + 8, theirs + 8, their_length);
     }
   }
@@ -163,6 +173,7 @@ void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) con
       my_length == their_length || my_length == 0 || their_length == 0 || are_apart(who),
       "all who give give as much");
   set_head(mine, who | std::max(my_length, their_length));
+  return {};
 }
 
 // Whether all members are in the same kind of collective. The answer is the same on all.
@@ -193,7 +204,7 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
     who = callers(who, head_of(theirs));
     if (their_length == 0 || are_apart(who)) continue;
     SKERRY_INVARIANT(length == 0 || length == their_length, "all who give give as much");
-    if (length != 0) what.combine(message + 8, theirs + 8, their_length);
+    if (length != 0) SKERRY_TRY(join(what, message + 8, theirs + 8, their_length));
     else std::memcpy(message + 8, theirs + 8, their_length);
     length = their_length;
   }
@@ -240,7 +251,8 @@ Status Group::sweep(const Sweep& what) {
       SKERRY_TRY(receive(what, down_counter, chunk_ + end, ring_.leads(), &is_late));
     for (uint64_t d = t; d < end; ++d) {
       if (other_top_ != no_rank && !is_late)
-        join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
+        SKERRY_TRY(
+            join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d)));
       if (are_apart(head_of(result(d)))) end = d + 1;
     }
     // Leaders of other nodes first, they have further to go; and by turns from either end: under a

@@ -75,48 +75,47 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 
 // ---- the tree ---------------------------------------------------------------------------------
 
+uint32_t OneWay::branches() const {
+  return is_few() ? leaders() - 1 : static_cast<uint32_t>(std::bit_width(leaders() - 1));
+}
+
 // In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the
 // lowest bit that the place has itself.
-uint32_t OneWay::branches() const {
-  return is_flat() ? leaders() - 1 : static_cast<uint32_t>(std::bit_width(leaders() - 1));
+uint32_t OneWay::Tree::branches_below(uint32_t at) const {
+  if (at != 0) return is_flat_ ? 0 : branch_to(at);
+  return is_flat_ ? leaders_ - 1 : static_cast<uint32_t>(std::bit_width(leaders_ - 1));
 }
-uint32_t OneWay::branches_below(uint32_t at) const {
-  if (at == 0) return branches();
-  return is_flat() ? 0 : static_cast<uint32_t>(std::countr_zero(at));
-}
-uint32_t OneWay::child(uint32_t at, uint32_t branch) const {
-  return is_flat() ? branch + 1 : at + (1U << branch);
-}
-uint32_t OneWay::parent(uint32_t at) const { return is_flat() ? 0 : at & (at - 1); }
-uint32_t OneWay::branch_to(uint32_t at) const {
-  return is_flat() ? at - 1 : static_cast<uint32_t>(std::countr_zero(at));
+uint32_t OneWay::Tree::branch_to(uint32_t at) const {
+  return is_flat_ ? at - 1 : static_cast<uint32_t>(std::countr_zero(at));
 }
 
 // The largest part of the tree first.
 Status OneWay::broadcast(std::byte* buffer, uint64_t bytes, NodeId root) {
+  const Tree tree(*this, bytes);
   const uint32_t me = relative_to(root);
   if (me != 0) {
     const std::byte* came = nullptr;
-    SKERRY_TRY(take(leader_at(parent(me), root), branch_to(me), &came));
+    SKERRY_TRY(take(leader_at(tree.parent(me), root), tree.branch_to(me), &came));
     copy_bytes(buffer, came, bytes);
   }
-  for (uint32_t branch = branches_below(me); branch-- > 0;)
-    if (const uint32_t below = child(me, branch); below < leaders())
+  for (uint32_t branch = tree.branches_below(me); branch-- > 0;)
+    if (const uint32_t below = tree.child(me, branch); below < leaders())
       SKERRY_TRY(send(leader_at(below, root), branch, buffer, bytes));
   return slots_->job().engine().push_out();
 }
 
 Status OneWay::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root) {
+  const Tree tree(*this, bytes);
   const uint32_t me = relative_to(root);
-  for (uint32_t branch = 0; branch < branches_below(me); ++branch) {
-    const uint32_t below = child(me, branch);
+  for (uint32_t branch = 0; branch < tree.branches_below(me); ++branch) {
+    const uint32_t below = tree.child(me, branch);
     if (below >= leaders()) continue;
     const std::byte* came = nullptr;
     SKERRY_TRY(take(leader_at(below, root), branch, &came));
     how.combine(buffer, came, bytes);
   }
   if (me == 0) return {};
-  SKERRY_TRY(send(leader_at(parent(me), root), branch_to(me), buffer, bytes));
+  SKERRY_TRY(send(leader_at(tree.parent(me), root), tree.branch_to(me), buffer, bytes));
   return slots_->job().engine().push_out();
 }
 

@@ -1,7 +1,7 @@
 // Short broadcasts, and reductions to a root, between nodes. A member that only gives waits for
-// nobody. The leaders of a group's nodes form a tree, whose top is the node of the root. Of up to
-// eight leaders all others hang below the top; of more it is a binomial tree. Each message has a
-// slot and a counter at its recipient, and both belong to one *call* and one branch of the tree.
+// nobody. The leaders of a group's nodes form a tree, whose top is the node of the root. It is a
+// binomial one; or, for very short messages of few leaders, all others hang below the top. Each
+// message has a slot and a counter at its recipient. Both belong to one *call* and one branch.
 //
 // Slots need no credits: they serve `most_calls` calls, and then a meeting of all members comes
 // (Group::sweep), before which each has taken all that was sent to it. The calls are counted alike
@@ -29,8 +29,9 @@ class OneWay {
  public:
   static constexpr uint64_t most_bytes = 1024;  // of a message
   static constexpr uint32_t most_calls = 16;    // between two meetings
-  // To send so many messages takes a leader less time than one crossing.
+  // To send so many messages of so few bytes takes a leader less time than one crossing.
   static constexpr uint32_t most_below = 7;
+  static constexpr uint64_t most_flat_bytes = 256;
 
   // Where the nodes with members lie in the tree of a root at place 0.
   struct Places {
@@ -62,13 +63,25 @@ class OneWay {
   static constexpr uint64_t message_bytes = most_bytes + 64;
 
   uint32_t leaders() const { return static_cast<uint32_t>(places_.leaders.size()); }
-  bool is_flat() const { return leaders() <= most_below + 1; }
-  uint32_t branches() const;  // below the top
-  // The tree, by places relative to the root's. A child may lie beyond the last place.
-  uint32_t branches_below(uint32_t at) const;
-  uint32_t child(uint32_t at, uint32_t branch) const;
-  uint32_t parent(uint32_t at) const;
-  uint32_t branch_to(uint32_t at) const;  // from its parent
+  bool is_few() const { return leaders() <= most_below + 1; }
+  uint32_t branches() const;  // below the top of any tree, at most
+  // Of messages of so many bytes, by places relative to the root's. A child may lie beyond the last
+  // place.
+  class Tree {
+   public:
+    Tree(const OneWay& all, uint64_t bytes)
+        : leaders_(all.leaders()), is_flat_(all.is_few() && bytes <= most_flat_bytes) {}
+    uint32_t branches_below(uint32_t at) const;
+    uint32_t child(uint32_t at, uint32_t branch) const {
+      return is_flat_ ? branch + 1 : at + (1U << branch);
+    }
+    uint32_t parent(uint32_t at) const { return is_flat_ ? 0 : at & (at - 1); }
+    uint32_t branch_to(uint32_t at) const;  // from its parent
+
+   private:
+    uint32_t leaders_;
+    bool is_flat_;
+  };
   uint64_t slots() const { return uint64_t{most_calls} * branches(); }
   uint64_t messages_at() const { return memory::round_up(8 * slots(), 64); }
   uint64_t slot(uint32_t branch) const { return (call_ - 1) * uint64_t{branches()} + branch; }

@@ -68,6 +68,18 @@ def test_modules_of_whole_arrays(ranks, nodes):
     )
 
 
+def test_a_rank_in_another_collective_call_is_told(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import skerry as sk\nsk.init()\n"
+        "sk.sync() if sk.rank() == 0 else sk.allreduce(sk.rank())\n"
+    )
+    job = run(4, 4, program)
+    assert job.returncode != 0, job.stdout
+    assert "InvalidError" in job.stdout, job.stdout
+    assert "all ranks make the same collective calls" in job.stdout, job.stdout
+
+
 @pytest.mark.parametrize(
     "example", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.stem
 )
