@@ -475,8 +475,13 @@ Status Applier::key(const Incoming& in, Outcome* outcome) {
   Registrations& here = registrations_[memory];
   here.life = id.life();
   Registration& known = here.of[in.request.target()];
-  if (known.handle == 0)
+  const uint64_t most_bytes = in.request.header.offset;
+  if (known.handle == 0) {
+    if (most_bytes != 0 && in.region.bytes > most_bytes)
+      return error(Code::unsupported, "a key to the ", in.region.bytes, " bytes of rank ",
+                   in.request.target(), "'s slice, for accesses to short ones");
     SKERRY_TRY(fabric_.register_memory(in.region.base, in.region.bytes, &known.key, &known.handle));
+  }
   const wire::Key found{known.key.key, known.key.base, 0};
   *outcome = answer(in, std::as_bytes(std::span(&found, 1)));
   return {};

@@ -84,11 +84,11 @@ std::string_view to_string(Kind kind) {
 }
 
 std::string to_string(const RequestHeader& h) {
-  const bool has_offset = static_cast<Kind>(h.kind) != Kind::key;
+  const bool is_key = static_cast<Kind>(h.kind) == Kind::key;
   return concat(to_string(static_cast<Kind>(h.kind)), " ", h.number, " of rank ", h.origin_rank,
                 " (session ", h.incarnation, ") to rank ", h.target_rank, ", node ", h.target_node,
                 ", server ", h.target_server, ", segment ", h.segment_owner, ".",
-                h.segment_generation, has_offset ? concat(" at ", h.offset) : std::string(),
+                h.segment_generation, is_key ? " for at most " : " at ", h.offset,
                 h.reply_slot != 0 ? concat(", answer to slot ", h.reply_slot) : std::string());
 }
 

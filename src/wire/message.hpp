@@ -31,7 +31,8 @@ enum class Kind : uint8_t {
   read_modify_write = 4,
   lock = 5,
   unlock = 6,
-  key = 7,  // asks for the fabric's key to a slice; the reply's payload is a fabric::RemoteKey
+  key = 7,  // asks for the fabric's key to a slice; the reply's payload is a Key. `offset`: a slice
+            // that is longer, and has none yet, gets none (refused); 0: each gets one
   fetch_update = 8,  // an accumulate whose reply carries the elements before it
   lock_note = 9,     // a message to a lock's manager; the reply's payload is a NoteAnswer
 };

@@ -45,7 +45,9 @@ Status Engine::issue(const Access& access, Handle* handle) {
   if (access.guard) return transfers_.ask_guarded(lock, link, access);
   Rma::Timed timed(rma_, link, access);
   Rma::Key key;
-  if (timed.is_by_adapter() && !key_of(lock, link, access.target, &key).ok()) timed.cannot_reach();
+  if (timed.is_by_adapter() &&
+      !key_of(lock, link, access.target, Rma::longest_for_short_bytes, &key).ok())
+    timed.as_message();
   timed.begin();
   if (handle != nullptr) *handle = 0;
   const bool is_rma = timed.is_by_adapter() || rma_.takes(access);
@@ -59,12 +61,15 @@ Status Engine::issue(const Access& access, Handle* handle) {
   return status;
 }
 
-Status Engine::key_of(Lock& lock, Link& link, const Target& target, Rma::Key* key) {
+// `most_bytes` as of Transfers::ask_key.
+Status Engine::key_of(Lock& lock, Link& link, const Target& target, uint64_t most_bytes,
+                      Rma::Key* key) {
   if (rma_.knows(target, key)) return {};
   wire::Key answer{};
-  SKERRY_TRY(transfers_.ask_key(lock, link, target, &answer));
-  rma_.learn(target, answer, key);
-  return {};
+  const Status asked = transfers_.ask_key(lock, link, target, most_bytes, &answer);
+  if (asked.ok()) rma_.learn(target, answer, key);
+  else if (most_bytes != 0) rma_.refused(target);
+  return asked;
 }
 
 // What is answered, or the fabric's own: an operation that outlives the call.
@@ -73,7 +78,7 @@ Status Engine::start(Lock& lock, Link& link, const Access& access, bool is_rma, 
   Status status;
   if (is_rma) {
     Rma::Key key;
-    status = key_of(lock, link, access.target, &key);
+    status = key_of(lock, link, access.target, 0, &key);
     if (status.ok()) status = rma_.issue(lock, link, access, key, op);
   } else {
     status = transfers_.request(lock, link, access, op);
@@ -134,7 +139,7 @@ Status Engine::atomic(const Target& target, uint64_t offset, RmaLog::Atomic* ato
   Link& link = link_to(target.rank);
   count(link.server.node, 8);
   Rma::Key key;
-  SKERRY_TRY(key_of(lock, link, target, &key));
+  SKERRY_TRY(key_of(lock, link, target, 0, &key));
   Op* op = operations_.make();
   if (Status status = rma_.issue(lock, link, key, offset, atomic, op); !status.ok()) {
     operations_.free(op);

@@ -125,7 +125,7 @@ class Engine final : fabric::Sink, Work, Links::User {
     context_.config.traffic[node].bytes += bytes;
   }
   Status fence(placement::ServerRef server);
-  Status key_of(Lock& lock, Link& link, const Target& target, Rma::Key* key);
+  Status key_of(Lock& lock, Link& link, const Target& target, uint64_t most_bytes, Rma::Key* key);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status start(Lock& lock, Link& link, const Access& access, bool is_rma, Handle* handle);
   Status push(Lock& lock, const Until& until);

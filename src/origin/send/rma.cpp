@@ -30,7 +30,8 @@ bool Rma::may_choose(const Link& link, const Access& access) const {
   // Servers that close connections would make that usual.
   if (access.kind != wire::Kind::get && context_.config.servers_drop) return false;
   return can_take(access) && link.is_ready() && link.requests.session().drained() &&
-         !link.held.any() && link.direct.outstanding() == 0 && link.answers.waiting() == 0;
+         !link.held.any() && link.direct.outstanding() == 0 && link.answers.waiting() == 0 &&
+         !is_refused(access.target);
 }
 
 Ways& Rma::ways(const Link& link) {
@@ -54,11 +55,6 @@ Rma::Timed::Timed(Rma& rma, const Link& link, const Access& access) {
   if (is_put_) ways.issued_put();
 }
 
-void Rma::Timed::cannot_reach() {
-  ways_->cannot_reach();
-  way_ = Ways::Way::message;
-}
-
 void Rma::Timed::end(const Status& status) {
   if (ways_ == nullptr || !status.ok()) return;
   const int64_t taken_ns = monotonic_ns() - begin_ns_;
@@ -75,14 +71,26 @@ uint64_t Rma::memory_bytes() const {
 
 bool Rma::knows(const Target& target, Key* key) const {
   const auto found = keys_.find(slice_of(target));
-  if (found == keys_.end()) return false;
-  *key = found->second;
+  if (found == keys_.end() || !found->second) return false;
+  *key = *found->second;
   return true;
 }
 
 void Rma::learn(const Target& target, const wire::Key& answer, Key* key) {
+  *key = {{answer.key, answer.base}, answer.offset};
+  note(target, *key);
+}
+
+bool Rma::is_refused(const Target& target) const {
+  const auto found = keys_.find(slice_of(target));
+  return found != keys_.end() && !found->second;
+}
+
+void Rma::refused(const Target& target) { note(target, {}); }
+
+void Rma::note(const Target& target, const std::optional<Key>& key) {
   if (keys_.size() >= max_keys) keys_.clear();
-  *key = keys_[slice_of(target)] = {{answer.key, answer.base}, answer.offset};
+  keys_[slice_of(target)] = key;
 }
 
 // Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last

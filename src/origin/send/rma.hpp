@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,8 @@ class Rma {
    public:
     Timed(Rma& rma, const Link& link, const Access& access);
     bool is_by_adapter() const { return way_ == Ways::Way::adapter; }
-    // There is no key to the target's memory.
-    void cannot_reach();
+    // It is to go as a message in any case.
+    void as_message() { way_ = Ways::Way::message; }
     void begin() {
       if (ways_ != nullptr) begin_ns_ = monotonic_ns();
     }
@@ -51,9 +52,14 @@ class Rma {
     fabric::RemoteKey key;
     uint64_t offset = 0;
   };
+  // A server makes all pages of a slice that it registers, and the system keeps them. For short
+  // accesses it registers none that is longer, unless it has done so for long ones.
+  static constexpr uint64_t longest_for_short_bytes = 4 << 20;
   // False: its server must be asked, and the answer learnt.
   bool knows(const Target& target, Key* key) const;
   void learn(const Target& target, const wire::Key& answer, Key* key);
+  // Its server gave no key for short accesses: they go as messages until a long one learns one.
+  void refused(const Target& target);
   // Issues it, in parts. Waits for messages before it and room; not for its end.
   Status issue(Lock& lock, Link& link, const Access& access, const Key& key, Op* op);
   // An atomic on the word at `offset`. Not ordered with anything else that is under way.
@@ -66,7 +72,9 @@ class Rma {
 
   static Slice slice_of(const Target& target) { return {target.segment.packed(), target.rank}; }
   bool can_take(const Access& access) const;
+  bool is_refused(const Target& target) const;
   bool may_choose(const Link& link, const Access& access) const;
+  void note(const Target& target, const std::optional<Key>& key);
   Ways& ways(const Link& link);  // stays where it is
   Status wait_turn(Lock& lock, Link& link, const Target& target, const RmaLog::Running& all,
                    const Extent& writes);
@@ -77,7 +85,7 @@ class Rma {
   Links& links_;
   RmaLog& log_;
   Sender& sender_;
-  std::map<Slice, Key> keys_;  // emptied when it has max_keys
+  std::map<Slice, std::optional<Key>> keys_;  // none: refused. Emptied when it has max_keys
   std::vector<std::unique_ptr<Ways>> ways_;  // by link
 };
 

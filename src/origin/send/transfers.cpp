@@ -423,8 +423,9 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   return {};
 }
 
-Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key) {
-  Word word{target, wire::Kind::key};
+Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, uint64_t most_bytes,
+                          wire::Key* key) {
+  Word word{target, wire::Kind::key, 0, most_bytes};
   word.into = reinterpret_cast<std::byte*>(key);
   word.bytes = sizeof *key;
   return ask(lock, link, word, {});

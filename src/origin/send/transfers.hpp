@@ -49,8 +49,10 @@ class Transfers {
   Status ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work);
   // The same for an access with a guard. Errors: contended (nothing was done).
   Status ask_guarded(Lock& lock, Link& link, const Access& access);
-  // The fabric's key to a slice. Blocks until it is answered.
-  Status ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key);
+  // The fabric's key to a slice. Blocks until it is answered. `most_bytes`: a longer slice that has
+  // no key yet is not given one; 0: each is.
+  Status ask_key(Lock& lock, Link& link, const Target& target, uint64_t most_bytes,
+                 wire::Key* key);
   // Sent when this returns; not answered.
   Status unlock(Lock& lock, Link& link, const Target& target, uint64_t index, uint64_t holder);
 

@@ -5,7 +5,8 @@
 // begins to answer slowly is noticed, and one that answers soon again.
 //
 // Only what goes alone is timed: nothing else is under way there. A put is done at the fence after
-// it. One that is not alone between two fences goes as a message: messages travel together.
+// it. One that is not alone between two fences goes as a message: messages travel together. What
+// the adapter has no key to goes as a message, too.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +28,7 @@ class Ways {
   static constexpr uint32_t lone_fences = 2;
 
   Way next(Kind kind, uint64_t bytes) const {
-    if (!can_reach_ || (kind == Kind::put && (lone_ < lone_fences || puts_ > 0)))
-      return Way::message;
+    if (kind == Kind::put && (lone_ < lone_fences || puts_ > 0)) return Way::message;
     return times_of(kind, bytes).next();
   }
   void got(uint64_t bytes, Way way, int64_t ns) { times_of(Kind::get, bytes).took(way, ns); }
@@ -45,8 +45,6 @@ class Ways {
     puts_ = 0;
     last_.ns = -1;
   }
-  // The adapter cannot reach memory there.
-  void cannot_reach() { can_reach_ = false; }
 
  private:
   // Of one kind and size. A time is the shortest one lately: longer ones raise it slowly, for one
@@ -98,7 +96,6 @@ class Ways {
   Last last_;             // the put since the last fence, if it went alone
   uint32_t puts_ = 0;     // since then; 2: more than one
   uint32_t lone_ = 0;     // fences in a row with one put before each
-  bool can_reach_ = true;
 };
 
 }  // namespace skerry::origin

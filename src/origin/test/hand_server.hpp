@@ -49,6 +49,11 @@ class HandServer final : public fabric::Sink {
     answer(wire::AnswerKind::reply, acknowledged, to.number(), to.request.header.reply_slot,
            to.request.header.reply_tag, result, data);
   }
+  void reply_failed(const Got& to, uint64_t acknowledged, std::string_view why) {
+    code_ = static_cast<int8_t>(Code::unsupported);
+    reply(to, acknowledged, why);
+    code_ = 0;
+  }
   void refuse(uint64_t number, uint64_t acknowledged, std::string_view why) {
     code_ = static_cast<int8_t>(Code::range);
     answer(wire::AnswerKind::failure, acknowledged, number, 0, 0, 0, why);

@@ -83,13 +83,6 @@ TEST(Ways, APutGoesByTheAdapterIfTheLastOnesWereAloneBeforeTheirFences) {
   EXPECT_EQ(put_and_fence(ways, 20'000, 3'000), Way::adapter);
 }
 
-TEST(Ways, WhatTheAdapterCannotReachGoesAsMessages) {
-  Ways ways;
-  make(ways, 100, 20'000, 3'000);
-  ways.cannot_reach();
-  EXPECT_EQ(make(ways, 100, 20'000, 3'000).by_adapter, 0);
-}
-
 class WaysTest : public EngineTest {
  protected:
   WaysTest() {
@@ -113,7 +106,13 @@ class WaysTest : public EngineTest {
     }));
   }
 
+  size_t heard_of(wire::Kind kind) {
+    return static_cast<size_t>(std::ranges::count_if(
+        one().got, [&](const HandServer::Got& got) { return got.request.kind() == kind; }));
+  }
+
   uint64_t word_ = 7;  // the target's
+  bool is_long_ = false;  // the server says that its slice is too long for a key for short accesses
 
  private:
   void answer(const HandServer::Got& got) {
@@ -121,6 +120,8 @@ class WaysTest : public EngineTest {
     switch (got.request.kind()) {
       case wire::Kind::get: return one().reply(got, number, bytes(word_));
       case wire::Kind::key: {
+        EXPECT_EQ(got.request.header.offset, Rma::longest_for_short_bytes);
+        if (is_long_) return one().reply_failed(got, number, "a long slice");
         const fabric::RemoteKey key = one().register_memory(&word_, sizeof word_);
         const wire::Key answer{key.key, key.base, 0};
         return one().reply(got, number, {reinterpret_cast<const char*>(&answer), sizeof answer});
@@ -152,6 +153,23 @@ TEST_F(WaysTest, GetsByTheAdapterNeedNoServer) {
   for (uint32_t i = 1; i < Ways::first_by_adapter; ++i) EXPECT_EQ(get_now(), 8u);
   one().step();
   EXPECT_EQ(one().got.size(), heard);
+}
+
+// A get of 8 bytes once made a server register a slice whole, with all the pages that nobody had
+// touched yet.
+TEST_F(WaysTest, ALongSliceGetsNoKeyForShortAccessesAndItsServerIsAskedOnce) {
+  is_long_ = true;
+  start(0);
+  std::atomic<bool> is_done{false};
+  constexpr size_t gets = Ways::first_messages + 2 * Ways::first_by_adapter;
+  std::thread caller([&] {
+    for (size_t i = 0; i < gets; ++i) EXPECT_EQ(get_now(), 7u);
+    is_done = true;
+  });
+  serve_until(is_done);
+  caller.join();
+  EXPECT_EQ(heard_of(wire::Kind::key), 1u);
+  EXPECT_EQ(heard_of(wire::Kind::get), gets);
 }
 
 TEST_F(WaysTest, APutByTheAdapterIsThereBeforeItsFence) {

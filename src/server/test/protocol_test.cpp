@@ -43,6 +43,22 @@ TEST_F(ServerProtocol, ADuplicateFetchAddIsAnsweredFromWhatWasKept) {
   EXPECT_EQ(world.word(8), 5);
 }
 
+// To register a slice makes all its pages.
+TEST_F(ServerProtocol, ALongSliceHasAKeyForShortAccessesOnlyOnceALongOneAskedForIt) {
+  const auto code_of_key = [&](uint64_t number, uint64_t most_bytes) {
+    a.ask_key(number, most_bytes);
+    a.run([&] { return a.answer_to(number) != nullptr; });
+    return static_cast<Code>(a.answer_to(number)->reply.code);
+  };
+  EXPECT_EQ(code_of_key(1, slice_bytes - 1), Code::unsupported);
+  EXPECT_EQ(code_of_key(2, 0), Code::ok);
+  EXPECT_EQ(code_of_key(3, slice_bytes - 1), Code::ok);
+  // Expect: the session went on after the refusal.
+  a.put(4, 8, 1);
+  a.settle();
+  EXPECT_EQ(world.word(8), 1);
+}
+
 TEST_F(ServerProtocol, AFutureRequestEndsTheConnection) {
   a.put(2, 8, 1);
   a.run([&] { return a.is_closed; });

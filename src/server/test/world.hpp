@@ -74,8 +74,6 @@ class World {
   }
 
   std::unique_ptr<fabric::Fabric> make_fabric() {
-    fabric::LoopCapabilities can;
-    can.rma = false;
     fabric::Options options;
     options.loopback_only = true;
     std::unique_ptr<fabric::Fabric> made;
@@ -144,7 +142,6 @@ class World {
 
   static std::shared_ptr<fabric::LoopNetwork> make_network(uint64_t max_payload_bytes) {
     fabric::LoopCapabilities can;
-    can.rma = false;
     can.max_payload_bytes = max_payload_bytes;
     return fabric::make_loop_network(can);
   }
@@ -225,6 +222,13 @@ class Origin final : public fabric::Sink {
     r.header.reply_slot = 1;
     r.header.reply_tag = static_cast<uint32_t>(number);
     r.extent_bytes = bytes;
+    send(r);
+  }
+  void ask_key(uint64_t number, uint64_t most_bytes) {
+    wire::Request r = request(wire::Kind::key, number);
+    r.header.offset = most_bytes;
+    r.header.reply_slot = 1;
+    r.header.reply_tag = static_cast<uint32_t>(number);
     send(r);
   }
   // The same in blocks of 4 KiB, every second one.
