@@ -5,7 +5,8 @@
 # Runs host_check on 2 virtual nodes with 2 and 4 ranks, the lock machines of the domain `nic` with
 # the adapter's atomics (fabric_atomics_test), and the examples hash_table and ring with each value
 # of SKERRY_LOCK; nobody_home: work on a node whose processes are all stopped, for which over tcp it
-# must wait; or TEST_PROGRAM (of DIR/bin or a path) alone.
+# must wait; single operations of bare libfabric (limit_rma) and of our fabric (fabric_rma);
+# or TEST_PROGRAM (of DIR/bin or a path) alone.
 # Where the adapter's atomics fail their trial the latter is skipped and says why.
 # Ends with "N passed, N failed, N skipped".
 set -uo pipefail
@@ -23,7 +24,9 @@ export SKERRY_FABRIC=${SKERRY_FABRIC:-ofi:verbs}
 if [ $# -gt 0 ]; then PROGRAM=$1; shift; [ -x "$PROGRAM" ] || PROGRAM=$BUILD/bin/$PROGRAM; exec "$VM" --share "$TREE" -- "$PROGRAM" "$@"; fi
 [ -x "$BUILD/bin/host_check" ] || { echo "test_rdma.sh: no $BUILD/bin/host_check: build first" >&2; exit 2; }
 ATOMICS=$BUILD/lab/locks/fabric_atomics_test
-[ -x "$ATOMICS" ] || { echo "test_rdma.sh: no $ATOMICS: build first" >&2; exit 2; }
+for PROGRAM in "$ATOMICS" "$BUILD"/bin/bench/{limit,fabric}_rma; do
+  [ -x "$PROGRAM" ] || { echo "test_rdma.sh: no $PROGRAM: build first" >&2; exit 2; }
+done
 SCRIPT='passed=0; failed=0; skipped=0
 for n in 2 4; do
   if timeout 200 "$0/bin/skerry" run -n $n --nodes 2 "$0/bin/host_check" 1 $n 2; then passed=$((passed + 1)); else echo "FAILED with $n ranks: status $?"; failed=$((failed + 1)); fi
@@ -38,7 +41,8 @@ for lock in fair migrating $lab:two_sided $lab:one_sided $lab:queue $lab:cohort 
   done
 done
 home() {  # EXPECTED FABRIC LOCK ROUNDS [gets]
-  if out=$(SKERRY_LOCK=$3 SKERRY_FABRIC=$2 timeout 200 "$0/bin/skerry" run -n 4 --nodes 2 \
+  # It notices by itself that it makes no progress.
+  if out=$(SKERRY_LOCK=$3 SKERRY_FABRIC=$2 timeout 2400 "$0/bin/skerry" run -n 4 --nodes 2 \
     "$0/bin/nobody_home" $1 $4 $5 2>&1)
   then passed=$((passed + 1))
   else failed=$((failed + 1)); echo "FAILED nobody home over $2, $3"; fi
@@ -46,6 +50,11 @@ home() {  # EXPECTED FABRIC LOCK ROUNDS [gets]
 }
 home free ofi:verbs migrating 1000; home waits tcp migrating 1000
 home free ofi:verbs fair 2 gets; home waits tcp fair 2 gets
+for limit in limit_rma fabric_rma; do  # single operations: all four are done
+  out=$(timeout 300 "$0/bin/bench/$limit" 2>&1); status=$?; echo "$out"
+  if [ $status = 0 ] && [ "$(grep -c "^{.row" <<< "$out")" = 4 ]; then passed=$((passed + 1))
+  else failed=$((failed + 1)); echo "FAILED $limit: status $status"; fi
+done
 out=$(timeout 300 "$1" --gtest_filter="*/ofi_verbs" 2>&1); status=$?; echo "$out"
 if [ $status != 0 ] || ! grep -q "RUN .*ofi_verbs" <<< "$out"; then
   failed=$((failed + 1)); echo "FAILED lock machines over verbs: status $status"
