@@ -150,7 +150,7 @@ class Library:
 
 def known(build: Path) -> list[Library]:
     lab = build / "lab/locks/lab_locks.so"
-    found = [Library("fair", build, "fair"), Library("migrating", build, "migrating")]
+    found = [Library(name, build, name) for name in ("fair", "migrating", "auto")]
     found += [Library(n, build, f"migrating:{n}") for n in ("hysteresis", "history")]
     found += [Library(n, build, f"{lab}:{n}") for n in PROTOCOLS if n != "migrating"]
     for source in mpi_sources.SOURCES:
