@@ -54,6 +54,17 @@ auto copy_to(void* buffer) {
   };
 }
 
+// What two members gave becomes one. A call to which one member gives at most combines nothing.
+using Combine = std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)>;
+Status join(const Combine& combine, std::byte* into, const std::byte* from, uint64_t bytes) {
+  if (combine == nullptr) [[unlikely]]
+    return error(Code::invalid,
+                 "other ranks are in a collective call in which all give something, and this one is "
+                 "in a barrier, a sync or a broadcast: all ranks make the same collective calls");
+  combine(into, from, bytes);
+  return {};
+}
+
 // ---- between nodes -----------------------------------------------------------------------------
 
 // `between` brings it from the leader of the root's node to all others; null: this is no leader.
@@ -147,25 +158,15 @@ Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, bo
   return *is_late ? Status() : status;
 }
 
-// What two members gave becomes one. A call to which one member gives at most has nothing for that.
-Status Group::join(const Sweep& what, std::byte* into, const std::byte* from, uint64_t bytes) {
-  if (!what.combine) [[unlikely]]
-    return error(Code::invalid,
-                 "other ranks are in a collective call in which all give something, and this one is "
-                 "in a barrier, a sync or a broadcast: all ranks make the same collective calls");
-  what.combine(into, from, bytes);
-  return {};
-}
-
 // At a top: what the other has gathered joins what this one has, in the same order at both.
 Status Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
   const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
   const uint64_t who = callers(head_of(mine), head_of(theirs));
   if (!are_apart(who) && their_length != 0) {
     if (my_length != 0 && is_first_top_) {
-      SKERRY_TRY(join(what, mine + 8, theirs + 8, their_length));
+      SKERRY_TRY(join(what.combine, mine + 8, theirs + 8, their_length));
     } else {
-      if (my_length != 0) SKERRY_TRY(join(what, theirs + 8, mine + 8, their_length));
+      if (my_length != 0) SKERRY_TRY(join(what.combine, theirs + 8, mine + 8, their_length));
       std::memcpy(mine + 8, theirs + 8, their_length);
     }
   }
@@ -204,7 +205,7 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
     who = callers(who, head_of(theirs));
     if (their_length == 0 || are_apart(who)) continue;
     SKERRY_INVARIANT(length == 0 || length == their_length, "all who give give as much");
-    if (length != 0) SKERRY_TRY(join(what, message + 8, theirs + 8, their_length));
+    if (length != 0) SKERRY_TRY(join(what.combine, message + 8, theirs + 8, their_length));
     else std::memcpy(message + 8, theirs + 8, their_length);
     length = their_length;
   }

@@ -233,7 +233,6 @@ class Group {
   memory::Spans* counted();  // one more collective call; where it is recorded
   Status sweep(const Sweep& what);
   Status join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
-  static Status join(const Sweep& what, std::byte* into, const std::byte* from, uint64_t bytes);
   Status check_together(const std::byte* message);
   Status send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from, uint64_t bytes);
   // Returns how large the areas of this node's members are.
