@@ -59,8 +59,8 @@ using Combine = std::function<void(std::byte* into, const std::byte* from, uint6
 Status join(const Combine& combine, std::byte* into, const std::byte* from, uint64_t bytes) {
   if (combine == nullptr) [[unlikely]]
     return error(Code::invalid,
-                 "other ranks are in a collective call in which all give something, and this one is "
-                 "in a barrier, a sync or a broadcast: all ranks make the same collective calls");
+                 "other ranks are in a collective call in which all give something, this one is in "
+                 "a barrier, a sync or a broadcast: all ranks make the same collective calls");
   combine(into, from, bytes);
   return {};
 }
