@@ -54,7 +54,8 @@ auto copy_to(void* buffer) {
   };
 }
 
-// What two members gave becomes one. A call to which one member gives at most combines nothing.
+// What two members gave becomes one. A call to which one member gives at most combines nothing. The
+// others hear of such a mistake when this member leaves the job.
 using Combine = std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)>;
 Status join(const Combine& combine, std::byte* into, const std::byte* from, uint64_t bytes) {
   if (combine == nullptr) [[unlikely]]

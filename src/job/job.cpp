@@ -441,7 +441,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   // connection meanwhile: jobs were seen to stand still.
   if (options_.config.max_connections != 0 || options_.config.server_max_connections != 0 ||
       options_.config.node_max_connections != 0)
-    note_cap();
+    has_cap() = true;
   if (servers().size() == 1 && map_.nodes() > 1) {
     lendable_ = servers().front().get();
     config.before_waiting = [this] { give_back_server(); };

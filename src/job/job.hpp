@@ -155,7 +155,7 @@ class Job {
   class Borrowed {
    public:
     explicit Borrowed(Job& job) {
-      if (job.lendable_ == nullptr || job.has_cap_.load(std::memory_order_relaxed)) return;
+      if (job.lendable_ == nullptr || job.has_cap_) return;
       if (borrower_of != nullptr || !job.lendable_->borrow()) return;
       borrower_of = job_ = &job;
     }
@@ -169,8 +169,8 @@ class Job {
     Job* job_ = nullptr;  // null: there is nothing to give back
   };
   bool has_borrowed() const { return borrower_of == this; }
-  // From now on this rank borrows no server: it has a cap on connections, or had one.
-  void note_cap() { has_cap_.store(true, std::memory_order_relaxed); }
+  // Whether this rank has a cap on connections, or had one: it borrows no server then.
+  std::atomic<bool>& has_cap() { return has_cap_; }
   // Of a borrower: see Server::turn.
   void take_turn(int64_t longest_ns) { lendable_->turn(longest_ns); }
   // Before any other sleep. Does nothing if this thread has not borrowed it.
@@ -246,7 +246,7 @@ class Job {
   std::string fabric_name_;
   std::unique_ptr<NodeServers> node_servers_;  // leader only
   server::Server* lendable_ = nullptr;         // the node's only one; null: none, or not here
-  std::atomic<bool> has_cap_{false};           // see note_cap
+  std::atomic<bool> has_cap_{false};           // see has_cap
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;

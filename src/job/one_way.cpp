@@ -18,9 +18,13 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()
   if (may_make && ++unprepared_ > calls_before) {
     place_ = place;
     places_ = places();
-    const uint64_t bytes = messages_at() + slots() * message_bytes;
     preparing_ = true;
-    const Status made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
+    int32_t capped = group.job().has_cap();  // of any member
+    Status made = group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank);
+    is_few_ = leaders() <= most_below + 1 && capped == 0;
+    const uint64_t bytes = messages_at() + slots() * message_bytes;
+    if (made.ok())
+      made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
     preparing_ = false;
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
@@ -76,7 +80,7 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 // ---- the tree ---------------------------------------------------------------------------------
 
 uint32_t OneWay::branches() const {
-  return is_few() ? leaders() - 1 : static_cast<uint32_t>(std::bit_width(leaders() - 1));
+  return is_few_ ? leaders() - 1 : static_cast<uint32_t>(std::bit_width(leaders() - 1));
 }
 
 // In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the

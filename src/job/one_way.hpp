@@ -1,7 +1,8 @@
 // Short broadcasts, and reductions to a root, between nodes. A member that only gives waits for
-// nobody. The leaders of a group's nodes form a tree, whose top is the node of the root. It is a
-// binomial one; or, for very short messages of few leaders, all others hang below the top. Each
-// message has a slot and a counter at its recipient. Both belong to one *call* and one branch.
+// nobody. The leaders of a group's nodes form a tree, whose top is the node of the root. Up to 256
+// bytes and eight leaders, all others hang below the top. Otherwise the tree is binomial, and where
+// a member has a cap on connections: each message of the top would evict one. Each message has a
+// slot and a counter at its recipient. Both belong to one *call* and one branch.
 //
 // Slots need no credits: they serve `most_calls` calls, and then a meeting of all members comes
 // (Group::sweep), before which each has taken all that was sent to it. The calls are counted alike
@@ -63,14 +64,13 @@ class OneWay {
   static constexpr uint64_t message_bytes = most_bytes + 64;
 
   uint32_t leaders() const { return static_cast<uint32_t>(places_.leaders.size()); }
-  bool is_few() const { return leaders() <= most_below + 1; }
   uint32_t branches() const;  // below the top of any tree, at most
   // Of messages of so many bytes, by places relative to the root's. A child may lie beyond the last
   // place.
   class Tree {
    public:
     Tree(const OneWay& all, uint64_t bytes)
-        : leaders_(all.leaders()), is_flat_(all.is_few() && bytes <= most_flat_bytes) {}
+        : leaders_(all.leaders()), is_flat_(all.is_few_ && bytes <= most_flat_bytes) {}
     uint32_t branches_below(uint32_t at) const;
     uint32_t child(uint32_t at, uint32_t branch) const {
       return is_flat_ ? branch + 1 : at + (1U << branch);
@@ -97,6 +97,7 @@ class OneWay {
 
   Departure* departure_ = nullptr;
   int32_t place_ = -1;  // -1: no leader
+  bool is_few_ = false;  // all may hang below the top
   Places places_;       // empty until the slots are made
   Segment* slots_ = nullptr;  // null: none
   bool refused_ = false, preparing_ = false;
