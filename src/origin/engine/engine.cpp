@@ -68,7 +68,7 @@ Status Engine::key_of(Lock& lock, Link& link, const Target& target, uint64_t mos
   wire::Key answer{};
   const Status asked = transfers_.ask_key(lock, link, target, most_bytes, &answer);
   if (asked.ok()) rma_.learn(target, answer, key);
-  else if (most_bytes != 0) rma_.refused(target);
+  else if (asked.code() == Code::unsupported) rma_.refused(target);
   return asked;
 }
 

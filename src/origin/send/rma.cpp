@@ -86,7 +86,10 @@ bool Rma::is_refused(const Target& target) const {
   return found != keys_.end() && !found->second;
 }
 
-void Rma::refused(const Target& target) { note(target, {}); }
+// Another thread may have learnt it meanwhile.
+void Rma::refused(const Target& target) {
+  if (Key known; !knows(target, &known)) note(target, {});
+}
 
 void Rma::note(const Target& target, const std::optional<Key>& key) {
   if (keys_.size() >= max_keys) keys_.clear();
