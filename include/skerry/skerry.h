@@ -153,7 +153,9 @@ SKERRY_API void skerry_abort(skerry_job* job, int exit_status, const char* reaso
  * blocks. */
 SKERRY_API int skerry_failed(skerry_job* job, int* ranks, int most, int* count);
 /* Blocks until this rank has heard of every death that any rank had heard of when it was called.
- * So skerry_failed names the death that another rank has told of in a PEER_DEAD. Not collective.
+ * So skerry_failed names the death that another rank has told of in a PEER_DEAD. Takes one question
+ * to the launcher, in a job that goes on (SKERRY_FAILURE_CONTINUES); in others nothing. Not
+ * collective.
  * Errors: PEER_DEAD (the job is ending). */
 SKERRY_API int skerry_hear(skerry_job* job);
 
