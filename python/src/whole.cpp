@@ -509,11 +509,13 @@ PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left
   return result;
 }
 
-// What NumPy's operators give to the ufunc at once. To call that here saves their look at types.
+// What NumPy's operators give to the ufunc at once. To call that here saves their look at types. A
+// program's own class of numbers may refuse ufuncs.
 bool is_operand(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   return is_ndarray(value) || type == &PyFloat_Type || type == &PyLong_Type ||
-         PyType_IsSubtype(type, generic_type);
+         (PyType_IsSubtype(type, generic_type) &&
+          (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) == 0);
 }
 
 bool may_be_spare(PyObject* value) {
@@ -895,6 +897,17 @@ int set_block(PyObject* object, PyObject* value, void*) {
   const Py_ssize_t count = bytes_of(value);
   if (count < 0) return -1;
   count_whole(self, count);
+  return 0;
+}
+
+// Of a result that is computed late, which holds at least as much until then.
+int set_counted(PyObject* object, PyObject* value, void*) {
+  Array* self = as_array(object);
+  const Py_ssize_t bytes = value ? PyLong_AsSsize_t(value) : 0;
+  if (PyErr_Occurred()) return -1;
+  whole_bytes_now -= self->counted;
+  self->counted = 0;
+  if (!alone && self->whole && bytes > 0) count_whole(self, bytes);
   return 0;
 }
 
@@ -1372,6 +1385,7 @@ PyGetSetDef array_attributes[] = {
     {"dtype", get_dtype, set_dtype, "Type of the elements.", nullptr},
     {"layout", get_layout, set_layout, "Which rank has what.", nullptr},
     {"_block", get_block, set_block, nullptr, nullptr},
+    {"_counted", nullptr, set_counted, nullptr, nullptr},
     {"_memory", get_memory, set_memory, nullptr, nullptr},
     {"_expression", get_field<&Array::expression>, set_field<&Array::expression>, nullptr, nullptr},
     {"_recipe", get_field<&Array::recipe>, set_field<&Array::recipe>, nullptr, nullptr},

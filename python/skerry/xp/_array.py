@@ -117,6 +117,8 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
         array = cls.__new__(cls)
         array.layout, array.dtype = layout, expression.dtype
         array._expression = expression
+        if layout.whole:
+            array._counted = prod(layout.shape) * array.dtype.itemsize
         expression.owner = weakref.ref(array)
         _lazy.pending.add(array)
         return array
