@@ -403,7 +403,7 @@ int skerry_connections_limit(skerry_job* handle, uint32_t max_connections) try {
   if (max_connections > max_connections_limit)
     return fail(error(Code::invalid, "max_connections is ", max_connections, ": give 0 to ",
                       max_connections_limit));
-  if (max_connections != 0) of(handle)->note_cap();
+  if (max_connections != 0) of(handle)->has_cap() = true;
   return done(of(handle)->engine().limit_connections(max_connections));
 }
 CAUGHT

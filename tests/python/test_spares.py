@@ -488,6 +488,7 @@ for step in sk.steps(4, protect=[total]):
         import skerry.xp as xp
         if step == 0:
             xp.random.seed(7)
+            CHOICE
         drawn = xp.random.rand(200_000).sum() + xp.ones((900, 700)).sum()
         if xp.options()["whole_bytes"] != sk.allreduce(xp.options()["whole_bytes"], "max",
                                                        group=step.group):
@@ -503,8 +504,11 @@ print("all is well", flush=True)
 """
 
 
-def test_numpy_programs_go_on_with_a_spare_though_none_of_their_arrays_is_protected(tmp_path):
-    ends_well(tmp_path, BESIDE, 3, 3, living=3, spares=1)
+@pytest.mark.parametrize("choice", ["pass", "xp.options(whole_bytes=1 << 20)"])
+def test_numpy_programs_go_on_with_a_spare_though_none_of_their_arrays_is_protected(
+    choice, tmp_path
+):
+    ends_well(tmp_path, BESIDE.replace("CHOICE", choice), 3, 3, living=3, spares=1)
 
 
 # The last state was made by a call after a loop: a spare leaves the loop out.

@@ -123,8 +123,12 @@ def job() -> _Staging:
     if _staging is None or not sk.initialized():
         sk.init()
         _staging = _Staging(living())
-        if "whole_bytes" not in _options.chosen:
-            _measure_bound(_staging)
+        try:
+            if "whole_bytes" not in _options.chosen:
+                _measure_bound(_staging)
+        except BaseException:  # a death, which all members find in the same call: they measure anew
+            _staging = None
+            raise
         tell_limits()
     return _staging
 
@@ -242,26 +246,34 @@ def _agreed_speeds(group: sk.Group) -> tuple[float, float, float, float, int]:
 class _Alike(NamedTuple):
     """What was measured and set, alike on all ranks."""
 
+    is_measured: bool  # otherwise the ranks measure when skerry.xp is used first
     values: dict[str, int]
     why: dict[str, str]
+    chosen: set[str]
     costs: tuple[float, float]
     read_costs: tuple[float, float, float]
 
 
-def alike() -> _Alike | None:
-    """For one that comes later. None: the ranks measure when skerry.xp is used first."""
-    if _staging is None:
-        return None
-    return _Alike(dict(_options.values), dict(_options.why), costs, read_costs)
+def alike() -> _Alike:
+    """For one that comes later."""
+    return _Alike(
+        _staging is not None,
+        dict(_options.values),
+        dict(_options.why),
+        set(_options.chosen),
+        costs,
+        read_costs,
+    )
 
 
-def set_alike(told: _Alike | None) -> None:
-    """What others have. With None it measures with them."""
+def set_alike(told: _Alike) -> None:
+    """What others have. What was not measured is measured with them."""
     global _staging, costs, read_costs
-    if told is None:
+    _options.chosen.update(told.chosen)
+    if told.is_measured:
+        job()
+    else:
         _staging = None
-        return
-    job()
     _options.values.update(told.values)
     _options.why.update(told.why)
     costs, read_costs = told.costs, told.read_costs
