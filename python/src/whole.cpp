@@ -900,6 +900,10 @@ int set_block(PyObject* object, PyObject* value, void*) {
   return 0;
 }
 
+PyObject* get_counted(PyObject* object, void*) {
+  return PyLong_FromSsize_t(as_array(object)->counted);
+}
+
 // Of a result that is computed late, which holds at least as much until then.
 int set_counted(PyObject* object, PyObject* value, void*) {
   Array* self = as_array(object);
@@ -1385,7 +1389,7 @@ PyGetSetDef array_attributes[] = {
     {"dtype", get_dtype, set_dtype, "Type of the elements.", nullptr},
     {"layout", get_layout, set_layout, "Which rank has what.", nullptr},
     {"_block", get_block, set_block, nullptr, nullptr},
-    {"_counted", nullptr, set_counted, nullptr, nullptr},
+    {"_counted", get_counted, set_counted, nullptr, nullptr},
     {"_memory", get_memory, set_memory, nullptr, nullptr},
     {"_expression", get_field<&Array::expression>, set_field<&Array::expression>, nullptr, nullptr},
     {"_recipe", get_field<&Array::recipe>, set_field<&Array::recipe>, nullptr, nullptr},

@@ -20,7 +20,7 @@ import skerry as sk
 import skerry.numpy as np
 import skerry.xp as xp
 from skerry import _core
-from skerry.xp import _array, _exchange, _options, _pages
+from skerry.xp import _array, _exchange, _options, _pages, _storage
 
 
 @pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
@@ -991,3 +991,28 @@ def test_a_divided_array_has_no_view_with_fields():
     if not z.layout.whole:
         with pytest.raises(sk.GatherError, match="numbers of the same size"):
             z.view([("re", "f8"), ("im", "f8")])
+
+
+@pytest.mark.parametrize("backwards", [*itertools.product([1, -1], repeat=3)])
+def test_the_key_of_a_view_is_found_whichever_way_the_axes_run(backwards):
+    """A slice of a flipped view was no slice: a recovery ended there, and values went stale."""
+    memory = numpy.zeros((4, 6, 5))
+    block = memory[tuple(slice(None, None, step) for step in backwards)]
+    slices = [slice(None), slice(1, None, 2), slice(None, 0, -1), 2, slice(1, 2)]
+    for cut in itertools.product(slices, repeat=3):
+        part = block[cut].transpose()
+        if not part.ndim:
+            continue
+        key, axes = _storage._key_of(part, block)
+        taken = tuple(
+            slice(i[0], i[0] + i[1] * i[2] if i[0] + i[1] * i[2] >= 0 else None, i[2])
+            if isinstance(i, tuple)
+            else i
+            for i in key
+        )
+        again = block[taken].transpose(axes)
+        assert again.shape == part.shape, (cut, key)
+        for n, one, other in zip(part.shape, again.strides, part.strides, strict=True):
+            assert n == 1 or one == other, (cut, key)
+        address = again.__array_interface__["data"][0]
+        assert address == part.__array_interface__["data"][0], (cut, key)

@@ -4,6 +4,7 @@ memory others reach, or whole, as a program reads it by rows and elements."""
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,12 @@ def _key_of(part: Block, block: Block) -> tuple[Key, list[int]] | None:
     Works on distinct strides, which every C-contiguous block has but for axes of length 1."""
     if part.dtype != block.dtype or not part.size:
         return None
+    backwards = [d for d, n in enumerate(block.shape) if n > 1 and block.strides[d] < 0]
+    if backwards:
+        forwards = block[tuple(slice(None, None, -1 if d in backwards else 1)
+                               for d in range(block.ndim))]  # fmt: skip
+        found = _key_of(part, forwards)
+        return found and (_mirrored(found[0], backwards, block.shape), found[1])
     offset = part.__array_interface__["data"][0] - block.__array_interface__["data"][0]
     start, order = [0] * block.ndim, sorted(range(block.ndim), key=lambda d: -block.strides[d])
     for d in order:
@@ -245,6 +252,19 @@ def _key_of(part: Block, block: Block) -> tuple[Key, list[int]] | None:
     ones = [axis for axis, n in enumerate(part.shape) if n == 1]
     places = made + ones  # new axes come last, then all take their places
     return (*key, *(None for _ in ones)), [places.index(axis) for axis in range(part.ndim)]
+
+
+def _mirrored(key: Key, axes: Sequence[int], shape: Shape) -> Key:
+    """The key of the same elements where these axes run the other way."""
+    out = list(key)
+    for d in axes:
+        item = out[d]
+        if isinstance(item, tuple):
+            start, n, step = item
+            out[d] = shape[d] - 1 - start, n, -step
+        elif item is not None:
+            out[d] = shape[d] - 1 - item
+    return tuple(out)
 
 
 setattr(Array, "array", property(_array))
