@@ -79,10 +79,6 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 
 // ---- the tree ---------------------------------------------------------------------------------
 
-uint32_t OneWay::branches() const {
-  return is_few_ ? leaders() - 1 : static_cast<uint32_t>(std::bit_width(leaders() - 1));
-}
-
 // In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the
 // lowest bit that the place has itself.
 uint32_t OneWay::Tree::branches_below(uint32_t at) const {

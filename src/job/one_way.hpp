@@ -64,7 +64,7 @@ class OneWay {
   static constexpr uint64_t message_bytes = most_bytes + 64;
 
   uint32_t leaders() const { return static_cast<uint32_t>(places_.leaders.size()); }
-  uint32_t branches() const;  // below the top of any tree, at most
+  uint32_t branches() const { return Tree(*this, 0).branches_below(0); }  // at most
   // Of messages of so many bytes, by places relative to the root's. A child may lie beyond the last
   // place.
   class Tree {

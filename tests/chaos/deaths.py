@@ -80,11 +80,10 @@ def run(number, build, dice):
             job.terminate()
             job.wait(30)
             said = text.read_text(errors="replace")
-    row["deaths"] = 0 if name == "steps" else max(
-        [int(n) for n in re.findall(r"steps without (\d+)", said)], default=0
-    )  # fmt: skip
     if name == "steps":
         row["deaths"] = said.count("the job goes on")
+    else:
+        row["deaths"] = max(map(int, re.findall(r"steps without (\d+)", said)), default=0)
     left = [running.marked(f"{MARK}={mark}"), sockets_left(before, f"{MARK}={mark}"),
             [each for each in shared_files() - files if "skerry" in each]]  # fmt: skip
     ended = said.count(" ends in a group of ")

@@ -98,24 +98,20 @@ template <typename Body>
 double time_each_ns(Body&& body, double batch_ms = 8, int batches = 9) {
   batch_ms *= time_scale();
   uint64_t n = 1;
-  const auto took = [&] {
+  const auto took_ns = [&] {
     const uint64_t start = now_ns();
     body(n);
-    return static_cast<double>(now_ns() - start) / 1e6;
+    return static_cast<double>(now_ns() - start);
   };
   for (;;) {
     // Twice: one pause of the machine would end the search with too few.
-    double took_ms = took();
-    if (took_ms >= batch_ms / 2) took_ms = std::min(took_ms, took());
+    double took_ms = took_ns() / 1e6;
+    if (took_ms >= batch_ms / 2) took_ms = std::min(took_ms, took_ns() / 1e6);
     if (took_ms >= batch_ms / 2) break;
     n = took_ms < batch_ms / 64 ? n * 16 : n * 2;
   }
   std::vector<double> each;
-  for (int i = 0; i < batches; ++i) {
-    const uint64_t start = now_ns();
-    body(n);
-    each.push_back(static_cast<double>(now_ns() - start) / static_cast<double>(n));
-  }
+  for (int i = 0; i < batches; ++i) each.push_back(took_ns() / static_cast<double>(n));
   return median(each);
 }
 
