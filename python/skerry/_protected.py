@@ -130,7 +130,7 @@ class Form:
     def set_beside(value: Any) -> None:
         pass
 
-    # What all processes have alike, and a newcomer must have, too. None: nothing yet.
+    # What all processes have alike, and a newcomer must have, too. None: nothing.
 
     @staticmethod
     def alike() -> Any:

@@ -197,6 +197,12 @@ void count_whole(Array* array, Py_ssize_t bytes) {
   assert(whole_bytes_now <= whole_bytes_made);
 }
 
+void uncount(Array* array) {
+  whole_bytes_now -= array->counted;
+  array->counted = 0;
+  assert(whole_bytes_now >= 0);
+}
+
 // A whole array of an ndarray, whose reference it takes over; too large ones are divided, but those
 // that `stay` only from a larger size on. Null with an error.
 PyObject* make_whole(PyObject* block, Array* root = nullptr, bool stay = false) {
@@ -502,8 +508,7 @@ PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left
   set(&from->dtype, as_ndarray(block)->dtype);
   set(&from->expression, python.moved);
   Py_CLEAR(from->block);
-  whole_bytes_now -= from->counted;
-  from->counted = 0;
+  uncount(from);
   PyObject* result = call_into(ufunc, left, right, owned(block));
   Py_DECREF(block);
   return result;
@@ -887,9 +892,7 @@ int set_block(PyObject* object, PyObject* value, void*) {
     PyErr_SetString(PyExc_TypeError, "the own block is a numpy.ndarray");
     return -1;
   }
-  whole_bytes_now -= self->counted;
-  self->counted = 0;
-  assert(whole_bytes_now >= 0);
+  uncount(self);
   set(&self->block, value);
   // Of what was computed late, or has become whole. Views have their array's memory.
   if (alone || !at_hand(self) || self->view || as_ndarray(value)->base || elements(value) < 128)
@@ -909,8 +912,7 @@ int set_counted(PyObject* object, PyObject* value, void*) {
   Array* self = as_array(object);
   const Py_ssize_t bytes = value ? PyLong_AsSsize_t(value) : 0;
   if (PyErr_Occurred()) return -1;
-  whole_bytes_now -= self->counted;
-  self->counted = 0;
+  uncount(self);
   if (!alone && self->whole && bytes > 0) count_whole(self, bytes);
   return 0;
 }
@@ -1369,8 +1371,7 @@ void free_array(PyObject* object) {
   if (self->weak) PyObject_ClearWeakRefs(object);
   assert(!self->first);  // its views refer to it
   delist(self);
-  whole_bytes_now -= self->counted;
-  assert(whole_bytes_now >= 0);
+  uncount(self);
   if (self->block) keep_or_drop(self->block);
   Py_XDECREF(self->layout);
   Py_XDECREF(self->dtype);
