@@ -593,12 +593,23 @@ PyObject* divide_with_rest(PyObject* a, PyObject* b) {
   return call ? PyObject_CallFunctionObjArgs(call, a, b, nullptr) : refuse();
 }
 
-// Products are worth sharing among ranks much earlier than sums.
+// Whether every rank computes all of a product of ndarrays. Products whose results are divided are
+// shared among ranks.
+bool is_whole_product(PyObject* left, PyObject* right) {
+  if (alone) return true;
+  if (!is_ndarray(left) || !is_ndarray(right) || !as_ndarray(left)->ndim) return false;
+  const Py_ssize_t inner = as_ndarray(left)->dims[as_ndarray(left)->ndim - 1];
+  if (inner <= 0) return false;
+  // Of stacks, the most that it may have. Numbers take at most 16 bytes.
+  const Py_ssize_t rows = elements(left) / inner, columns = elements(right) / inner;
+  return columns == 0 || rows <= grown_bytes / 16 / columns;
+}
+
 PyObject* multiply_matrices(PyObject* a, PyObject* b) {
-  const Py_ssize_t most = alone ? PY_SSIZE_T_MAX : Py_ssize_t{1} << 13;
-  PyObject* left = plain(a, most);
-  PyObject* right = left ? plain(b, most) : nullptr;
-  if (right) return wrap(PyNumber_MatrixMultiply(left, right), nullptr, 0);
+  PyObject* left = plain(a, PY_SSIZE_T_MAX);
+  PyObject* right = left ? plain(b, PY_SSIZE_T_MAX) : nullptr;
+  if (right && is_whole_product(left, right))
+    return wrap(PyNumber_MatrixMultiply(left, right), nullptr, 0);
   PyObject* call = python.operators[kMatmul];
   return call ? PyObject_CallFunctionObjArgs(call, a, b, nullptr) : refuse();
 }
