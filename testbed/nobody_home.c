@@ -10,7 +10,8 @@
  *
  * How long a round takes is counted in ticks of a timer, from the end of the one before. Ticks that
  * come while this machine stands still are one. So a slow machine needs longer for all rounds, and
- * is not taken for a node that does not answer. What else takes very many ticks ends the program.
+ * is not taken for a node that does not answer. What takes very many ticks while no process is
+ * stopped, or after they were woken, ends the program.
  *
  * `gets`: a round is one get of 8 bytes without a lock. Before the node stops there are so many
  * that the next `gets_by_adapter` are the first by the adapter: do no more rounds. */
@@ -24,12 +25,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { most_ranks = 64, gets_before = 18, gets_by_adapter = 2, ticks_a_second = 10 };
+enum {
+  most_ranks = 64,
+  gets_before = 18,
+  gets_by_adapter = 2,
+  ticks_a_second = 10,
+  most_seconds = 600
+};
 
 static skerry_job* job;
 static int64_t pids[most_ranks]; /* of the stopped */
 static int stopped;
-static volatile sig_atomic_t was_woken, ticks, most_ticks, is_in_round;
+static volatile sig_atomic_t was_woken, ticks, most_ticks, may_wake;
 
 #define CHECK(call) check((call), #call)
 static void check(int status, const char* call) {
@@ -48,25 +55,26 @@ static void expect(int64_t got, int64_t wanted, const char* what) {
 static void send_all(int signal_number) {
   for (int i = 0; i < stopped; ++i) kill((pid_t)pids[i], signal_number);
 }
+static void begin(int seconds, int wakes) {
+  ticks = 0;
+  most_ticks = seconds * ticks_a_second;
+  may_wake = wakes;
+}
 static void on_tick(int signal_number) {
-  static const char text[] = "nobody_home: no progress outside of the rounds\n";
+  static const char text[] = "nobody_home: no progress, and all processes run\n";
   (void)signal_number;
-  if (was_woken || ++ticks < most_ticks) return;
+  if (++ticks < most_ticks) return;
   send_all(SIGCONT);
-  if (!is_in_round) {
+  if (!may_wake) {
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(6);
     _exit(5);
   }
   was_woken = 1;
-}
-static void begin(int seconds, int in_round) {
-  ticks = 0;
-  most_ticks = seconds * ticks_a_second;
-  is_in_round = in_round;
+  begin(most_seconds, 0);
 }
 static void start_ticks(void) {
   const struct itimerval each = {{0, 1000000 / ticks_a_second}, {0, 1000000 / ticks_a_second}};
-  begin(600, 0);
+  begin(most_seconds, 0);
   signal(SIGALRM, on_tick);
   setitimer(ITIMER_REAL, &each, NULL);
 }
@@ -145,12 +153,12 @@ int main(int argc, char** argv) {
       while (!is_stopped(pids[i])) usleep(1000);
     const double began = seconds();
     for (int round = 0; round < rounds; ++round) {
-      begin(must_wait ? 3 : 60, 1);
+      begin(was_woken ? most_seconds : must_wait ? 3 : 60, !was_woken);
       if (gets) one_get(segment, there);
       else one_round(window, there, 2 + round);
     }
     const double took = seconds() - began;
-    begin(600, 0);
+    begin(most_seconds, 0);
     int still = 0;
     for (int i = 0; i < stopped; ++i) still += is_stopped(pids[i]);
     failed = must_wait ? !was_woken : was_woken || still != stopped;
