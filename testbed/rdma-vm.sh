@@ -108,7 +108,7 @@ ACCEL=(-accel tcg,thread=multi -cpu max)
 for attempt in 1 2 3; do  # a boot can hang when this machine is badly overloaded
   setpriv --pdeathsig KILL timeout -k 5 "$TIMEOUT" qemu-system-x86_64 "${ACCEL[@]}" -M q35 -smp "$CPUS" -m "$MEMORY" -nodefaults -no-reboot -display none \
     -serial "file:$WORK/console" -kernel "/boot/vmlinuz-$KERNEL" -initrd "$WORK/initrd.gz" -device virtio-rng-pci \
-    -append "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off nokaslr random.trust_cpu=on" \
+    -append "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable mitigations=off nokaslr random.trust_cpu=on" \
     -virtfs local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap \
     -virtfs "local,path=$WORK/job,mount_tag=job,security_model=none,multidevs=remap" \
     -virtfs "local,path=$SHARE,mount_tag=share,security_model=none,multidevs=remap" 2>> "$WORK/qemu" &
