@@ -593,13 +593,11 @@ PyObject* divide_with_rest(PyObject* a, PyObject* b) {
   return call ? PyObject_CallFunctionObjArgs(call, a, b, nullptr) : refuse();
 }
 
-// Whether every rank computes all of a product of ndarrays. Products whose results are divided are
-// shared among ranks.
+// Whether every rank computes all of a product. One whose result is divided is shared among ranks.
 bool is_whole_product(PyObject* left, PyObject* right) {
-  if (alone) return true;
-  if (!is_ndarray(left) || !is_ndarray(right) || !as_ndarray(left)->ndim) return false;
+  if (alone || !is_ndarray(left) || !is_ndarray(right) || !as_ndarray(left)->ndim) return true;
   const Py_ssize_t inner = as_ndarray(left)->dims[as_ndarray(left)->ndim - 1];
-  if (inner <= 0) return false;
+  if (inner <= 0) return true;  // zeros, or nothing
   // Of stacks, the most that it may have. Numbers take at most 16 bytes.
   const Py_ssize_t rows = elements(left) / inner, columns = elements(right) / inner;
   return columns == 0 || rows <= grown_bytes / 16 / columns;

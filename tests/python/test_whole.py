@@ -1024,6 +1024,7 @@ def products_of_columns(x):
     yield from (x[:, i] @ x[:, i:] for i in range(0, n, 7))
     yield from (x[i:, :] @ x[i] for i in range(0, n, 7))
     yield from (x[:, i] @ x[:, i] for i in range(0, n, 7))
+    yield from (x[0, :0] @ x[0, :0], x[:9, :0] @ x[:0], x[0, :0] @ x[:0])
     yield x.T @ x[:, :5]
     yield x.reshape(2, -1, n) @ x[0]
 
@@ -1033,11 +1034,11 @@ def test_products_of_whole_arrays_are_numpys_without_a_call_of_python():
     products of a column with a matrix of 2 MB took 3 times NumPy's time."""
     values = numpy.cos(numpy.arange(180.0 * 150)).reshape(180, 150)
     x, calls = np.asarray(values), []
-    given = functools.partial(operator.matmul, x[:, 3], x[:, 3:])
-    given()
+    pairs = [(x[:, 3], x[:, 3:]), (x[0], x[0]), (x[0, :0], x[0, :0]), (x[:9, :0], x[:0])]
     sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
     try:
-        given()
+        for left, right in pairs:
+            operator.matmul(left, right)
     finally:
         sys.setprofile(None)
     if x.layout.whole:
