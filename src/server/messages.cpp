@@ -215,11 +215,34 @@ std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes hea
     (void)finish(*client, Applier::Outcome::done, status);
     return nullptr;
   }
+  return receive(*client, to);
+}
+
+// Part of an access that is longer, or a message of a collective call. From its place it is not
+// copied again. All that is not plain comes by on_message, which says what is wrong.
+std::byte* Server::place_inline(fabric::EndpointId endpoint, fabric::Bytes header,
+                                uint64_t payload_bytes) {
+  assert_server_thread();
+  Client* const client = clients_.find(endpoint);
+  if (client == nullptr || client->state != Client::State::serving || !answers_.has_room(*client))
+    return nullptr;
+  if (!wire::decode(header, &request_).ok() || !check_direct(*client, payload_bytes).ok())
+    return nullptr;
+  Incoming in{*client, request_, {}};
+  std::byte* to = nullptr;
+  if (!applier_.place(in, payload_bytes, &to).ok() ||
+      in.region.kind != memory::Kind::node_shared)
+    return nullptr;
+  return receive(*client, to);
+}
+
+// Its payload, which begins, goes there.
+std::byte* Server::receive(Client& client, std::byte* to) {
   SKERRY_INVARIANT(
-      client->state == Client::State::serving || client->state == Client::State::parked,
+      client.state == Client::State::serving || client.state == Client::State::parked,
       "one payload at a time, and none behind a bye");
-  client->state = Client::State::receiving;
-  client->receives_into = request_.segment();
+  client.state = Client::State::receiving;
+  client.receives_into = request_.segment();
   return to;
 }
 

@@ -101,6 +101,7 @@ class Server final : private fabric::Sink, private lock::Outlet {
   fabric::Verdict on_close(Client& client, wire::CloseKind kind, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
   Status check_direct(const Client& client, uint64_t payload_bytes) const;
+  std::byte* receive(Client& client, std::byte* to);
 
   // lock::Outlet
   void grant(const lock::Waiter& waiter) override;
@@ -116,6 +117,8 @@ class Server final : private fabric::Sink, private lock::Outlet {
                              fabric::Bytes payload) override;
   std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
+  std::byte* place_inline(fabric::EndpointId endpoint, fabric::Bytes header,
+                          uint64_t payload_bytes) override;
   fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;

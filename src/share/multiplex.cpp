@@ -331,8 +331,9 @@ std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t
 
 std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
   Trunk* const trunk = trunks_.of(endpoint);
+  if (trunk == nullptr) return context_.outer->place_inline(endpoint, header, payload_bytes);
   Prefix prefix;
-  if (trunk == nullptr || !decode(header, &prefix)) return nullptr;
+  if (!decode(header, &prefix)) return nullptr;
   return channels_.place_inline(*trunk, prefix, header.subspan(sizeof prefix), payload_bytes);
 }
 

@@ -411,28 +411,32 @@ void LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
       }
     }
     if (entry.kind == Entry::Kind::end) return deliver_end(id, sink);
-    Verdict verdict;
-    if (entry.payload.size() <= inline_payload_bytes) {
-      verdict = sink.on_message(id, entry.header, entry.payload);
-    } else {
-      if (!entry.placed && !place(id, entry, sink)) return;
-      verdict = sink.on_placed(id, entry.header, entry.payload.size());
-    }
+    if (!entry.placed && !place(id, &entry, sink)) return;
+    const Verdict verdict = entry.placed
+                                ? sink.on_placed(id, entry.header, entry.payload.size())
+                                : sink.on_message(id, entry.header, entry.payload);
     if (!settle(id, std::move(entry), verdict)) return;
   }
   std::lock_guard lock(network_->mutex);
   if (const Reference* reference = find(id)) mark_ready(reference->ours());
 }
 
-// A long payload. False: the endpoint is gone.
-bool LoopFabric::place(EndpointId id, const Entry& entry, Sink& sink) {
-  std::byte* const destination = sink.place_directly(id, entry.header, entry.payload.size());
+// A long payload, or one that the sink may want elsewhere. False: the endpoint is gone.
+bool LoopFabric::place(EndpointId id, Entry* entry, Sink& sink) {
+  constexpr uint64_t place_inline_from_bytes = 1024;  // few, so that small tests see it
+  const uint64_t bytes = entry->payload.size();
+  const bool is_long = bytes > inline_payload_bytes;
+  if (bytes < place_inline_from_bytes) return true;
+  std::byte* const destination = is_long ? sink.place_directly(id, entry->header, bytes)
+                                         : sink.place_inline(id, entry->header, bytes);
   std::unique_lock lock(network_->mutex);
   if (find(id) == nullptr) return false;
   if (destination != nullptr) {
-    std::memcpy(destination, entry.payload.data(), entry.payload.size());
+    std::memcpy(destination, entry->payload.data(), bytes);
+    entry->placed = true;
     return true;
   }
+  if (!is_long) return true;
   disconnect(id);
   lock.unlock();
   sink.on_closed(id, CloseReason::protocol_error, "a long message had no destination");
@@ -448,7 +452,6 @@ bool LoopFabric::settle(EndpointId id, Entry entry, Verdict verdict) {
   End& theirs = reference->theirs();
   const bool is_long = entry.payload.size() > inline_payload_bytes;
   if (verdict == Verdict::park) {
-    entry.placed = is_long;
     ours.inbound.push_front(std::move(entry));
     ours.parked = true;
     return false;

@@ -36,7 +36,7 @@ struct Entry {
   std::vector<std::byte> header;
   std::vector<std::byte> payload;
   uint64_t cookie = 0;  // of a long message
-  bool placed = false;  // a long message whose on_placed answered park
+  bool placed = false;  // on_placed answered park
   Rma rma;
 };
 
@@ -180,7 +180,7 @@ class LoopFabric final : public Fabric {
   void deliver_event(loop::Event& event, Sink& sink);
   void deliver_end(EndpointId id, Sink& sink);
   void deliver_inbound(EndpointId id, Sink& sink);
-  bool place(EndpointId id, const loop::Entry& entry, Sink& sink);
+  bool place(EndpointId id, loop::Entry* entry, Sink& sink);
   bool settle(EndpointId id, loop::Entry entry, Verdict verdict);
   void expire_requests();
 
