@@ -254,12 +254,14 @@ std::string_view to_string(CounterSection section) {
 void read_counters(job::Job& job, uint64_t* values) {
   const origin::EngineCounters engine = job.engine().counters();
   const fabric::Fabric::Traffic traffic = job.engine().traffic();
+  std::span<const std::shared_ptr<share::Counters>> share;
+  if (job.node_servers() != nullptr) share = job.node_servers()->share_counters();
   const CounterSources sources{job.local_counters(),
                                job.objects().kept_bytes(),
                                engine,
                                traffic,
                                job.servers(),
-                               job.share_counters(),
+                               share,
                                job.plan()};
   for (const CounterEntry& each : entries) *values++ = each.read(sources);
 }

@@ -314,7 +314,7 @@ Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
 // Every member has a part of `bytes` bytes from `base` on. The leaders pass them round the ring in
 // pieces of whole units: each begins with the parts of the node at place `first`.
 Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
-                         const TakePart& take) {
+                         const TakePart& take, bool replaces) {
   std::vector<std::vector<int32_t>> places(static_cast<size_t>(ring_.nodes()));  // of members
   for (int32_t i = 0; i < size(); ++i)
     places[static_cast<size_t>(ring_.place_of(job_->map().node_of(rank_of(i))))].push_back(i);
@@ -342,7 +342,14 @@ Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t
       data += n;
     }
   };
-  return ring_.pass_on(first, (bytes + piece - 1) / piece, pack, unpack);
+  const auto land = [&](Ring::Block block) -> std::span<std::byte> {
+    const auto& members = places[static_cast<size_t>(block.place)];
+    if (!replaces || members.size() != 1) return {};
+    const uint64_t from = block.piece * piece;
+    return {part(members[0], from), std::min(piece, bytes - from)};
+  };
+  return ring_.pass_on(first, (bytes + piece - 1) / piece, pack, unpack, land,
+                       replaces && most == 1);
 }
 
 // Each part goes round once, and ends at the leader of the node whose member it is for.
@@ -357,7 +364,8 @@ Status Group::scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* o
                           (ring_.place() + ring_.nodes() - 1) % ring_.nodes(),
                           [&](std::byte* into, const std::byte* from, uint64_t n) {
                             how.combine(into, from, n);
-                          }));
+                          },
+                          false));
   for (uint32_t member = 0; node_.count() > 1 && member < node_.count(); ++member)
     SKERRY_TRY(node_.broadcast(part(index_of(node_.rank_of(member))), bytes, leader));
   copy_bytes(out, part(index_), bytes);
@@ -371,7 +379,7 @@ Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* o
   };
   if (node_.count() > 1) SKERRY_TRY(node_.gather(mine, bytes, take));
   else take(0, mine, 0, bytes);
-  if (ring_.leads()) SKERRY_TRY(pass_parts(out, bytes, 1, ring_.place(), copy_bytes));
+  if (ring_.leads()) SKERRY_TRY(pass_parts(out, bytes, 1, ring_.place(), copy_bytes, true));
   const uint64_t all = bytes * static_cast<uint64_t>(size());
   return node_.count() > 1 ? node_.broadcast(out, all, 0) : Status();
 }

@@ -218,10 +218,10 @@ class Group {
   Status begin_one_way(uint64_t bytes, bool* ready);
   // `what` is the movement of one that is no sweep. A member that leaves meanwhile is found.
   Status apart(uint64_t bytes, const std::function<Status()>& what);
-  // What came for a part.
+  // What came for a part. `replaces`: it is the part from then on, and may be received there.
   using TakePart = std::function<void(std::byte* part, const std::byte* came, uint64_t bytes)>;
   Status pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
-                    const TakePart& take);
+                    const TakePart& take, bool replaces);
   // `sum`: what this member gives, `bytes` for each; is overwritten.
   Status scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* out, uint64_t bytes);
   Status gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out);

@@ -465,7 +465,9 @@ void Job::show_panel() {
   panel_.labels = labels_.first();
   panel_.spans = &spans_;
   for (const auto& server : servers()) panel_.server[panel_.servers++] = &server->counters();
-  for (size_t k = 0; k < share_counters().size(); ++k) panel_.share[k] = share_counters()[k].get();
+  if (node_servers_ != nullptr)
+    for (size_t k = 0; k < node_servers_->share_counters().size(); ++k)
+      panel_.share[k] = node_servers_->share_counters()[k].get();
   // Where only relatives may look at a process, it may allow others of its user. Refused with
   // EINVAL, and not needed, where there is no such rule.
   if (options_.config.look) (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);

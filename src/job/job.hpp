@@ -90,11 +90,8 @@ class Job {
   }
   // How this job's connections are planned.
   const placement::Plan& plan() const { return plan_; }
-  // Of each of its servers; none unless they forward.
-  std::span<const std::shared_ptr<share::Counters>> share_counters() const {
-    if (node_servers_ == nullptr) return {};
-    return node_servers_->share_counters();
-  }
+  // Null unless this rank is the leader of its node.
+  NodeServers* node_servers() const { return node_servers_.get(); }
   // Of all ranks but the spares; on a spare, of itself alone.
   Group& world() { return spares_.world() != nullptr ? *spares_.world() : *world_; }
   const JobOptions& options() const { return options_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,42 @@ static_assert(Ring::piece_bytes(0, 8) == 8 && Ring::piece_bytes(65536, 1) == 655
 static_assert(Ring::piece_bytes(65600, 8) == 32832, "in two that are about alike");
 static_assert(Ring::piece_bytes(1 << 20, 40000) == 40000, "a unit for each message at least");
 static_assert(Ring::piece_bytes(1 << 20, 8, 4) * 4 <= Ring::message_bytes(8 * 4), "with its parts");
+
+// One call of a leader. It lends the server once, and not for each message. Afterwards neither a
+// server nor the replay log knows of the program's buffer.
+class Ring::Call {
+ public:
+  // `sends`: messages, of data that stays where it is meanwhile; 0: of other data.
+  Call(Ring& ring, uint64_t sends) : ring_(ring) {
+    server_.emplace(job());
+    if (sends > 2 * ring.along_) ring.staying_ = ring.sent_ + sends - ring.along_;
+  }
+  ~Call() {
+    (void)forget_sent();
+    if (ring_.landings_ != nullptr) job().node_servers()->withdraw_landings(ring_.slots_->id());
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // The last messages are out: nobody waits for this rank while it computes.
+  Status finish() {
+    SKERRY_TRY(job().engine().push_out());
+    return forget_sent();
+  }
+
+ private:
+  Job& job() const { return ring_.slots_->job(); }
+  // The other node's server may be lent to a leader that waits for ours in the same way: so this
+  // one is given back first.
+  Status forget_sent() {
+    server_.reset();
+    if (std::exchange(ring_.staying_, 0) == 0) return {};
+    return job().engine().fence_node(job().map().node_of(ring_.right_));
+  }
+
+  Ring& ring_;
+  std::optional<Job::Borrowed> server_;
+};
 
 void Ring::open(Departure& departure, int32_t nodes, int32_t place, Rank left, Rank right) {
   departure_ = &departure;
@@ -39,6 +76,8 @@ Status Ring::prepare(Group& group, const std::function<std::vector<int32_t>()>& 
     if (slots_ != nullptr) {
       group.forget_segment();  // it is the group's own
       place_of_ = place_of();
+      NodeServers* const servers = slots_->job().node_servers();
+      landings_ = leads() && servers != nullptr ? &servers->landings() : nullptr;
     }
   }
   *ready = slots_ != nullptr;
@@ -51,6 +90,7 @@ Status Ring::close() {
   const Status status = slots_->close();
   job.objects().discard(std::exchange(slots_, nullptr));
   place_of_ = {};
+  landings_ = nullptr;
   // The next slots, of a group that is used again, count anew.
   sent_ = taken_ = owed_ = unprepared_ = 0;
   return status;
@@ -60,38 +100,46 @@ Status Ring::send(std::span<const std::byte> data, uint64_t count) {
   sent_ += count;
   SKERRY_INVARIANT(sent_ <= taken_ + along_ && data.size() <= slot_bytes,
                    "no more under way than there is room for, and it fits");
-  const uint64_t slot = (sent_ - 1) % slots();
   static constexpr std::byte nothing{};
   if (data.empty()) data = {&nothing, 0};
   // Who never looks at what was acknowledged seems about to run out of credits, and is sent an
   // acknowledgement for every message.
   if (sent_ % sends_a_look < count) slots_->job().engine().look();
-  constexpr bool is_fenced = false;  // what comes round says that it arrived
-  return slots_->put_notify(right_, slots_at + slot * slot_bytes, data, {counter_at, count},
-                            is_fenced);
+  // What comes round says that it arrived. Only the last message that stays is waited for.
+  return slots_->put_notify(right_, slot_of(sent_ - 1), data, {counter_at, count},
+                            sent_ == staying_, sent_ <= staying_);
 }
 
 Status Ring::take(const std::byte** data) {
-  const uint64_t slot = taken_ % slots();
   SKERRY_TRY(departure_->wait(*slots_, counter_at, taken_ + 1, left_));
-  ++taken_;
-  *data = slots_->own() + slots_at + slot * slot_bytes;
+  const uint64_t slot = slot_of(taken_++);
+  if (landings_ != nullptr) *data = landings_->take({slots_->id(), slots_->job().rank(), slot});
+  if (landings_ == nullptr || *data == nullptr) *data = slots_->own() + slot;
   return {};
+}
+
+template <class Into>
+void Ring::announce(uint64_t messages, const Into& into) {
+  if (landings_ == nullptr) return;
+  const uint64_t end = std::min(call_began_ + messages, taken_ + along_);
+  for (; announced_ < end; ++announced_) {
+    const std::span<std::byte> to = into(announced_ - call_began_);
+    if (to.empty()) continue;
+    landings_->announce({slots_->id(), slots_->job().rank(), slot_of(announced_)}, to.data(),
+                        to.size());
+  }
 }
 
 Status Ring::take_owed() {
   const std::byte* nothing = nullptr;
   for (; owed_ > 0; --owed_) SKERRY_TRY(take(&nothing));
+  announced_ = call_began_ = taken_;
   return {};
 }
-
-Status Ring::finish() { return slots_->job().engine().push_out(); }
 
 // Block b of a piece is summed from the node at place b + 1 on to the one at place b, in this
 // order; so all nodes get the same bits.
 Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) {
-  const Job::Borrowed server(slots_->job());  // once, and not for each message
-  SKERRY_TRY(take_owed());
   const auto nodes = static_cast<uint64_t>(nodes_), me = static_cast<uint64_t>(place_);
   const uint64_t turns = 2 * (nodes - 1), unit = how.unit();
   const uint64_t most = window_ * nodes * (message_bytes(unit) / unit), all = bytes / unit;
@@ -99,31 +147,39 @@ Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) 
   const uint64_t of_pass = (all + passes - 1) / passes;
   // No more than its size asks for: a message costs more than what overlaps in smaller ones.
   const uint64_t pieces = (of_pass * window_ + most - 1) / most, blocks = pieces * nodes;
+  Call call(*this, passes * turns * pieces);
+  SKERRY_TRY(take_owed());
   const auto block_of = [&](uint64_t pass, uint64_t piece, uint64_t turn) {
     const uint64_t b = piece * nodes + (me + 2 * nodes - turn) % nodes;
     const uint64_t begin = all * pass / passes, units = all * (pass + 1) / passes - begin;
     const uint64_t from = begin + units * b / blocks, to = begin + units * (b + 1) / blocks;
     return std::span(buffer + from * unit, (to - from) * unit);
   };
+  const auto sum_of = [&](uint64_t k) -> std::span<std::byte> {
+    const uint64_t pass = k / (turns * pieces), turn = k / pieces % turns + 1;
+    return turn < nodes ? std::span<std::byte>() : block_of(pass, k % pieces, turn + 1);
+  };
   for (uint64_t piece = 0; piece < pieces; ++piece) SKERRY_TRY(send(block_of(0, piece, 1)));
   for (uint64_t pass = 0; pass < passes; ++pass)
     for (uint64_t turn = 1; turn <= turns; ++turn)
       for (uint64_t piece = 0; piece < pieces; ++piece) {
         const std::byte* came = nullptr;  // first parts of sums, then sums
+        announce(passes * turns * pieces, sum_of);
         SKERRY_TRY(take(&came));
         const auto into = block_of(pass, piece, turn + 1);
         if (turn < nodes) how.combine(into.data(), came, into.size());
-        else copy_bytes(into.data(), came, into.size());
+        else if (came != into.data()) copy_bytes(into.data(), came, into.size());
         if (turn < turns) SKERRY_TRY(send(into));
         else if (pass + 1 < passes) SKERRY_TRY(send(block_of(pass + 1, piece, 1)));
       }
-  return finish();
+  return call.finish();
 }
 
 // The last leader, to the left of the first, sends as many messages without data: they say that the
 // parts have come round. The first one sends no more than a window ahead of them.
-Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took) {
-  const Job::Borrowed server(slots_->job());
+Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took,
+                        const IntoPart& into, bool stays) {
+  Call call(*this, stays ? parts : 0);
   const bool is_last = (place_ + 1) % nodes_ == first;
   const std::byte* came = nullptr;
   if (place_ == first) {
@@ -132,12 +188,13 @@ Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const
       SKERRY_TRY(send(own(p)));
       ++owed_;
     }
-    return finish();
+    return call.finish();
   }
   SKERRY_TRY(take_owed());
   const uint64_t together = (along_ + 1) / 2;  // one wake-up of the first for so many
   uint64_t untold = 0;
   for (uint64_t p = 0; p < parts; ++p) {
+    announce(parts, into);
     SKERRY_TRY(take(&came));
     const std::span<const std::byte> next = took(p, came);
     if (!is_last) {
@@ -146,7 +203,7 @@ Status Ring::pass_along(int32_t first, uint64_t parts, const OwnPart& own, const
       SKERRY_TRY(send({}, std::exchange(untold, 0)));
     }
   }
-  return finish();
+  return call.finish();
 }
 
 Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
@@ -154,11 +211,11 @@ Status Ring::broadcast(std::byte* buffer, uint64_t bytes, int32_t root) {
   const auto part = [&](uint64_t p) {
     return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };
-  return pass_along(root, (bytes + most - 1) / most, part,
-                    [&](uint64_t p, const std::byte* came) {
-                      copy_bytes(part(p).data(), came, part(p).size());
-                      return part(p);
-                    });
+  const auto took = [&](uint64_t p, const std::byte* came) {
+    if (came != part(p).data()) copy_bytes(part(p).data(), came, part(p).size());
+    return part(p);
+  };
+  return pass_along(root, (bytes + most - 1) / most, part, took, part, true);
 }
 
 Status Ring::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int32_t root) {
@@ -167,26 +224,34 @@ Status Ring::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int
     return std::span(buffer + p * most, std::min(most, bytes - p * most));
   };
   std::vector<std::byte> sum(place_ == root ? 0 : std::min(most, bytes));
-  return pass_along((root + 1) % nodes_, (bytes + most - 1) / most, part,
-                    [&](uint64_t p, const std::byte* came) -> std::span<const std::byte> {
-                      const std::span<std::byte> mine = part(p);
-                      if (place_ == root) {
-                        how.combine(mine.data(), came, mine.size());
-                        return {};
-                      }
-                      copy_bytes(sum.data(), mine.data(), mine.size());
-                      how.combine(sum.data(), came, mine.size());
-                      return {sum.data(), mine.size()};
-                    });
+  const auto took = [&](uint64_t p, const std::byte* came) -> std::span<const std::byte> {
+    const std::span<std::byte> mine = part(p);
+    if (place_ == root) {
+      how.combine(mine.data(), came, mine.size());
+      return {};
+    }
+    copy_bytes(sum.data(), mine.data(), mine.size());
+    how.combine(sum.data(), came, mine.size());
+    return {sum.data(), mine.size()};
+  };
+  const auto nowhere = [](uint64_t) { return std::span<std::byte>(); };
+  return pass_along((root + 1) % nodes_, (bytes + most - 1) / most, part, took, nowhere, false);
 }
 
 Status Ring::pass_on(int32_t first, uint64_t pieces,
                      const std::function<std::span<const std::byte>(Block)>& pack,
-                     const std::function<void(Block, const std::byte*)>& unpack) {
-  const Job::Borrowed server(slots_->job());
+                     const std::function<void(Block, const std::byte*)>& unpack,
+                     const std::function<std::span<std::byte>(Block)>& land, bool stays) {
+  const auto turns = static_cast<uint64_t>(nodes_ - 1), window_turns = window_ * turns;
+  Call call(*this, stays ? pieces * turns : 0);
   SKERRY_TRY(take_owed());
   const auto block = [&](uint64_t piece, int32_t turn) {
     return Block{piece, (first + 2 * nodes_ - turn) % nodes_};
+  };
+  const auto into = [&](uint64_t k) {
+    const uint64_t from = k / window_turns * window_, of_turn = std::min(window_, pieces - from);
+    const uint64_t at = k % window_turns;
+    return land(block(from + at % of_turn, static_cast<int32_t>(at / of_turn) + 1));
   };
   const auto begin = [&](uint64_t piece) {
     return piece < pieces ? send(pack(block(piece, 0))) : Status();
@@ -196,11 +261,12 @@ Status Ring::pass_on(int32_t first, uint64_t pieces,
     for (int32_t turn = 1; turn < nodes_; ++turn)
       for (uint64_t piece = from; piece < std::min(pieces, from + window_); ++piece) {
         const std::byte* came = nullptr;
+        announce(pieces * turns, into);
         SKERRY_TRY(take(&came));
-        unpack(block(piece, turn), came);
+        if (came != land(block(piece, turn)).data()) unpack(block(piece, turn), came);
         SKERRY_TRY(turn + 1 < nodes_ ? send(pack(block(piece, turn))) : begin(piece + window_));
       }
-  return finish();
+  return call.finish();
 }
 
 }  // namespace skerry::job

@@ -13,6 +13,16 @@
 // root alone is that far ahead. The others send k after they have taken k - 1, so their neighbour
 // has taken k - nodes - window + 1.
 //
+// What comes in its last form goes straight into the program's buffer, not into a slot. A leader
+// announces it to the node's data servers (server/landings.hpp), if it has them. No byte that is
+// still needed is overwritten. For what comes was made of what this leader sent of that part, or
+// is the first that it has of it.
+//
+// What may have to be sent again is not copied either: it stays in the program's buffer until the
+// right neighbour has acknowledged it, but for the last messages of a call. Those are copied, so
+// that a call does not wait for their way there and back. In an allreduce the sum replaces a part
+// that was sent, and is made of it: then that was applied, and is not sent again.
+//
 // An allreduce is a reduce-scatter and an all-gather of the nodes' blocks of a piece; `window`
 // pieces go round at once, by turns. A broadcast passes messages on. An allgather passes on what
 // each node's members gave.
@@ -29,6 +39,7 @@
 #include "fabric/fabric.hpp"
 #include "job/departure.hpp"
 #include "job/reduction.hpp"
+#include "server/landings.hpp"
 
 namespace skerry::job {
 
@@ -92,12 +103,15 @@ class Ring {
     int32_t place;
   };
   // Passes blocks on, `pieces` for the node at each place. pack(block) returns where it lies, until
-  // the next call; unpack(block, from) takes it. Of each piece a leader first sends that of
+  // the next call; unpack(block, from) takes it. land(block): where it may go at once, if it is
+  // not to be unpacked; empty: nowhere. `stays`: what pack returned is never written over, but by
+  // land. Of each piece a leader first sends that of
   // `first`, in each later turn what it took in the one before. `first` is its own place: all get
   // all blocks. The place before: each block visits all leaders, and its own last.
   Status pass_on(int32_t first, uint64_t pieces,
                  const std::function<std::span<const std::byte>(Block)>& pack,
-                 const std::function<void(Block, const std::byte*)>& unpack);
+                 const std::function<void(Block, const std::byte*)>& unpack,
+                 const std::function<std::span<std::byte>(Block)>& land, bool stays);
 
  private:
   static constexpr uint64_t counter_at = 0, slots_at = 4096;
@@ -107,18 +121,26 @@ class Ring {
   static constexpr int32_t few_nodes = 8;
   static constexpr uint64_t sweep_bytes = 1024;
   static constexpr uint64_t sends_a_look = 4;
+  class Call;
   // Parts go from the leader at `first`, which gives them, to all others in turn.
   // took(part, came) returns what goes on.
   using OwnPart = std::function<std::span<const std::byte>(uint64_t part)>;
   using TookPart = std::function<std::span<const std::byte>(uint64_t part, const std::byte* came)>;
-  Status pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took);
+  // into(part): where it may come at once; empty: nowhere. `stays`: what own and took returned is
+  // not written to during the call.
+  using IntoPart = std::function<std::span<std::byte>(uint64_t part)>;
+  Status pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took,
+                    const IntoPart& into, bool stays);
   uint64_t slots() const { return static_cast<uint64_t>(nodes_) * along_; }
   // `count` messages at once, of which only the last has data.
   Status send(std::span<const std::byte> data, uint64_t count = 1);
-  // The last messages of a call are out: nobody waits for this rank while it computes.
-  Status finish();
-  // *data: what has come, until the next send.
+  // *data: what has come, until the next send: in its slot, or where it was announced.
   Status take(const std::byte** data);
+  // Before one is taken, of a call in which so many come. into(k): where the k-th one is wanted;
+  // empty: in its slot.
+  template <class Into>
+  void announce(uint64_t messages, const Into& into);
+  uint64_t slot_of(uint64_t message) const { return slots_at + message % slots() * slot_bytes; }
 
   int32_t nodes_ = 0;
   uint64_t window_ = 1;  // messages under way
@@ -130,7 +152,11 @@ class Ring {
   Segment* slots_ = nullptr;       // null: none
   bool refused_ = false;
   uint32_t unprepared_ = 0;
-  uint64_t sent_ = 0, taken_ = 0;  // over all calls
+  server::Landings* landings_ = nullptr;  // null: another process has the servers
+  uint64_t sent_ = 0, taken_ = 0;         // over all calls
+  uint64_t staying_ = 0;     // what is sent up to this message stays where it is; 0: nothing
+  uint64_t call_began_ = 0;  // so many were taken when the present call took its first
+  uint64_t announced_ = 0;   // it has said of so many, over all calls, where they are wanted
   uint64_t owed_ = 0;  // messages of earlier calls, without data, that were not taken yet
 };
 

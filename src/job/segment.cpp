@@ -736,7 +736,7 @@ Status Segment::issue(const Access& access, origin::Handle* handle) {
 }
 
 Status Segment::put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
-                           const origin::Notify& notify, bool is_fenced) {
+                           const origin::Notify& notify, bool is_fenced, bool stays) {
   Access access;
   access.target = target(rank);
   access.remote.offset = offset;
@@ -744,6 +744,7 @@ Status Segment::put_notify(Rank rank, uint64_t offset, std::span<const std::byte
   access.remote.bytes = access.local.bytes = data.size();
   access.notify = notify;
   access.is_fenced = is_fenced;
+  access.stays = stays;
   return issue(access);
 }
 

@@ -180,9 +180,10 @@ class Segment {
   // Any rank, local or remote; arguments have been checked. Of a fetching update both sides are
   // contiguous. `handle` as of Engine::issue.
   Status issue(const origin::Access& access, origin::Handle* handle = nullptr);
-  // Source done on return; afterwards a counter of the same slice grows. `is_fenced` as of Access.
+  // Source done on return, unless it `stays`; afterwards a counter of the same slice grows.
+  // `is_fenced`, `stays` as of Access.
   Status put_notify(Rank rank, uint64_t offset, std::span<const std::byte> data,
-                    const origin::Notify& notify, bool is_fenced = true);
+                    const origin::Notify& notify, bool is_fenced = true, bool stays = false);
   Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   // `from_nodes`: other nodes alone add to it, and there is no limit.

@@ -133,7 +133,14 @@ void NodeServers::open(const memory::Control& control, uint32_t member,
                        const std::function<int32_t(Rank)>& member_of) {
   std::vector<server::Server*> all;
   for (const auto& server : servers_) all.push_back(server.get());
-  for (server::Server* server : all) server->open({control, member, member_of, &setup_.map, all});
+  for (server::Server* server : all)
+    server->open({control, member, member_of, &setup_.map, all, &landings_});
+}
+
+// A payload on its way is given up with its connection, and comes again on the next one.
+void NodeServers::withdraw_landings(SegmentId segment) {
+  if (!landings_.withdraw(segment)) return;
+  for (const auto& server : servers_) server->call([&] { server->forget(segment); });
 }
 
 void NodeServers::pass_on_locks(const std::unordered_set<Rank>& buried) {

@@ -53,6 +53,9 @@ class NodeServers {
   void pass_on_locks(const std::unordered_set<Rank>& buried);
 
   const memory::Broker& broker() const { return *broker_; }
+  server::Landings& landings() { return landings_; }
+  // Nothing that was announced for this segment is written to any more.
+  void withdraw_landings(SegmentId segment);
   server::Server& first() { return *servers_.front(); }  // it also runs the broker
   const std::vector<std::unique_ptr<server::Server>>& all() const { return servers_; }
   // Of each of them; none unless they forward.
@@ -70,6 +73,7 @@ class NodeServers {
 
   const Setup setup_;
   uint32_t max_sessions_ = 0;  // of each of them; 0: no limit
+  server::Landings landings_;
   std::unique_ptr<memory::Broker> broker_;
   std::vector<std::unique_ptr<NodeDirectory>> directories_;  // one for each server
   std::vector<std::unique_ptr<server::Server>> servers_;

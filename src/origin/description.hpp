@@ -72,6 +72,7 @@ struct Access {
   std::optional<Notify> notify;  // put: add to a counter after the data
   std::optional<Guard> guard;    // contiguous on both sides, and short
   bool by_adapter = false;       // however short: past the target's data server where that can be
+  bool stays = false;     // put: the origin's bytes stay as they are until a fence, however few
   bool is_fenced = true;  // false: a put with notify that no fence waits for. Its acknowledgement
                           // may be late
 

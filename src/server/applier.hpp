@@ -82,6 +82,7 @@ class Applier {
   };
 
   Status find(Incoming& in);
+  std::byte* landing(const Incoming& in, uint64_t bytes) const;
   Status access(Incoming& in, Outcome* outcome);
   Outcome answer(const Incoming& in, fabric::Bytes payload, uint64_t result = 0);
   Status put(const Incoming& in, Outcome* outcome);

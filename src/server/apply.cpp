@@ -205,10 +205,19 @@ Status Applier::put(const Incoming& in, Outcome* outcome) {
     SKERRY_TRY(put_pieces(in));
   } else {
     const uint64_t offset = in.request.header.offset;
-    SKERRY_TRY(in.check_range(offset, in.payload.size()));
-    SKERRY_TRY(memory::put(in.region, offset, in.payload.data(), in.payload.size()));
+    const uint64_t bytes = in.payload.size();
+    SKERRY_TRY(in.check_range(offset, bytes));
+    if (std::byte* const to = landing(in, bytes)) memory::put(to, in.payload.data(), bytes);
+    else SKERRY_TRY(memory::put(in.region, offset, in.payload.data(), bytes));
   }
   return notify(in, outcome);
+}
+
+// Where the payload of a put is wanted instead of in its segment; null: nowhere.
+std::byte* Applier::landing(const Incoming& in, uint64_t bytes) const {
+  if (view_.landings == nullptr || !in.has(wire::flag_notify)) return nullptr;
+  return view_.landings->begin(
+      {in.request.segment(), in.request.target(), in.request.header.offset}, bytes);
 }
 
 // If the request says so.
@@ -243,7 +252,8 @@ Status Applier::place(Incoming& in, uint64_t bytes, std::byte** to) {
   if (in.region.kind == memory::Kind::given)
     return error(Code::unsupported, "a long put to memory that the program gave, in one request");
   SKERRY_TRY(in.check_range(in.request.header.offset, bytes));
-  *to = in.region.base + in.request.header.offset;
+  *to = landing(in, bytes);
+  if (*to == nullptr) *to = in.region.base + in.request.header.offset;
   return {};
 }
 

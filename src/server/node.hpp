@@ -12,6 +12,7 @@
 #include "memory/apply.hpp"
 #include "memory/control.hpp"
 #include "placement/node_map.hpp"
+#include "server/landings.hpp"
 
 namespace skerry::server {
 
@@ -40,6 +41,7 @@ struct NodeView {
   const placement::NodeMap* map = nullptr;  // outlives the server
   // All of this node, by index; they outlive each other's threads. Empty: it is the only one.
   std::vector<Server*> servers;
+  Landings* landings = nullptr;  // outlives them; null: there are none
   bool has_dead = false;  // ranks died and the job goes on: a lock's holder may have been one
 };
 

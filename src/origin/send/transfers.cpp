@@ -128,7 +128,7 @@ Status Transfers::send(Lock& lock, Link& link, const Access& access, Op* op) {
                         stream.total > inline_bytes;
   // Longer contiguous ones of either kind are not copied to the replay log, so they are source done
   // only when acknowledged.
-  stream.stays = contiguous && stream.total > inline_bytes;
+  stream.stays = contiguous && (stream.total > inline_bytes || access.stays);
   // An accumulate is applied from the server's receive buffer: parts that are small against it are
   // seldom cut in two there and copied once more.
   const uint64_t message_bytes = access.kind == wire::Kind::accumulate ? inline_bytes / 2

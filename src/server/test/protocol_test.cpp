@@ -274,6 +274,90 @@ TEST_F(ServerProtocol, ALongPutThatIsRefusedIsCountedAndToldOnTheNextConnection)
   a.run([&] { return world.word(8) == 42; });
 }
 
+// ---- puts that were announced ------------------------------------------------------------------
+
+constexpr uint64_t landing_at = 4096, counter_at = 64;
+
+wire::Request notifying_put(Origin& a, uint64_t number) {
+  wire::Request r = a.request(wire::Kind::put, number);
+  r.header.offset = landing_at;
+  r.header.flags = wire::flag_notify;
+  r.notify = {counter_at, 1};
+  return r;
+}
+
+// Placed by the fabric while it arrives, and short enough to come as a message.
+TEST_F(ServerProtocol, AnAnnouncedPutGoesToTheProgramsBufferOnce) {
+  const Landings::Place place{segment, 0, landing_at};
+  uint64_t number = 0;
+  for (const uint64_t bytes :
+       {Landings::least_bytes, uint64_t{fabric::inline_payload_bytes},
+        uint64_t{2 * fabric::inline_payload_bytes}}) {
+    const std::string payload(bytes, static_cast<char>('a' + number)), nothing(bytes, '\0');
+    std::string buffer = nothing;
+    world.landings.announce(place, reinterpret_cast<std::byte*>(buffer.data()), bytes);
+    a.send(notifying_put(a, ++number), payload);
+    a.run([&] { return world.word(counter_at) == static_cast<int64_t>(number); });
+    EXPECT_EQ(world.landings.take(place), reinterpret_cast<std::byte*>(buffer.data()));
+    EXPECT_EQ(buffer, payload);
+    // Expect: the slice has what it had; the next one, not announced, goes there.
+    EXPECT_EQ(world.word(landing_at), 0);
+  }
+  const std::string payload(Landings::least_bytes, 'x');
+  a.send(notifying_put(a, ++number), payload);
+  a.run([&] { return world.word(counter_at) == static_cast<int64_t>(number); });
+  EXPECT_EQ(world.landings.take(place), nullptr);
+  EXPECT_EQ(world.text(landing_at, payload.size()), payload);
+}
+
+// Guards against: bytes of another put over the end of the buffer.
+TEST_F(ServerProtocol, APutThatIsNotWhatWasAnnouncedGoesIntoItsSegment) {
+  const Landings::Place place{segment, 0, landing_at};
+  const std::string payload(2 * Landings::least_bytes, 'x');
+  std::string buffer(payload.size(), '\0');
+  const std::string untouched = buffer;
+  auto* const to = reinterpret_cast<std::byte*>(buffer.data());
+  uint64_t number = 0;
+  const auto comes = [&](const wire::Request& r) {
+    a.send(r, payload);
+    ++number;
+    a.put(number, 8, static_cast<int64_t>(number));
+    a.run([&] { return world.word(8) == static_cast<int64_t>(number); });
+    EXPECT_EQ(buffer, untouched);
+    EXPECT_EQ(world.landings.take(place), nullptr);
+  };
+  world.landings.announce(place, to, payload.size() - 8);  // shorter
+  comes(notifying_put(a, ++number));
+  world.landings.announce(place, to, payload.size());
+  wire::Request r = notifying_put(a, ++number);
+  r.header.offset += 8;  // elsewhere
+  comes(r);
+  world.landings.announce(place, to, payload.size());
+  r = notifying_put(a, ++number);
+  r.header.flags = 0;  // of which nobody hears
+  comes(r);
+  EXPECT_EQ(world.text(landing_at, payload.size()), payload);
+}
+
+TEST_F(ServerProtocol, NothingIsWrittenToABufferWhoseAnnouncementWasWithdrawn) {
+  const Landings::Place place{segment, 0, landing_at};
+  const std::string payload(Landings::least_bytes, 'x');
+  std::string buffer(payload.size(), '\0');
+  const std::string untouched = buffer;
+  auto* const to = reinterpret_cast<std::byte*>(buffer.data());
+  world.landings.announce(place, to, payload.size());
+  world.landings.announce({mutexes, 0, 0}, to, payload.size());  // of another segment: stays
+  EXPECT_FALSE(world.landings.withdraw(segment)) << "nothing of it is on its way";
+  a.send(notifying_put(a, 1), payload);
+  a.run([&] { return world.word(counter_at) == 1; });
+  EXPECT_EQ(buffer, untouched);
+  EXPECT_EQ(world.text(landing_at, payload.size()), payload);
+  EXPECT_NE(world.landings.begin({mutexes, 0, 0}, payload.size()), nullptr);
+  // Expect: a payload that has begun is said to be on its way.
+  EXPECT_TRUE(world.landings.withdraw(mutexes));
+  EXPECT_EQ(world.landings.begin({mutexes, 0, 0}, payload.size()), nullptr);
+}
+
 // ---- long gets --------------------------------------------------------------------------------
 
 // The answer was sent from memory that was gone. The kernel notices that; a server that copies

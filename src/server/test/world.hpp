@@ -70,7 +70,8 @@ class World {
     }
     for (Server* const server : all)
       server->open(
-          {control_, 0, [this](Rank r) { return map_.node_of(r) == 0 ? 0 : -1; }, &map_, all});
+          {control_, 0, [this](Rank r) { return map_.node_of(r) == 0 ? 0 : -1; }, &map_, all,
+           &landings});
   }
 
   std::unique_ptr<fabric::Fabric> make_fabric() {
@@ -102,6 +103,10 @@ class World {
   lock::machine::Home home() {
     return lock::machine::Home(reinterpret_cast<std::byte*>(directory_.home.data()));
   }
+  std::string text(uint64_t at, uint64_t bytes) const {
+    return {reinterpret_cast<const char*>(directory_.slice.get()) + at, bytes};
+  }
+  Landings landings;  // as rank 0 announces them
   void lose_mutexes() { directory_.lost = true; }
   void free_segment() {
     for (const auto& server : servers_) server->forget(segment);
