@@ -18,9 +18,9 @@
 // still needed is overwritten. For what comes was made of what this leader sent of that part, or
 // is the first that it has of it.
 //
-// What may have to be sent again is not copied either: it stays in the program's buffer until the
-// right neighbour has acknowledged it, but for the last messages of a call. Those are copied, so
-// that a call does not wait for their way there and back. In an allreduce the sum replaces a part
+// What may have to be sent again is not copied either. It stays in the program's buffer until the
+// right neighbour has acknowledged it. The last messages of a call are copied, so that the call
+// does not wait for their way there and back. In an allreduce the sum replaces a part
 // that was sent, and is made of it: then that was applied, and is not sent again.
 //
 // An allreduce is a reduce-scatter and an all-gather of the nodes' blocks of a piece; `window`
