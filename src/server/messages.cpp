@@ -186,11 +186,16 @@ void Server::refuse_request(Client& client, const Status& why) {
 // ---- long puts --------------------------------------------------------------------------------
 
 // Does the decoded header begin a payload that this connection may send now?
+bool Server::is_direct(const Client& client) const {
+  const wire::RequestHeader& h = request_.header;
+  return request_.kind() == wire::Kind::put &&
+         (h.flags & ~(wire::flag_notify | wire::flag_more)) == 0 && !client.said_bye() &&
+         client.session->classify(h.number) == session::Order::apply;
+}
+
 Status Server::check_direct(const Client& client, uint64_t payload_bytes) const {
   const wire::RequestHeader& h = request_.header;
-  if (request_.kind() != wire::Kind::put ||
-      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 || client.said_bye() ||
-      client.session->classify(h.number) != session::Order::apply)
+  if (!is_direct(client))
     return error(Code::invalid, "a payload of ", payload_bytes, " bytes with ", to_string(h),
                  ", which may not carry one");
   return check_addressee(client);
@@ -226,7 +231,8 @@ std::byte* Server::place_inline(fabric::EndpointId endpoint, fabric::Bytes heade
   Client* const client = clients_.find(endpoint);
   if (client == nullptr || client->state != Client::State::serving || !answers_.has_room(*client))
     return nullptr;
-  if (!wire::decode(header, &request_).ok() || !check_direct(*client, payload_bytes).ok())
+  if (!wire::decode(header, &request_).ok() || !is_direct(*client) ||
+      !check_addressee(*client).ok())
     return nullptr;
   Incoming in{*client, request_, {}};
   std::byte* to = nullptr;

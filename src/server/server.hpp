@@ -100,6 +100,7 @@ class Server final : private fabric::Sink, private lock::Outlet {
   fabric::Verdict protocol_error(Client& client, const Status& why);
   fabric::Verdict on_close(Client& client, wire::CloseKind kind, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
+  bool is_direct(const Client& client) const;
   Status check_direct(const Client& client, uint64_t payload_bytes) const;
   std::byte* receive(Client& client, std::byte* to);
 

@@ -37,6 +37,8 @@ def run(build: Path, fabric: str, scenario: str, cores: str, scale: str) -> dict
     words += [build / "bin/bench/skerry_rows", scenario]
     pins = ",".join(map(str, CORES[cores]))
     ours = {"SKERRY_FABRIC": fabric, "BENCH_CPUS": pins, "BENCH_TIME_SCALE": scale}
+    # The programs of a copied build name the library of the build that it was copied from.
+    ours["LD_LIBRARY_PATH"] = str(build / "src/capi")
     done = subprocess.run(
         list(map(str, words)),
         env={**os.environ, **ours},
