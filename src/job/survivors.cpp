@@ -226,6 +226,12 @@ void take_in(Survivors::Round* round, const News::Met& met) {
 }
 
 // Until a group of those that live is there. has_met: this rank knows already who came.
+//
+// After the meeting that settles who lives, each member waits until nothing of the dead arrives at
+// its node any more. One that waits longer than the limit does not come to the gathers that follow.
+// So it has the error timeout, and so have the others, which miss it there. No such wait follows
+// the last gather, in which a member could fail alone: who dies after the first meeting is a member
+// of this round, and a gather that lacks it begins the next, or it died in the group that is made.
 Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeout_ns,
                    Views& views, Group** made) {
   const auto size = static_cast<int>(round.in_order.size());
@@ -250,6 +256,7 @@ Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeo
       SKERRY_TRY(meet(told, round.refills ? size : 0, &met));
       take_in(&round, met);
     }
+    SKERRY_TRY(views.await_burials(deadline_after(timeout_ns)));
     const std::vector<Rank>& in_order = round.in_order;
     Exchange exchange;
     exchange.position = static_cast<int>(std::ranges::find(in_order, job.rank()) -
@@ -329,6 +336,14 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
     for (int32_t i = 0; i < group_->size(); ++i) round.in_order.push_back(group_->rank_of(i));
     round.members = round.in_order;
     std::ranges::sort(round.members);
+  }
+  // A member whose servers need longer than the limit does not come, so that none goes on without
+  // it. The others have a try that failed, and the member has not: it asks under their key when it
+  // calls again, and gets their answer. Then all count as many tries.
+  if (timeout_ns >= 0) {
+    const int64_t until_ns = deadline_after(timeout_ns);
+    SKERRY_TRY(job.views_.hear());
+    SKERRY_TRY(job.views_.await_burials(until_ns));
   }
   constexpr uint64_t meetings_of_a_try = 1'000'000;  // a later try names its meetings otherwise
   meetings_ += meetings_of_a_try;

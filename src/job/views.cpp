@@ -236,13 +236,6 @@ Status Views::await(Lock& lock, const std::function<bool()>& answered) {
 Status Views::meet(std::string_view key, int64_t timeout_ns,
                    std::span<const Bootstrap::Run> members, std::span<const std::byte> bytes,
                    News::Met* met, int size) {
-  // A rank whose servers need longer than the limit does not come. If it came and then gave up, the
-  // others would go on with it.
-  if (timeout_ns >= 0) {
-    const int64_t until_ns = deadline_after(timeout_ns);
-    SKERRY_TRY(hear());
-    SKERRY_TRY(await_burials(until_ns));
-  }
   SKERRY_TRY(ask(key, timeout_ns, members, bytes, met, size));
   if (!met->missing.empty()) {
     std::string missing;
@@ -250,8 +243,7 @@ Status Views::meet(std::string_view key, int64_t timeout_ns,
     return error(Code::timeout, "of the ranks that live these have not come within ",
                  timeout_ns / ns_per_ms, " ms: ", missing);
   }
-  // After a meeting nothing of those that died before it arrives at this node.
-  return await_burials(no_deadline);
+  return {};
 }
 
 Status Views::ask(std::string_view key, int64_t timeout_ns,

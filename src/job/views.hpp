@@ -70,14 +70,17 @@ class Views {
   // peer_dead, naming the rank and its end.
   Status death_of(Rank rank) const;
 
-  // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over, and the
-  // servers of this node have buried all of whose death this rank has heard. Errors: timeout (*met
-  // names who is missing, if somebody is), peer_dead (the job is ending), network, unsupported.
+  // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over. Then
+  // this rank has heard of all deaths before it. Errors: timeout (*met names who is missing), peer_dead
+  // (the job is ending), network, unsupported.
   Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
               std::span<const std::byte> bytes, News::Met* met, int size = 0);
   // This rank has heard of all deaths that any rank had heard of before. Errors: peer_dead (the job
   // is ending), network.
   Status hear();
+  // The servers of this node have buried all of whose death this rank has heard: nothing of those
+  // arrives here any more. Errors: timeout. The end of the job ends the wait, too.
+  Status await_burials(int64_t until_ns);
   // *value in: what this rank proposes; out: what all get.
   Status decide(std::string_view key, uint8_t* value);
 
@@ -88,8 +91,7 @@ class Views {
   void bury(const std::vector<Rank>& dead);
   void pass_on_locks(const std::vector<Rank>& dead);
   void tell_burials(uint32_t count);
-  Status await_burials(int64_t until_ns);
-  // The meeting alone: meet() without burials. *met names who is missing.
+  // meet() that answers ok also if somebody is missing. *met names who.
   Status ask(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
              std::span<const std::byte> bytes, News::Met* met, int size);
   Status await(Lock& lock, const std::function<bool()>& answered);
