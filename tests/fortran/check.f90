@@ -57,6 +57,8 @@ contains
     call expect(skerry_thread_level_granted(job) >= SKERRY_THREAD_SINGLE, 'thread level')
     call expect(skerry_fabric_name(job) /= '' .and. skerry_version() /= '', 'names')
     call expect(skerry_status_name(SKERRY_ERR_RANGE) == 'SKERRY_ERR_RANGE', 'status_name')
+    call skerry_hear(job, status)  ! this job ends with its first dead: nothing to hear of
+    call expect(status == SKERRY_OK, 'hear')
   end subroutine
 
   subroutine collectives()

@@ -34,6 +34,7 @@ void refuse_what_is_not_there() {
   skerry_handle handle = 0;
   expect(skerry_barrier_nb(world, &handle) == SKERRY_ERR_UNSUPPORTED, "barrier_nb");
   int dead = -1, who = -1;
+  must(skerry_hear(job), "hear");
   must(skerry_failed(job, &who, 1, &dead), "failed");
   expect(dead == 0, "somebody is said to have died", dead);
 }

@@ -22,6 +22,7 @@ int main(int count, char** words) try {
   const int spares = count > 1 ? std::atoi(words[1]) : 0;
   const int deaths = count > 2 ? std::atoi(words[2]) : spares;
   sk::Job job(sk::ThreadLevel::multiple, sk::OnFailure::continues);
+  job.hear();
   std::mt19937 random(static_cast<unsigned>(getpid()));
   std::vector<double> mine(cells / static_cast<std::uint64_t>(job.size()));
   double total = 0;

@@ -32,6 +32,7 @@ int main(void) {
     }
     if (status != SKERRY_OK) return fprintf(stderr, "%s\n", skerry_last_error());
   }
+  if (skerry_hear(job) != SKERRY_OK) return fprintf(stderr, "%s\n", skerry_last_error());
   skerry_failed(job, NULL, 0, &dead);
   printf("rank %d ends after %ld rounds, %d dead\n", skerry_rank(job), rounds, dead);
   return skerry_finalize(job) != SKERRY_OK;
