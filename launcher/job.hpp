@@ -48,6 +48,7 @@ class Job {
     bool ended = false;
     bool reports_failures = false;  // asked to be told of dead ranks
     bool goes_on = false;           // and to go on without them
+    bool told_to_end = false;       // a spare of a host that is drained
   };
   // Something went wrong with a rank. Failures come in clusters (the others notice and fail as
   // well): the most telling one of the first moments is shown.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <set>
+#include <utility>
 
 #include "launcher/job.hpp"
 
@@ -38,18 +39,19 @@ std::string Job::drain(const std::string& host) {
   if (!all_go_on())
     return concat("cannot drain ", host, ": the job does not go on without ranks (on_failure ",
                   "SKERRY_FAILURE_CONTINUES)");
-  size_t living = 0;
+  size_t at_work = 0;  // spares that wait have nothing to bring away, and are not told
   for (const auto& planned : agent->host.ranks) {
     const uint32_t rank = planned.rank;
     if (ranks_[rank].ended || meetings_.is_dead(rank)) continue;
-    ++living;
-    if (!meetings_.is_spare(rank)) tell(rank, FrameWriter(FrameType::leave, rank).finish());
+    if (meetings_.is_spare(rank)) continue;
+    ++at_work;
+    tell(rank, FrameWriter(FrameType::leave, rank).finish());
   }
   const bool again = std::exchange(agent->drained, true);
   if (!again)
-    output_.say(concat("host ", host, " is drained: its ", living, " ranks are told to leave"));
+    output_.say(concat("host ", host, " is drained: its ", at_work, " ranks are told to leave"));
   release_if_drained(static_cast<uint32_t>(agent - agents_.begin()));
-  return concat(host, ": ", living, " ranks ", again ? "have not left yet" : "are told to leave");
+  return concat(host, ": ", at_work, " ranks ", again ? "have not left yet" : "are told to leave");
 }
 
 bool Job::has_left(const Agent& agent) const {
@@ -72,7 +74,8 @@ void Job::end_spares_of_drained(Agent& agent) {
     const uint32_t rank = planned.rank;
     if (!lives(rank) || !meetings_.is_spare(rank)) continue;
     meetings_.leaves(rank);
-    if (!nodes_at_work.contains(ranks_[rank].node))
+    if (!nodes_at_work.contains(ranks_[rank].node) &&
+        !std::exchange(ranks_[rank].told_to_end, true))
       tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
   }
 }
