@@ -78,7 +78,11 @@ def run(number, build, dice):
         if row["status"] is None:
             row["status"] = "hangs"
             job.terminate()
-            job.wait(30)
+            try:
+                job.wait(30)
+            except subprocess.TimeoutExpired:  # its row says that it hangs; its ranks end with it
+                job.kill()
+                job.wait()
             said = text.read_text(errors="replace")
     if name == "steps":
         row["deaths"] = said.count("the job goes on")
