@@ -3,6 +3,7 @@ every test runs with arrays that are whole, and with arrays that are divided."""
 
 import copy
 import functools
+import gc
 import itertools
 import operator
 import os
@@ -213,6 +214,33 @@ def test_an_sk_array_takes_the_views_that_numpy_made_along():
     corner[...] = 4
     sk.sync()
     assert a[1, 4] == 4 and a[4, 2] == 4 and a[0, 4] == 3 and a[1, 3] == 3
+
+
+def test_an_array_that_cannot_take_all_its_views_along_stays_where_it_is():
+    """It had become the sk.Array when a view of a view could not follow. That one, and all views
+    made after it, looked at the old memory."""
+    if sk.size() == 1:
+        return
+    before = xp.options()
+    xp.options(whole_bytes=0, loop_bytes=1 << 30)
+    values = numpy.arange(20.0 * 300).reshape(20, 300)
+    x = np.asarray(values)
+    part, corner = x[2:], x[:5, :7]
+    reads(x, values)
+    assert x.layout.whole and part.layout.whole
+    bits, row = part.view("int64"), corner[1]
+    with pytest.raises(sk.InvalidError, match="another dtype"):
+        x.array  # noqa: B018
+    x[2, 0] = 1.0
+    x[1, 3] = 5.0
+    assert int(bits[0, 0]) == 4607182418800017408
+    assert float(part[0, 0]) == 1 and float(corner[1, 3]) == 5 and float(row[3]) == 5
+    del bits
+    gc.collect()  # the error's traceback has it, too
+    a = x.array
+    a.fill(3.0)
+    assert (part.numpy() == 3).all() and (corner.numpy() == 3).all() and (row.numpy() == 3).all()
+    xp.options(whole_bytes=before["whole_bytes"], loop_bytes=before["loop_bytes"])
 
 
 def test_the_matrix_product_writes_in_place():

@@ -17,7 +17,7 @@ from skerry._protected import FORMS, Form
 from . import _exchange, _layout, random
 from ._array import Array
 from ._layout import Layout
-from ._storage import _following, _take_place
+from ._storage import _moving, _take_place
 from ._types import Block, Box, Shape
 
 
@@ -131,14 +131,11 @@ class _XpForm(Form):
         layout = (
             _layout.whole(other.shape, ranks) if other.whole else Layout(other.shape, other.boxes)
         )
-        followers: list[Any] = []
         x._evaluate()
-        if x.layout.whole and self._is_as_taken():  # else views stay those of the old memory
-            try:
-                followers = _following(x, x._evaluate())
-            except sk.InvalidError:  # and so does a view that is no slice
-                pass
-        _take_place(x, layout, other.block, followers)
+        moving = _moving(x, strict=False)  # a view that is no slice stays that of the old memory
+        if not self._is_as_taken():  # and so do all that NumPy made of x
+            moving[0] = x, []
+        _take_place(x, layout, other.block, moving)
         memory = x._memory
         # The ranks may have counted differently in the step that was broken.
         memory.reads = memory.paid = memory.work = memory.parts = 0

@@ -37,18 +37,18 @@ def _array(self: Array) -> sk.Array:
     if self._is_view:
         raise sk.InvalidError("a view is no sk.Array: take xp.asarray(x, copy=True).array")
     if self._memory.source is None:
-        followers: list[Any] = []
+        moving: list[Any] = []
         error: sk.InvalidError | None = None
         try:
-            followers = _following(self, self._evaluate())
+            moving = _moving(self)
         except sk.InvalidError as found:  # a rank may have views that others have not
             error = found
         _exchange.agree_no_error(error)
-        _move_to(self, _new_storage(self.shape, self.dtype, self.layout), followers)
+        _move_to(self, _new_storage(self.shape, self.dtype, self.layout), moving)
     return self._memory.source
 
 
-def _move_to(self: Array, storage: sk.Array, followers: list[Any]) -> None:
+def _move_to(self: Array, storage: sk.Array, moving: list[Any]) -> None:
     """Takes the memory of `storage`. Views follow, where they can without communication."""
     layout = layout_of(storage)
     if self.size:
@@ -56,24 +56,33 @@ def _move_to(self: Array, storage: sk.Array, followers: list[Any]) -> None:
     storage.sync()
     self._memory.source, self._memory.open = storage, True
     block = storage.local if self.size else empty_block(layout, self.dtype)
-    _take_place(self, layout, block, followers)
+    _take_place(self, layout, block, moving)
 
 
-def _take_place(x: Array, layout: Layout, block: Block, followers: list[Any]) -> None:
-    """x, which is no view, lies in `block` from now on, and so do its views."""
+def _moving(x: Array, strict: bool = True) -> list[Any]:
+    """What moves with x, which is no view: (x, its followers), then the same of each view that is
+    made again as it was made the first time. Found before anything moves, since afterwards nobody
+    can tell which part of its array a view is. `strict`: an error for a view that is no slice;
+    otherwise it stays where it is. Errors: InvalidError."""
+    views = [each for each in x._memory.views if each._recipe is not None]
+    return [
+        (each, _following(each, each._evaluate(), strict) if each.layout.whole else [])
+        for each in [x, *views]
+    ]
+
+
+def _take_place(x: Array, layout: Layout, block: Block, moving: list[Any]) -> None:
+    """x, which is no view, lies in `block` from now on, and so does what _moving() has found."""
     forget_ahead(x._memory)
     _lazy.settle(x._block)
-    views = list(x._memory.views)
     x.layout, x._block = layout, block
     x._memory.pages = None  # the block that lay in them
-    _follow(x, followers)
-    for each in views:  # an array's views come after it
-        if each._recipe is not None:
+    for each, followers in moving:  # an array's views come after it
+        if each is not x:
             function, parent, argument = each._recipe
-            followers = _following(each, each._block) if each.layout.whole else []
             again = function(parent, argument)
             each.layout, each._block = again.layout, again._block
-            _follow(each, followers)
+        _follow(each, followers)
 
 
 # ---- loops over rows and elements ----------------------------------------------------------------
@@ -170,8 +179,8 @@ def _become_whole(x: Array, block: Block | None, takes: int) -> None:
     if block is None:
         return
     layout = _layout.whole(x.shape, _exchange.ranks())
-    followers = _following(x, x._evaluate())
-    _take_place(x, layout, block, followers)
+    x._evaluate()
+    _take_place(x, layout, block, _moving(x))
     _taken += takes
     weakref.finalize(x, _given_back, takes)
 
@@ -192,13 +201,16 @@ def _new_storage(shape: Shape, dtype: DTypeLike, layout: Layout) -> sk.Array:
 # ---- views that NumPy made of whole arrays -------------------------------------------------------
 
 
-def _following(x: Array, block: Block) -> list[Any]:
-    """Views of x as (view, key, order of axes): what makes each of them of x."""
+def _following(x: Array, block: Block, strict: bool = True) -> list[Any]:
+    """Views of x as (view, key, order of axes): what makes each of them of x. `strict`: as for
+    _moving()."""
     found = []
     for each in x._whole_views:
         if not each.size:
             continue  # there is nothing to follow
         key = _key_of(each._evaluate(), block)
+        if key is None and not strict:
+            continue
         if key is None:
             raise sk.InvalidError(
                 f"an array of which there is a view of shape {each.shape} that is no slice, or of "
