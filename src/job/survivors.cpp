@@ -230,8 +230,8 @@ void take_in(Survivors::Round* round, const News::Met& met) {
 // After the meeting that settles who lives, each member waits until nothing of the dead arrives at
 // its node any more. One that waits longer than the limit does not come to the gathers that follow.
 // So it has the error timeout, and so have the others, which miss it there. No such wait follows
-// the last gather, in which a member could fail alone: who dies after the first meeting is a member
-// of this round, and a gather that lacks it begins the next, or it died in the group that is made.
+// the last gather, in which a member could fail alone. Who dies after the first meeting is a member
+// of this round. A gather that lacks it begins the next one, or it died in the group that is made.
 Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeout_ns,
                    Views& views, Group** made) {
   const auto size = static_cast<int>(round.in_order.size());

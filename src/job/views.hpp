@@ -71,8 +71,8 @@ class Views {
   Status death_of(Rank rank) const;
 
   // Comes to a meeting of those that live: launcher/meetings.hpp. Blocks until it is over. Then
-  // this rank has heard of all deaths before it. Errors: timeout (*met names who is missing), peer_dead
-  // (the job is ending), network, unsupported.
+  // this rank has heard of all deaths before it. Errors: timeout (*met names who is missing),
+  // peer_dead (the job is ending), network, unsupported.
   Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
               std::span<const std::byte> bytes, News::Met* met, int size = 0);
   // This rank has heard of all deaths that any rank had heard of before. Errors: peer_dead (the job
