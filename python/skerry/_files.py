@@ -201,8 +201,10 @@ class Source:
 class Writer:
     """Writes arrays to a file under its hidden name, and puts it into its place. Collective."""
 
-    def __init__(self, path: Path, group: Group) -> None:
+    def __init__(self, path: Path, group: Group, durable: bool = False) -> None:
+        """durable: it outlives a crash of the system when write() has returned."""
         self.path, self.group, self.hidden = path, group, _hidden(path)
+        self.durable = durable
         self.leads = _core.rank() == group.ranks[0]
         self.member, self.members = group.ranks.index(_core.rank()), len(group)
         self.together = Together(path, group)
@@ -238,7 +240,11 @@ class Writer:
         def end() -> None:
             if self.leads:
                 finish(self.hidden)
+                if self.durable:
+                    _to_disk(self.hidden)
                 _replace(self.path, self.hidden)
+                if self.durable:
+                    _to_disk(self.path.parent)
 
         try:
             self.together(start)
@@ -271,6 +277,8 @@ class Writer:
                             mine[0] = zlib.crc32(part.reshape(-1).view("u1").data, int(mine[0]))
                         mine[1] += part.nbytes
                         progress(part.nbytes)
+                if self.durable:
+                    os.fsync(file.fileno())
 
         self.together(put)
         return sums
@@ -511,6 +519,15 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """What a file or a folder holds."""
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _exchange(a: Path, b: Path) -> bool:

@@ -297,31 +297,47 @@ class _Copies:
         self, wanted: Bounds, view: Block, sources: list[tuple[int, int] | None], cost: _Cost
     ) -> None:
         """Fills a view from copies of the boxes that meet `wanted`. Not collective."""
-        for member, source in enumerate(sources):
-            box = self.boxes[member]
-            common = [
-                (max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, wanted, strict=True)
-            ]
-            if source is None or any(low >= high for low, high in common):
-                continue
-            inside = tuple(
-                slice(low - first, high - first)
-                for (low, high), (first, _) in zip(common[1:], box[1:], strict=True)
-            )
-            there = tuple(
-                slice(low - first, high - first)
-                for (low, high), (first, _) in zip(common, wanted, strict=True)
-            )
-            lengths = [high - low for low, high in box[1:]]
-            row = prod(lengths) * self.dtype.itemsize
-            rows = max(1, _READ // row)
-            target, first = view[there], common[0][0]
-            for low in range(first, common[0][1], rows):
-                high = min(low + rows, common[0][1])
-                read = np.empty((high - low, *lengths), self.dtype)
-                self.segment.get(source[0], source[1] + (low - box[0][0]) * row, read)
-                target[low - first : high - first] = read[(slice(None), *inside)]
-                cost.recovered_bytes += read.nbytes
+        def got_from(rank: int, begin: int) -> Callable[[int, Block], object]:
+            def get(offset: int, out: Block) -> None:
+                self.segment.get(rank, begin + offset, out)
+                cost.recovered_bytes += out.nbytes
+
+            return get
+
+        gets = [got_from(*source) if source else None for source in sources]
+        fill(self.boxes, self.dtype, wanted, view, gets)
+
+
+def fill(
+    boxes: Sequence[Bounds],
+    dtype: np.dtype[Any],
+    wanted: Bounds,
+    view: Block,
+    gets: Sequence[Callable[[int, Block], object] | None],
+) -> None:
+    """Fills the view of the box `wanted` from the boxes that meet it: gets[i](offset, out) reads
+    bytes of the i-th; None: it has none. Not collective."""
+    for box, get in zip(boxes, gets, strict=True):
+        common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, wanted, strict=True)]
+        if get is None or any(low >= high for low, high in common):
+            continue
+        inside = tuple(
+            slice(low - first, high - first)
+            for (low, high), (first, _) in zip(common[1:], box[1:], strict=True)
+        )
+        there = tuple(
+            slice(low - first, high - first)
+            for (low, high), (first, _) in zip(common, wanted, strict=True)
+        )
+        lengths = [high - low for low, high in box[1:]]
+        row = prod(lengths) * dtype.itemsize
+        rows = max(1, _READ // row)
+        target, first = view[there], common[0][0]
+        for low in range(first, common[0][1], rows):
+            high = min(low + rows, common[0][1])
+            read = np.empty((high - low, *lengths), dtype)
+            get((low - box[0][0]) * row, read)
+            target[low - first : high - first] = read[(slice(None), *inside)]
 
 
 # ---- the protected state of the job --------------------------------------------------------------
@@ -991,6 +1007,20 @@ def is_state_of(loop: object) -> bool:
 def protected_group(arrays: Sequence[Any]) -> Group:
     """The group of the protected arrays, or of `arrays` if none are."""
     return _kept.group_of(arrays)
+
+
+def shrink_again(group: Group, timeout: float) -> Group:
+    """What is left of `group`, which protects nothing now. Collective over that."""
+    is_all = group.ranks == living().ranks
+    shrunk = group.shrink(timeout)
+    _move_to(group, shrunk, is_all)
+    _kept.forget(shrunk)
+    return shrunk
+
+
+def given_arrays() -> list[Any]:
+    """Of a newcomer: what the program has protected so far."""
+    return list(_kept.given)
 
 
 def protected_arrays() -> list[Any]:

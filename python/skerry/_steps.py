@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _core
+from . import _core, _state_files
 from ._core import Group
 from ._protected import (
+    given_arrays,
     is_hurt,
     is_newcomer,
     is_state_of,
@@ -21,6 +24,7 @@ from ._protected import (
     protected_arrays,
     protected_group,
     recover,
+    shrink_again,
 )
 from .errors import InvalidError, LostError, PeerDeadError
 
@@ -80,11 +84,15 @@ class Steps:
         every: int,
         partner: int,
         timeout: float,
+        every_file: int,
+        file: Path | None,
     ) -> None:
         self.values: dict[str, Any] = {}
         self.recovered = 0  # how often, so far
         self._n, self._arrays, self._every, self._partner = n, list(arrays), every, partner
-        self._timeout = timeout
+        self._timeout, self._every_file, self._file = timeout, every_file, file
+        self._is_begun = self._has_file = False  # looked for the file; it has a state of this loop
+        self._all: list[Any] = []  # the arrays whose state was read from it
         self.number = next_loop()  # of the loops of this program
         self._at = 0
         self._kept_at = -1  # the step before which the last state was protected
@@ -121,6 +129,7 @@ class Steps:
             return True
         if self._died is not None:
             self._go_back(self._died)
+        self._begin()
         is_due = self._at % self._every == 0 or self._at >= self._n
         try:
             self._look()
@@ -129,10 +138,11 @@ class Steps:
                     self, self._arrays, self._partner, step=self._at, values=self.values
                 )
                 self._kept_at = self._at
+                self._write()
         except LostError:
             raise
         except PeerDeadError as error:
-            if self._kept_at < 0 and not is_state_of(self):
+            if self._kept_at < 0 and not self._has_file and not is_state_of(self):
                 raise
             self._died = error
         return self._died is None
@@ -140,13 +150,72 @@ class Steps:
     def _go_back(self, died: PeerDeadError) -> None:
         """To the last state, with those that live."""
         _hear_of(died, self.group)
+        if self._has_file and self._kept_at < 0 and not is_state_of(self):
+            # A death after the state was read from the file, before it was protected.
+            group = shrink_again(self.group, self._timeout)
+            self._read_again(group, self._all or self._every_array(), died)
+            return
         if not is_state_of(self):
             raise InvalidError(
                 "the last protected state is not of this loop: it cannot go back to a step. In "
                 "its steps call neither sk.protect() nor other loops that protect"
             ) from died
-        recover(timeout=self._timeout)
+        arrays = protected_arrays()
+        try:
+            recover(timeout=self._timeout)
+        except LostError as error:
+            if self._file is None:
+                raise
+            assert error.group is not None  # recover() has met the others
+            self._read_again(error.group, arrays, error)
+            return
         self._take_state()
+
+    # ---- states in the file ----------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """The first time: goes on from the file, if there is one."""
+        if self._is_begun or self._file is None:
+            return
+        self._is_begun = True
+        if _state_files.exists(self._file, self.group):
+            self._all = self._every_array()
+            self._take_file(_state_files.read(self._file, self._all, self.group, False))
+
+    def _every_array(self) -> list[Any]:
+        """What a state of this loop has: the arrays that were protected before it come first."""
+        known = protected_arrays()
+        ids = set(map(id, known))
+        return known + [array for array in self._arrays if id(array) not in ids]
+
+    def _write(self) -> None:
+        is_due = self._at // self._every % self._every_file == 0 if self._every_file else False
+        if self._file is not None and (is_due or self._at >= self._n):
+            _state_files.write(self._file)
+            self._has_file = True
+
+    def _read_again(self, group: Group, arrays: list[Any], died: PeerDeadError) -> None:
+        """The state in the file, over those that live. If more die meanwhile, it goes round.
+        Raises `died` if there is no file. Collective."""
+        assert self._file is not None
+        while True:
+            try:
+                if not _state_files.exists(self._file, group):
+                    raise died
+                values = _state_files.read(self._file, arrays, group, True)
+                break
+            except PeerDeadError as error:
+                if error is died:
+                    raise
+                _hear_of(error, group)
+                group = shrink_again(group, self._timeout)
+        self._all = arrays
+        self._take_file(values)
+        self.recovered += 1
+
+    def _take_file(self, values: dict[str, Any]) -> None:
+        self._at, self.values = values["step"], values["values"]
+        self._kept_at, self._died, self._has_file = -1, None, True
 
     def _take_state(self) -> None:
         own_state(self)
@@ -157,7 +226,17 @@ class Steps:
 
     def _join(self) -> None:
         """Of a newcomer: comes to the step where the others are, or leaves this loop out."""
-        if join(self, self._arrays, self._timeout):
+        self._is_begun = True
+        try:
+            is_here = join(self, self._arrays, self._timeout)
+        except LostError as error:
+            if self._file is None:
+                raise
+            assert error.group is not None  # recover() has met the others
+            self._read_again(error.group, given_arrays(), error)
+            return
+        self._has_file = self._file is not None
+        if is_here:
             self._take_state()
         else:
             self._at = self._kept_at = self._n
@@ -188,6 +267,8 @@ def steps(
     every: int = 1,
     partner: int = 1,
     timeout: float = -1.0,
+    every_file: int = 0,
+    file: str | PathLike[str] | None = None,
 ) -> Steps:
     """A loop of n steps that goes on by itself after deaths, with on_failure="continue".
 
@@ -201,15 +282,29 @@ def steps(
     array objects. (One that tells of no death in the group is: of an array that is not protected.)
     Steps call neither sk.protect() nor other loops that protect. `step` is an int; what is in
     ``step.values``, a dict, goes back with the arrays; other variables do not. All members take
-    the same steps. `timeout`: of recover(). Not collective; each turn of the loop is. Errors:
+    the same steps. `timeout`: of recover().
+
+    Every `every_file`-th of these states, and the last, is also written to `file`, a path with the
+    suffix .npz in a folder that all hosts share. The loop goes on from it where the state in memory
+    is lost, and so does a loop that begins: a job started anew, with any number of ranks. `values`
+    are then those of the first member on all. Remove the file to begin from step 0. It holds
+    pickled values: use no file of those that you do not trust. Not collective; each turn of the
+    loop is. Errors: FileError (the file before stays);
     InvalidError (the last state is not of this loop, too); the loop raises LostError for what it
     cannot mend, and PeerDeadError for a death before the first state was complete."""
     if n < 0 or every < 1:
         raise InvalidError(f"{n} steps, protected every {every}: give 0 or more, and 1 or more")
+    if every_file < 0 or (every_file > 0) != (file is not None):
+        raise InvalidError(
+            f"every_file is {every_file} and file {file!r}: give 1 or more and a path, or neither"
+        )
+    path = None if file is None else Path(file)
+    if path is not None and path.suffix != ".npz":
+        raise InvalidError(f"{path}: states are written to .npz files: give such a suffix")
     arrays = list(protect)
     if not arrays:
         raise InvalidError("steps need something to protect: give arrays")
-    return Steps(n, arrays, every, partner, timeout)
+    return Steps(n, arrays, every, partner, timeout, every_file, path)
 
 
 def go_on(attempt: Callable[[Group, list[Any]], _Result], *, timeout: float = -1.0) -> _Result:

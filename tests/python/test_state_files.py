@@ -1,0 +1,135 @@
+"""Loops whose states are in files, in jobs whose ranks kill themselves. Started by a pytest outside
+jobs."""
+
+import pytest
+from test_as_jobs import run
+from test_going_on import written
+
+# Arguments: the file, the step of the kill, who dies, whether arrays of skerry.xp are divided.
+PROGRAM = """
+import os, signal, sys
+import numpy as np
+import skerry as sk
+import skerry.numpy as snp
+file, at, victims, divided = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(","), sys.argv[4]
+sk.init(on_failure="continue")
+sk.xp.options(whole_bytes=0 if divided == "divided" else 1 << 30)
+a = sk.zeros((400, 5))
+plate = sk.ghosts((40, 30))
+plate.padded[...] = 0
+mirror = sk.zeros((7, 3), dtype="int32", mirrored=True)
+x = snp.zeros((60, 4))
+loop = sk.steps(20, protect=[a, plate, mirror, x], every=2, every_file=2, file=file)
+first = None
+for step in loop:
+    with step:
+        if first is None:
+            first = int(step)
+        if int(step) == at and str(sk.rank()) in victims and not loop.recovered:
+            os.kill(os.getpid(), signal.SIGKILL)
+        a.local[...] += step + 1
+        plate.local[...] += 1
+        x += step
+        step.values["sum"] = step.values.get("sum", 0) + step
+        sk.sync(step.group)
+assert (a.get() == 210).all(), a.get()
+assert (plate.get() == 20).all(), plate.get()
+assert (np.asarray(x.numpy()) == 190).all()
+assert loop.values["sum"] == 190, loop.values
+sk.sync(a.group)
+print("all is well from", first, "recovered", loop.recovered, flush=True)
+sk.finalize()
+"""
+
+
+@pytest.mark.parametrize("divided", ["divided", "whole"])
+def test_a_loop_goes_on_from_its_file_when_owner_and_partner_die(divided, tmp_path):
+    file = tmp_path / "state.npz"
+    job = run(4, 4, written(tmp_path, PROGRAM), file, 11, "1,2", divided)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well from 0 recovered 1") == 2, job.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "state.npz"]
+
+
+def test_spares_come_to_the_state_in_the_file(tmp_path):
+    file = tmp_path / "state.npz"
+    job = run(4, 4, written(tmp_path, PROGRAM), file, 11, "1,2", "divided", spares=2)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 4, job.stdout
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_a_job_started_anew_goes_on_from_the_file(ranks, tmp_path):
+    file, program = tmp_path / "state.npz", written(tmp_path, PROGRAM)
+    killed = run(4, 2, program, file, 11, "0,1,2,3", "divided")
+    assert killed.returncode != 0 and "all is well" not in killed.stdout, killed.stdout
+    job = run(ranks, 2, program, file, 0, "", "divided")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well from 8 recovered 0") == ranks, job.stdout
+
+
+REFUSED = """
+import errno, os, sys
+import numpy as np
+import skerry as sk
+sk.init(on_failure="continue")
+file = sys.argv[1]
+a = sk.zeros(1000)
+
+def loop(n, array, path):
+    for step in sk.steps(n, protect=[array], every_file=1, file=path):
+        with step:
+            array.local[...] += 1
+            sk.sync()
+
+def refused(error, text, call):
+    try:
+        call()
+    except error as found:
+        assert text in str(found) or "see its message" in str(found), found
+    else:
+        raise AssertionError(f"no {error}: {text}")
+
+refused(sk.InvalidError, "neither", lambda: sk.steps(1, protect=[a], every_file=1))
+refused(sk.InvalidError, "neither", lambda: sk.steps(1, protect=[a], file=file))
+refused(sk.InvalidError, ".npz", lambda: sk.steps(1, protect=[a], every_file=1, file="x.h5"))
+refused(sk.FileError, "give another file", lambda: loop(1, a, "/proc/no/state.npz"))
+loop(2, a, file)
+before = open(file, "rb").read()
+
+# The disk is full: what was there stays.
+from skerry import _files
+real = _files.write_at
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+_files.write_at = full
+refused(sk.FileError, "No space left", lambda: loop(4, a, file))
+_files.write_at = real
+assert open(file, "rb").read() == before
+assert not [name for name in os.listdir(os.path.dirname(file)) if "saving" in name]
+loop(4, a, file)
+assert (a.get() == 4).all(), a.get()
+sk.sync()
+
+# Of other arrays, damaged, and of no loop.
+b = sk.zeros(10)
+refused(sk.InvalidError, "(1000,) float64", lambda: loop(1, b, file))
+sk.sync()
+if sk.rank() == 0:
+    text = bytearray(before)
+    text[-3000] ^= 1
+    open(file, "wb").write(text)
+sk.sync()
+refused(sk.FileError, "", lambda: loop(1, a, file))
+sk.save({"b": b}, file)
+refused(sk.FileError, "no state of a loop", lambda: loop(1, a, file))
+sk.sync()
+print("all is well", flush=True)
+sk.finalize()
+"""
+
+
+def test_files_that_cannot_be_are_refused_by_all(tmp_path):
+    job = run(2, 2, written(tmp_path, REFUSED), tmp_path / "state.npz")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
