@@ -126,7 +126,7 @@ class Steps:
         """Goes back after a death, or protects what is due. False if that failed."""
         if is_newcomer():
             self._join()
-            return True
+            return self._kept_at >= 0  # what came from the file is protected first, with the others
         if self._died is not None:
             self._go_back(self._died)
         self._begin()
