@@ -49,7 +49,8 @@ class Ring::Call {
   Status forget_sent() {
     server_.reset();
     if (std::exchange(ring_.staying_, 0) == 0) return {};
-    return job().engine().fence_node(job().map().node_of(ring_.right_));
+    constexpr bool tells = false;  // of the program's own operations
+    return job().engine().fence_node(job().map().node_of(ring_.right_), tells);
   }
 
   Ring& ring_;

@@ -254,15 +254,16 @@ Status Engine::wait_implicit() {
   }
 }
 
-Status Engine::fence(placement::ServerRef server) {
+Status Engine::fence(placement::ServerRef server, bool tells) {
   Lock lock(context_.mutex);
-  ++context_.counters.fences;
+  if (tells) ++context_.counters.fences;
   Link* const found = links_.find(server);
   if (found == nullptr) return {};
   Link& link = *found;
   if (link.connection.is_lost()) [[unlikely]]
-    return Losses::tell(link);
-  const Losses::Fence tells(link);
+    return tells ? Losses::tell(link) : Status();
+  std::optional<Losses::Fence> told_of;
+  if (tells) told_of.emplace(link);
   Ways* const ways = rma_.known_ways(link);
   const int64_t begin_ns = ways == nullptr ? 0 : monotonic_ns();
   const session::OriginSession& session = link.requests.session();
@@ -283,6 +284,7 @@ Status Engine::fence(placement::ServerRef server) {
         lock, [&] { return session.applied() >= newest || failed(); }, until));
     if (session.applied() < newest) return link.connection.failure();
   }
+  if (!tells) return {};
   // Every request was dealt with, but some were refused: the server tells which in a moment.
   if (session.refusal_due()) {
     SKERRY_TRY(progress_.wait_until(lock, [&] { return !session.refusal_due() || failed(); }));
@@ -292,9 +294,9 @@ Status Engine::fence(placement::ServerRef server) {
   return link.requests.take_failure();
 }
 
-Status Engine::fence_node(NodeId node) {
+Status Engine::fence_node(NodeId node, bool tells) {
   const CallSpan call(context_.config.spans, SpanKind::fence, no_rank, 0);
-  return fence(placement::server_on(*context_.config.map, node, context_.config.rank));
+  return fence(placement::server_on(*context_.config.map, node, context_.config.rank), tells);
 }
 
 Status Engine::fence_all() {

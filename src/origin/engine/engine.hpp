@@ -76,7 +76,9 @@ class Engine final : fabric::Sink, Work, Links::User {
   Status wait_implicit();
   // Until all operations with a handle are done. Their handles stay the program's.
   Status wait_named();
-  Status fence_node(NodeId node);  // what this rank has asked its server of that node
+  // What this rank has asked its server of that node. `tells` false: what was refused or lost is
+  // left for the next fence to tell.
+  Status fence_node(NodeId node, bool tells = true);
   Status fence_all();
   // A completion slot for a wait within the node (a mutex); given back when free again. May block
   // while replies to others are outstanding.
@@ -124,7 +126,7 @@ class Engine final : fabric::Sink, Work, Links::User {
     ++context_.config.traffic[node].operations;
     context_.config.traffic[node].bytes += bytes;
   }
-  Status fence(placement::ServerRef server);
+  Status fence(placement::ServerRef server, bool tells = true);
   Status key_of(Lock& lock, Link& link, const Target& target, uint64_t most_bytes, Rma::Key* key);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status start(Lock& lock, Link& link, const Access& access, bool is_rma, Handle* handle);
