@@ -826,6 +826,8 @@ class _Kept:
             except TimeoutError:
                 if self.shrunk is not None:
                     raise  # of the group that it had come to; otherwise it may be taken in again
+            except LostError:
+                raise  # it has come to the others, and nothing is protected there
             except PeerDeadError:
                 if self.shrunk is None:  # nobody needs it any more
                     self.is_newcomer = False
