@@ -29,7 +29,13 @@ class Ring::Call {
     server_.emplace(job());
     if (sends > 2 * ring.along_) ring.staying_ = ring.sent_ + sends - ring.along_;
   }
+  // After an error the message that a fence would wait for may not have been sent. An empty one
+  // behind all others takes its place.
   ~Call() {
+    server_.reset();
+    constexpr std::byte nothing{};
+    if (ring_.staying_ != 0)
+      (void)ring_.slots_->put_notify(ring_.right_, counter_at, {&nothing, 0}, {counter_at, 0});
     (void)forget_sent();
     if (ring_.landings_ != nullptr) job().node_servers()->withdraw_landings(ring_.slots_->id());
   }

@@ -215,7 +215,9 @@ Status Applier::put(const Incoming& in, Outcome* outcome) {
 
 // Where the payload of a put is wanted instead of in its segment; null: nowhere.
 std::byte* Applier::landing(const Incoming& in, uint64_t bytes) const {
-  if (view_.landings == nullptr || !in.has(wire::flag_notify)) return nullptr;
+  // One that comes again for its notification alone is where it was put before.
+  if (view_.landings == nullptr || !in.has(wire::flag_notify) || in.session().notify_pending())
+    return nullptr;
   return view_.landings->begin(
       {in.request.segment(), in.request.target(), in.request.header.offset}, bytes);
 }
