@@ -20,8 +20,8 @@
 //
 // What may have to be sent again is not copied either. It stays in the program's buffer until the
 // right neighbour has acknowledged it. The last messages of a call are copied, so that the call
-// does not wait for their way there and back. In an allreduce the sum replaces a part
-// that was sent, and is made of it: then that was applied, and is not sent again.
+// does not wait for their way there and back. In an allreduce the sum replaces a part that was
+// sent, and is made of it: then that was applied, and is not sent again.
 //
 // An allreduce is a reduce-scatter and an all-gather of the nodes' blocks of a piece; `window`
 // pieces go round at once, by turns. A broadcast passes messages on. An allgather passes on what
@@ -105,9 +105,9 @@ class Ring {
   // Passes blocks on, `pieces` for the node at each place. pack(block) returns where it lies, until
   // the next call; unpack(block, from) takes it. land(block): where it may go at once, if it is
   // not to be unpacked; empty: nowhere. `stays`: what pack returned is never written over, but by
-  // land. Of each piece a leader first sends that of
-  // `first`, in each later turn what it took in the one before. `first` is its own place: all get
-  // all blocks. The place before: each block visits all leaders, and its own last.
+  // land. Of each piece a leader first sends that of `first`, in each later turn what it took in
+  // the one before. `first` is its own place: all get all blocks. The place before: each block
+  // visits all leaders, and its own last.
   Status pass_on(int32_t first, uint64_t pieces,
                  const std::function<std::span<const std::byte>(Block)>& pack,
                  const std::function<void(Block, const std::byte*)>& unpack,
