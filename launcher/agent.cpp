@@ -483,11 +483,16 @@ void Agent::on_signals() {
   while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGTERM) return launcher_gone();
   }
+  // Of those that ended together, the ones that a signal killed come first. Others may have ended
+  // because of them, and the first that the ranks hear of is what they are told.
+  std::vector<std::pair<pid_t, int>> ended;
   for (int status; true;) {
     const pid_t pid = waitpid(-1, &status, WNOHANG);
-    if (pid <= 0) return;
-    reaped(pid, status);
+    if (pid <= 0) break;
+    ended.emplace_back(pid, status);
   }
+  std::ranges::stable_partition(ended, [](const auto& each) { return WIFSIGNALED(each.second); });
+  for (const auto& [pid, status] : ended) reaped(pid, status);
 }
 
 void Agent::on_lifeline() {
