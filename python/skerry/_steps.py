@@ -96,6 +96,7 @@ class Steps:
         self.number = next_loop()  # of the loops of this program
         self._at = 0
         self._kept_at = -1  # the step before which the last state was protected
+        self._written_at = -1  # likewise, for which it was seen to that the file has it
         self._died: PeerDeadError | None = None  # what told of a death
         self._is_open = self._is_entered = False
 
@@ -125,8 +126,7 @@ class Steps:
     def _is_ready(self) -> bool:
         """Goes back after a death, or protects what is due. False if that failed."""
         if is_newcomer():
-            self._join()
-            return self._kept_at >= 0  # what came from the file is protected first, with the others
+            return not self._join()  # what is left to be done for its step is done with the others
         if self._died is not None:
             self._go_back(self._died)
         self._begin()
@@ -138,7 +138,9 @@ class Steps:
                     self, self._arrays, self._partner, step=self._at, values=self.values
                 )
                 self._kept_at = self._at
+            if is_due and self._written_at != self._at:
                 self._write()
+                self._written_at = self._at
         except LostError:
             raise
         except PeerDeadError as error:
@@ -177,10 +179,10 @@ class Steps:
         """The first time: goes on from the file, if there is one."""
         if self._is_begun or self._file is None:
             return
-        self._is_begun = True
         if _state_files.exists(self._file, self.group):
             self._all = self._every_array()
             self._take_file(_state_files.read(self._file, self._all, self.group, False))
+        self._is_begun = True  # not if that failed: the file would be written over
 
     def _every_array(self) -> list[Any]:
         """What a state of this loop has: the arrays that were protected before it come first."""
@@ -220,12 +222,13 @@ class Steps:
     def _take_state(self) -> None:
         own_state(self)
         self._at = self._kept_at = kept("step")
+        self._written_at = -1  # a death may have ended that
         self.values = kept("values")
         self._died = None
         self.recovered += 1
 
-    def _join(self) -> None:
-        """Of a newcomer: comes to the step where the others are, or leaves this loop out."""
+    def _join(self) -> bool:
+        """Of a newcomer: comes to the step where the others are. False: leaves this loop out."""
         self._is_begun = True
         try:
             is_here = join(self, self._arrays, self._timeout)
@@ -234,12 +237,13 @@ class Steps:
                 raise
             assert error.group is not None  # recover() has met the others
             self._read_again(error.group, given_arrays(), error)
-            return
+            return True
         self._has_file = self._file is not None
         if is_here:
             self._take_state()
         else:
             self._at = self._kept_at = self._n
+        return is_here
 
     def _look(self) -> None:
         """Who has not heard of a death in a call hears of it here: the others wait."""
@@ -298,7 +302,7 @@ def steps(
         raise InvalidError(
             f"every_file is {every_file} and file {file!r}: give 1 or more and a path, or neither"
         )
-    path = None if file is None else Path(file)
+    path = None if file is None else Path(file).absolute()
     if path is not None and path.suffix != ".npz":
         raise InvalidError(f"{path}: states are written to .npz files: give such a suffix")
     arrays = list(protect)

@@ -1,6 +1,9 @@
 """Loops whose states are in files, in jobs whose ranks kill themselves. Started by a pytest outside
 jobs."""
 
+import pickle
+
+import numpy as np
 import pytest
 from test_as_jobs import run
 from test_going_on import written
@@ -58,6 +61,36 @@ def test_spares_come_to_the_state_in_the_file(tmp_path):
     assert job.stdout.count("all is well") == 4, job.stdout
 
 
+DIES_WRITING = PROGRAM.replace(
+    "first = None",
+    """first = None
+from skerry import _files
+real, last = _files.write_at, int(at)
+def dies(*given):
+    if loop._at == last and sk.rank() == 2 and not loop.recovered:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*given)
+_files.write_at = dies""",
+    1,
+).replace("int(step) == at", "False")
+
+
+def step_in(file):
+    with np.load(file) as stored:
+        return pickle.loads(stored["note"].tobytes()).values["step"]
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+@pytest.mark.parametrize("at", [8, 20])
+def test_a_state_whose_writing_a_death_ended_is_written_again(at, spares, tmp_path):
+    """It was not, and neither was the last one: the file stayed as it was."""
+    file = tmp_path / "state.npz"
+    job = run(4, 4, written(tmp_path, DIES_WRITING), file, at, "", "divided", spares=spares)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == (4 if spares else 3), job.stdout
+    assert step_in(file) == 20
+
+
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_a_job_started_anew_goes_on_from_the_file(ranks, tmp_path):
     file, program = tmp_path / "state.npz", written(tmp_path, PROGRAM)
@@ -112,9 +145,14 @@ loop(4, a, file)
 assert (a.get() == 4).all(), a.get()
 sk.sync()
 
-# Of other arrays, damaged, and of no loop.
+# Of other arrays, damaged, and of no loop. Who goes on after that does not write over it.
 b = sk.zeros(10)
-refused(sk.InvalidError, "(1000,) float64", lambda: loop(1, b, file))
+others = sk.steps(1, protect=[b], every_file=1, file=file)
+before = open(file, "rb").read()
+for _ in range(2):
+    refused(sk.InvalidError, "(1000,) float64", lambda: next(others))
+    sk.sync()
+assert open(file, "rb").read() == before
 sk.sync()
 if sk.rank() == 0:
     text = bytearray(before)

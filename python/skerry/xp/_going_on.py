@@ -157,7 +157,8 @@ class _XpForm(Form):
 
     @staticmethod
     def set_alike(value: Any) -> None:
-        _exchange.set_alike(value)
+        if value is not None:  # of those that had not imported this package
+            _exchange.set_alike(value)
 
     @staticmethod
     def beside() -> Any:
