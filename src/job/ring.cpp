@@ -132,8 +132,8 @@ void Ring::announce(uint64_t messages, const Into& into) {
   for (; announced_ < end; ++announced_) {
     const std::span<std::byte> to = into(announced_ - call_began_);
     if (to.empty()) continue;
-    landings_->announce({slots_->id(), slots_->job().rank(), slot_of(announced_)}, to.data(),
-                        to.size());
+    landings_->announce({slots_->id(), slots_->job().rank(), slot_of(announced_)}, left_,
+                        to.data(), to.size());
   }
 }
 

@@ -219,7 +219,8 @@ std::byte* Applier::landing(const Incoming& in, uint64_t bytes) const {
   if (view_.landings == nullptr || !in.has(wire::flag_notify) || in.session().notify_pending())
     return nullptr;
   return view_.landings->begin(
-      {in.request.segment(), in.request.target(), in.request.header.offset}, bytes);
+      {in.request.segment(), in.request.target(), in.request.header.offset}, in.client.rank,
+      bytes);
 }
 
 // If the request says so.

@@ -31,12 +31,12 @@ class Landings {
     bool operator==(const Place&) const = default;
   };
 
-  // By the leader. The next payload for this place, of exactly so many bytes, is wanted at `to`.
-  // The one before was taken.
-  void announce(const Place& place, std::byte* to, uint64_t bytes) {
+  // By the leader. The next payload for this place, of exactly so many bytes of that sender, is
+  // wanted at `to`. The one before was taken.
+  void announce(const Place& place, Rank sender, std::byte* to, uint64_t bytes) {
     if (bytes < least_bytes) return;
     const std::lock_guard guard(mutex_);
-    expected_.push_back({place, to, bytes, false});
+    expected_.push_back({place, sender, to, bytes, false});
     any_.store(true, std::memory_order_relaxed);
   }
   // By the leader, after the notification: where the payload is, if that is where it was wanted;
@@ -70,12 +70,13 @@ class Landings {
 
   // By a server's thread: where the payload goes; null: into the segment. A put that comes again
   // after a break asks again.
-  std::byte* begin(const Place& place, uint64_t bytes) {
+  std::byte* begin(const Place& place, Rank sender, uint64_t bytes) {
     // An announcement that this misses is one that comes too late.
     if (bytes < least_bytes || !any_.load(std::memory_order_relaxed)) return nullptr;
     const std::lock_guard guard(mutex_);
     const auto found = find(place);
-    if (found == expected_.end() || found->bytes != bytes) return nullptr;
+    if (found == expected_.end() || found->sender != sender || found->bytes != bytes)
+      return nullptr;
     found->begun = true;
     return found->to;
   }
@@ -83,6 +84,7 @@ class Landings {
  private:
   struct Expected {
     Place place;
+    Rank sender;
     std::byte* to;
     uint64_t bytes;
     bool begun;

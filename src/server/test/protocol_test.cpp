@@ -277,6 +277,7 @@ TEST_F(ServerProtocol, ALongPutThatIsRefusedIsCountedAndToldOnTheNextConnection)
 // ---- puts that were announced ------------------------------------------------------------------
 
 constexpr uint64_t landing_at = 4096, counter_at = 64;
+constexpr Rank sender = 1;  // of `a`
 
 wire::Request notifying_put(Origin& a, uint64_t number) {
   wire::Request r = a.request(wire::Kind::put, number);
@@ -295,7 +296,7 @@ TEST_F(ServerProtocol, AnAnnouncedPutGoesToTheProgramsBufferOnce) {
         uint64_t{2 * fabric::inline_payload_bytes}}) {
     const std::string payload(bytes, static_cast<char>('a' + number)), nothing(bytes, '\0');
     std::string buffer = nothing;
-    world.landings.announce(place, reinterpret_cast<std::byte*>(buffer.data()), bytes);
+    world.landings.announce(place, sender, reinterpret_cast<std::byte*>(buffer.data()), bytes);
     a.send(notifying_put(a, ++number), payload);
     a.run([&] { return world.word(counter_at) == static_cast<int64_t>(number); });
     EXPECT_EQ(world.landings.take(place), reinterpret_cast<std::byte*>(buffer.data()));
@@ -326,13 +327,15 @@ TEST_F(ServerProtocol, APutThatIsNotWhatWasAnnouncedGoesIntoItsSegment) {
     EXPECT_EQ(buffer, untouched);
     EXPECT_EQ(world.landings.take(place), nullptr);
   };
-  world.landings.announce(place, to, payload.size() - 8);  // shorter
+  world.landings.announce(place, sender, to, payload.size() - 8);  // shorter
   comes(notifying_put(a, ++number));
-  world.landings.announce(place, to, payload.size());
+  world.landings.announce(place, sender + 1, to, payload.size());  // of another rank
+  comes(notifying_put(a, ++number));
+  world.landings.announce(place, sender, to, payload.size());
   wire::Request r = notifying_put(a, ++number);
   r.header.offset += 8;  // elsewhere
   comes(r);
-  world.landings.announce(place, to, payload.size());
+  world.landings.announce(place, sender, to, payload.size());
   r = notifying_put(a, ++number);
   r.header.flags = 0;  // of which nobody hears
   comes(r);
@@ -345,17 +348,17 @@ TEST_F(ServerProtocol, NothingIsWrittenToABufferWhoseAnnouncementWasWithdrawn) {
   std::string buffer(payload.size(), '\0');
   const std::string untouched = buffer;
   auto* const to = reinterpret_cast<std::byte*>(buffer.data());
-  world.landings.announce(place, to, payload.size());
-  world.landings.announce({mutexes, 0, 0}, to, payload.size());  // of another segment: stays
+  world.landings.announce(place, sender, to, payload.size());
+  world.landings.announce({mutexes, 0, 0}, sender, to, payload.size());  // of another segment: stays
   EXPECT_FALSE(world.landings.withdraw(segment)) << "nothing of it is on its way";
   a.send(notifying_put(a, 1), payload);
   a.run([&] { return world.word(counter_at) == 1; });
   EXPECT_EQ(buffer, untouched);
   EXPECT_EQ(world.text(landing_at, payload.size()), payload);
-  EXPECT_NE(world.landings.begin({mutexes, 0, 0}, payload.size()), nullptr);
+  EXPECT_NE(world.landings.begin({mutexes, 0, 0}, sender, payload.size()), nullptr);
   // Expect: a payload that has begun is said to be on its way.
   EXPECT_TRUE(world.landings.withdraw(mutexes));
-  EXPECT_EQ(world.landings.begin({mutexes, 0, 0}, payload.size()), nullptr);
+  EXPECT_EQ(world.landings.begin({mutexes, 0, 0}, sender, payload.size()), nullptr);
 }
 
 // ---- long gets --------------------------------------------------------------------------------
