@@ -349,7 +349,7 @@ TEST_F(ServerProtocol, NothingIsWrittenToABufferWhoseAnnouncementWasWithdrawn) {
   const std::string untouched = buffer;
   auto* const to = reinterpret_cast<std::byte*>(buffer.data());
   world.landings.announce(place, sender, to, payload.size());
-  world.landings.announce({mutexes, 0, 0}, sender, to, payload.size());  // of another segment: stays
+  world.landings.announce({mutexes, 0, 0}, sender, to, payload.size());  // stays: another segment
   EXPECT_FALSE(world.landings.withdraw(segment)) << "nothing of it is on its way";
   a.send(notifying_put(a, 1), payload);
   a.run([&] { return world.word(counter_at) == 1; });
