@@ -120,6 +120,48 @@ Status reduce_to_root(const Job& job, NodeCollectives& node, Ring& ring, const R
   return {};
 }
 
+// The members of the node at each place.
+std::vector<std::vector<int32_t>> indices_by_place(const Group& group, const Ring& ring) {
+  std::vector<std::vector<int32_t>> places(static_cast<size_t>(ring.nodes()));
+  for (int32_t i = 0; i < group.size(); ++i) {
+    const NodeId node = group.job().map().node_of(group.rank_of(i));
+    places[static_cast<size_t>(ring.place_of(node))].push_back(i);
+  }
+  return places;
+}
+
+// Members of a node need not lie side by side, and nodes may have different numbers of them.
+struct Blocks {
+  std::vector<int32_t> order;    // of all parts, by place
+  std::vector<uint64_t> begins;  // of each place, and the end: so many parts lie before it
+};
+
+Blocks blocks_of(const Group& group, const Ring& ring) {
+  Blocks blocks{{}, {0}};
+  for (const auto& members : indices_by_place(group, ring)) {
+    blocks.order.insert(blocks.order.end(), members.begin(), members.end());
+    blocks.begins.push_back(blocks.order.size());
+  }
+  return blocks;
+}
+
+// Leaders: the parts of all members, of `bytes` bytes each. Those of this node are there.
+Status gather_by_doubling(const Ring& ring, Doubling& doubling, const Blocks& blocks,
+                          std::byte* parts, uint64_t bytes) {
+  const auto& [order, begins] = blocks;
+  const auto block_at = [&](uint64_t block) { return begins[block] * bytes; };
+  if (std::ranges::is_sorted(order)) return doubling.gather(parts, block_at);
+  std::vector<std::byte> room(order.size() * bytes);
+  const auto part = [&](uint64_t k) { return parts + static_cast<uint64_t>(order[k]) * bytes; };
+  const auto mine = static_cast<size_t>(ring.place());
+  for (uint64_t k = begins[mine]; k < begins[mine + 1]; ++k)
+    copy_bytes(room.data() + k * bytes, part(k), bytes);
+  SKERRY_TRY(doubling.gather(room.data(), block_at));
+  for (uint64_t k = 0; k < order.size(); ++k)
+    copy_bytes(part(k), room.data() + k * bytes, bytes);
+  return {};
+}
+
 Status reduce_by_ring(NodeCollectives& node, Ring& ring, const Reduction& how, std::byte* buffer,
                       uint64_t bytes) {
   constexpr uint32_t leader = 0;
@@ -315,9 +357,7 @@ Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
 // pieces of whole units: each begins with the parts of the node at place `first`.
 Status Group::pass_parts(std::byte* base, uint64_t bytes, uint64_t unit, int32_t first,
                          const TakePart& take, bool replaces) {
-  std::vector<std::vector<int32_t>> places(static_cast<size_t>(ring_.nodes()));  // of members
-  for (int32_t i = 0; i < size(); ++i)
-    places[static_cast<size_t>(ring_.place_of(job_->map().node_of(rank_of(i))))].push_back(i);
+  const std::vector<std::vector<int32_t>> places = indices_by_place(*this, ring_);
   uint64_t most = 1;
   for (const auto& members : places) most = std::max<uint64_t>(most, members.size());
   const uint64_t piece = Ring::piece_bytes(bytes, unit, most);
@@ -379,8 +419,14 @@ Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* o
   };
   if (node_.count() > 1) SKERRY_TRY(node_.gather(mine, bytes, take));
   else take(0, mine, 0, bytes);
-  if (ring_.leads()) SKERRY_TRY(pass_parts(out, bytes, 1, ring_.place(), copy_bytes, true));
   const uint64_t all = bytes * static_cast<uint64_t>(size());
+  if (ring_.leads()) {
+    Doubling* const doubling = all <= Doubling::most_bytes ? ring_.doubling() : nullptr;
+    const Blocks blocks = doubling != nullptr ? blocks_of(*this, ring_) : Blocks{};
+    SKERRY_TRY(Doubling::fits(blocks.begins, bytes)
+                   ? gather_by_doubling(ring_, *doubling, blocks, out, bytes)
+                   : pass_parts(out, bytes, 1, ring_.place(), copy_bytes, true));
+  }
   return node_.count() > 1 ? node_.broadcast(out, all, 0) : Status();
 }
 
@@ -461,7 +507,7 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
       return survivors_.rooted(node_.reduce(how, buffer, bytes, &at));
     });
   constexpr int32_t rounds = 2;  // for the sums, and to hand them out
-  if (root == no_rank && is_long(bytes, rounds)) {
+  if (root == no_rank && (is_long(bytes, rounds) || (!survivors_.goes_on() && ring_.sums(bytes)))) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
     if (ready)
@@ -530,11 +576,13 @@ Status Group::gather(const void* mine, uint64_t bytes, int32_t first, int32_t en
 }
 
 Status Group::allgather(const void* in, uint64_t bytes, void* out) {
-  if (!is_on_one_node() && bytes != 0 && is_long(bytes * static_cast<uint64_t>(size()))) {
+  const uint64_t all = bytes * static_cast<uint64_t>(size());
+  if (!is_on_one_node() && all != 0 &&
+      (is_long(all) || (!survivors_.goes_on() && ring_.gathers(all)))) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
     if (ready)
-      return apart(bytes * static_cast<uint64_t>(size()), [&] {
+      return apart(all, [&] {
         return gather_by_ring(static_cast<const std::byte*>(in), bytes,
                               static_cast<std::byte*>(out));
       });

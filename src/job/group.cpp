@@ -86,6 +86,14 @@ Nodes nodes_of(const placement::NodeMap& map, const placement::Members& members,
   return found;
 }
 
+// Of members that outlive it.
+auto leaders_of(const placement::NodeMap& map, const placement::Members& members, bool is_world) {
+  return [&map, &members, is_world]() -> Leaders {
+    Nodes nodes = nodes_of(map, members, is_world);
+    return {std::move(nodes.first), std::move(nodes.place)};
+  };
+}
+
 }  // namespace
 
 std::map<Rank, uint64_t> Group::build_tree() {
@@ -146,8 +154,7 @@ Status Group::begin_long(bool* ready) {
   if (survivors_.goes_on()) SKERRY_TRY(sweep(Sweep{}));
   if (leaver_ != no_rank) return {};
   SKERRY_TRY(node_.prepare());
-  const auto place_of = [&] { return nodes_of(job_->map(), members_, is_world_).place; };
-  return ring_.prepare(*this, place_of, ready);
+  return ring_.prepare(*this, leaders_of(job_->map(), members_, is_world_), ready);
 }
 
 Status Group::begin_along(uint64_t bytes, bool* ready) {
@@ -161,11 +168,8 @@ Status Group::begin_one_way(uint64_t bytes, bool* ready) {
   if (bytes == 0 || bytes > OneWay::most_bytes || leaver_ != no_rank) return {};
   if (survivors_.goes_on()) return {};  // where a death must fail the same call on all that live
   if (one_way_.is_due()) SKERRY_TRY(sweep(Sweep{}));
-  const auto places = [&]() -> OneWay::Places {
-    Nodes nodes = nodes_of(job_->map(), members_, is_world_);
-    return {std::move(nodes.first), std::move(nodes.place)};
-  };
-  SKERRY_TRY(one_way_.prepare(*this, ring_.place(), places, ready));
+  const auto leaders = leaders_of(job_->map(), members_, is_world_);
+  SKERRY_TRY(one_way_.prepare(*this, ring_.place(), leaders, ready));
   if (*ready) one_way_.begin();
   return {};
 }

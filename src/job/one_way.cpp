@@ -12,12 +12,12 @@
 namespace skerry::job {
 
 // What fails while the slots are made is told by a broadcast, which does without them.
-Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()>& places,
+Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders()>& leaders_of,
                        bool* ready) {
   const bool may_make = slots_ == nullptr && !refused_ && !preparing_;
   if (may_make && ++unprepared_ > calls_before) {
     place_ = place;
-    places_ = places();
+    all_ = leaders_of();
     preparing_ = true;
     int32_t capped = group.job().has_cap();  // of any member
     Status made = group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank);
@@ -29,7 +29,7 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Places()
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
     if (slots_ == nullptr) {
-      places_ = {};
+      all_ = {};
     } else {
       group.forget_segment();  // it is the group's own
       taken_.assign(place_ >= 0 ? slots() : 0, 0);
@@ -45,20 +45,20 @@ Status OneWay::close() {
   Job& job = slots_->job();
   const Status status = slots_->close();
   job.objects().discard(std::exchange(slots_, nullptr));
-  places_ = {};
+  all_ = {};
   return status;
 }
 
 // ---- messages ---------------------------------------------------------------------------------
 
 uint32_t OneWay::relative_to(NodeId root) const {
-  const auto from = static_cast<uint32_t>(places_.place_of[static_cast<size_t>(root)]);
+  const auto from = static_cast<uint32_t>(all_.place_of[static_cast<size_t>(root)]);
   return (static_cast<uint32_t>(place_) + leaders() - from) % leaders();
 }
 
 Rank OneWay::leader_at(uint32_t relative, NodeId root) const {
-  const auto from = static_cast<uint32_t>(places_.place_of[static_cast<size_t>(root)]);
-  return places_.leaders[(relative + from) % leaders()];
+  const auto from = static_cast<uint32_t>(all_.place_of[static_cast<size_t>(root)]);
+  return all_.at[(relative + from) % leaders()];
 }
 
 Status OneWay::send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes) {

@@ -18,6 +18,7 @@
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 #include "job/departure.hpp"
+#include "job/leaders.hpp"
 #include "job/reduction.hpp"
 #include "memory/control.hpp"
 
@@ -34,15 +35,11 @@ class OneWay {
   static constexpr uint32_t most_below = 7;
   static constexpr uint64_t most_flat_bytes = 256;
 
-  // Where the nodes with members lie in the tree of a root at place 0.
-  struct Places {
-    std::vector<Rank> leaders;         // by place
-    std::vector<int32_t> place_of;     // by node; -1: it has no members
-  };
   void set_departure(Departure& departure) { departure_ = &departure; }
   // Makes the slots when a few calls would have used them. `place`: of a leader; others: -1.
   // *ready: there is memory for them, on all nodes. Collective over the whole group.
-  Status prepare(Group& group, int32_t place, const std::function<Places()>& places, bool* ready);
+  Status prepare(Group& group, int32_t place, const std::function<Leaders()>& leaders_of,
+                 bool* ready);
   Status close();
   bool is_open() const { return slots_ != nullptr; }
 
@@ -63,7 +60,7 @@ class OneWay {
   static constexpr uint32_t calls_before = 3;
   static constexpr uint64_t message_bytes = most_bytes + 64;
 
-  uint32_t leaders() const { return static_cast<uint32_t>(places_.leaders.size()); }
+  uint32_t leaders() const { return static_cast<uint32_t>(all_.at.size()); }
   uint32_t branches() const { return Tree(*this, 0).branches_below(0); }  // at most
   // Of messages of so many bytes, by places relative to the root's. A child may lie beyond the last
   // place.
@@ -98,7 +95,7 @@ class OneWay {
   Departure* departure_ = nullptr;
   int32_t place_ = -1;  // -1: no leader
   bool is_few_ = false;  // all may hang below the top
-  Places places_;       // empty until the slots are made
+  Leaders all_;         // empty until the slots are made
   Segment* slots_ = nullptr;  // null: none
   bool refused_ = false, preparing_ = false;
   uint32_t unprepared_ = 0;      // calls that did without

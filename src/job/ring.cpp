@@ -18,6 +18,7 @@ static_assert(Ring::piece_bytes(0, 8) == 8 && Ring::piece_bytes(65536, 1) == 655
               "what fits a slot goes at once");
 static_assert(Ring::piece_bytes(65600, 8) == 32832, "in two that are about alike");
 static_assert(Ring::piece_bytes(1 << 20, 40000) == 40000, "a unit for each message at least");
+static_assert(Doubling::most_nodes <= 64, "its counters lie before the slots");
 static_assert(Ring::piece_bytes(1 << 20, 8, 4) * 4 <= Ring::message_bytes(8 * 4), "with its parts");
 
 // One call of a leader. It lends the server once, and not for each message. Afterwards neither a
@@ -73,16 +74,26 @@ void Ring::open(Departure& departure, int32_t nodes, int32_t place, Rank left, R
   right_ = right;
 }
 
-Status Ring::prepare(Group& group, const std::function<std::vector<int32_t>()>& place_of,
-                     bool* ready) {
+// Under a cap each partner of a doubling would cost an eviction, where the ring has one neighbour.
+Status Ring::prepare(Group& group, const std::function<Leaders()>& leaders, bool* ready) {
   if (slots_ == nullptr && !refused_) {
-    const uint64_t bytes = leads() ? slots_at + slots() * slot_bytes : 0;
+    const bool may_double = Doubling::serves(nodes_);
+    uint64_t bytes = doubling_at() + (may_double ? Doubling::slots_bytes(nodes_) : 0);
+    if (!leads()) bytes = 0;
+    int32_t capped = group.job().has_cap();  // of any member
+    if (may_double)
+      SKERRY_TRY(group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank));
     const Status made = Segment::alloc(group, bytes, purpose_group, &slots_);
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
     if (slots_ != nullptr) {
       group.forget_segment();  // it is the group's own
-      place_of_ = place_of();
+      auto [at, place_of] = leaders();
+      place_of_ = std::move(place_of);
+      doubles_ = may_double && capped == 0;
+      if (doubles_ && leads())
+        doubling_.open(*departure_, *slots_, doubling_counters_at, doubling_at(), std::move(at),
+                       place_);
       NodeServers* const servers = slots_->job().node_servers();
       landings_ = leads() && servers != nullptr ? &servers->landings() : nullptr;
     }
@@ -98,6 +109,7 @@ Status Ring::close() {
   job.objects().discard(std::exchange(slots_, nullptr));
   place_of_ = {};
   landings_ = nullptr;
+  doubles_ = false;
   // The next slots, of a group that is used again, count anew.
   sent_ = taken_ = owed_ = unprepared_ = 0;
   return status;
@@ -147,6 +159,7 @@ Status Ring::take_owed() {
 // Block b of a piece is summed from the node at place b + 1 on to the one at place b, in this
 // order; so all nodes get the same bits.
 Status Ring::allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes) {
+  if (doubles_ && Doubling::fits(bytes, how.unit())) return doubling_.allreduce(how, buffer, bytes);
   const auto nodes = static_cast<uint64_t>(nodes_), me = static_cast<uint64_t>(place_);
   const uint64_t turns = 2 * (nodes - 1), unit = how.unit();
   const uint64_t most = window_ * nodes * (message_bytes(unit) / unit), all = bytes / unit;

@@ -25,7 +25,8 @@
 //
 // An allreduce is a reduce-scatter and an all-gather of the nodes' blocks of a piece; `window`
 // pieces go round at once, by turns. A broadcast passes messages on. An allgather passes on what
-// each node's members gave.
+// each node's members gave. What is not long, of some numbers of nodes, goes by doubling
+// (doubling.hpp), whose slots lie behind the ring's.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +39,8 @@
 #include "core/pure/status.hpp"
 #include "fabric/fabric.hpp"
 #include "job/departure.hpp"
+#include "job/doubling.hpp"
+#include "job/leaders.hpp"
 #include "job/reduction.hpp"
 #include "server/landings.hpp"
 
@@ -79,10 +82,18 @@ class Ring {
     return bytes > sweep_bytes && nodes_ <= few_nodes &&
            (slots_ != nullptr || ++unprepared_ > calls_before);
   }
+  // What all gave, so many bytes together, goes to all by doubling, where a sweep could carry it.
+  // From 256 bytes for each two nodes it pays: there are more messages than in a sweep, but none
+  // brings back what its recipient gave. Asked as above.
+  bool gathers(uint64_t bytes) {
+    const auto n = static_cast<uint64_t>(nodes_);
+    return doubles(bytes, n * n * 256);
+  }
+  // The same of a sum, from 8 KiB a node on, since it needs twice as many crossings.
+  bool sums(uint64_t bytes) { return doubles(bytes, static_cast<uint64_t>(nodes_) * 8192); }
   // Makes the slots when first called. *ready: there is memory for them, on all nodes. Collective
   // over the whole group.
-  // `place_of`: the places of nodes; -1: it has no members.
-  Status prepare(Group& group, const std::function<std::vector<int32_t>()>& place_of, bool* ready);
+  Status prepare(Group& group, const std::function<Leaders()>& leaders, bool* ready);
   int32_t place_of(NodeId node) const { return place_of_[static_cast<size_t>(node)]; }
   Status close();
   // Waits for what earlier calls left to be taken: before the group's last meeting. Errors as of
@@ -94,6 +105,8 @@ class Ring {
   Status allreduce(const Reduction& how, std::byte* buffer, uint64_t bytes);
   // The root does not wait for what says that its last messages have arrived.
   Status broadcast(std::byte* buffer, uint64_t bytes, int32_t root);
+  // Null: nothing goes by doubling.
+  Doubling* doubling() { return doubles_ ? &doubling_ : nullptr; }
   // The sum goes into the root's buffer, in an order that depends on the root alone. The other
   // buffers stay as they are.
   Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, int32_t root);
@@ -114,7 +127,7 @@ class Ring {
                  const std::function<std::span<std::byte>(Block)>& land, bool stays);
 
  private:
-  static constexpr uint64_t counter_at = 0, slots_at = 4096;
+  static constexpr uint64_t counter_at = 0, doubling_counters_at = 64, slots_at = 4096;
   // Few that are summed or gathered on the way, so that the slots in use stay in the cache.
   static constexpr uint64_t most_window = 3, most_along = 6, most_slots = 128;
   static constexpr uint32_t calls_before = 3;
@@ -131,7 +144,12 @@ class Ring {
   using IntoPart = std::function<std::span<std::byte>(uint64_t part)>;
   Status pass_along(int32_t first, uint64_t parts, const OwnPart& own, const TookPart& took,
                     const IntoPart& into, bool stays);
+  bool doubles(uint64_t bytes, uint64_t least) {
+    return bytes >= least && bytes <= Doubling::most_bytes && Doubling::serves(nodes_) &&
+           (slots_ != nullptr ? doubles_ : ++unprepared_ > calls_before);
+  }
   uint64_t slots() const { return static_cast<uint64_t>(nodes_) * along_; }
+  uint64_t doubling_at() const { return slots_at + slots() * slot_bytes; }
   // `count` messages at once, of which only the last has data.
   Status send(std::span<const std::byte> data, uint64_t count = 1);
   // *data: what has come, until the next send: in its slot, or where it was announced.
@@ -150,6 +168,8 @@ class Ring {
   Departure* departure_ = nullptr;
   std::vector<int32_t> place_of_;  // empty until the slots are made
   Segment* slots_ = nullptr;       // null: none
+  Doubling doubling_;
+  bool doubles_ = false;  // of all members, none has a cap on connections
   bool refused_ = false;
   uint32_t unprepared_ = 0;
   server::Landings* landings_ = nullptr;  // null: another process has the servers
