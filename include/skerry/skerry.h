@@ -87,6 +87,7 @@ typedef struct skerry_job skerry_job;
 typedef struct skerry_group skerry_group;
 typedef struct skerry_segment skerry_segment;
 typedef struct skerry_mutexes skerry_mutexes;
+typedef struct skerry_protected skerry_protected;
 
 typedef enum skerry_thread_level {
   SKERRY_THREAD_SINGLE = 0,     /* only the thread that called skerry_init calls Skerry */
@@ -548,6 +549,83 @@ SKERRY_API int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t ind
  * gets the mutex. Errors: INVALID if the caller does not hold it; if `rank` is on another node the
  * next fence or sync tells that. */
 SKERRY_API int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index);
+
+/* ---- protected memory ---------------------------------------------------------------------- */
+
+/* Memory of the program that outlives deaths, in a job that goes on (SKERRY_FAILURE_CONTINUES,
+ * docs/going-on.md). Three calls make a loop that goes on by itself:
+ *
+ *   skerry_protected_create(skerry_world(job), 1, &kept);
+ *   skerry_protected_add(kept, mine, bytes);
+ *   while ((status = skerry_protected_next(kept, 100, 5, status, &step, &group)) == SKERRY_OK &&
+ *          step < 100)
+ *     status = work(step, group);
+ *
+ * What the members have added is saved before each fifth step: it is the *state* to go back to. A
+ * member keeps two copies of it in the memory of its node, and two in that of its *partner*, a
+ * member on another node. After a death all go on from the last state, in a group of those that
+ * live, with spares in the places of the dead. Not of several threads at once. */
+
+/* Of the members of `group`; a spare gives its world. Partners are on the node that is `distance`
+ * nodes further in the group, 1 or more. 0: there are none, and what a node has outlives all its
+ * ranks but the leader. Not collective. Errors: INVALID (a distance below 0). */
+SKERRY_API int skerry_protected_create(skerry_group* group, int distance,
+                                       skerry_protected** kept);
+/* Frees the copies, whatever the result; not the program's memory. Where a member has died, copies
+ * stay in memory until the job ends. Collective over its group. */
+SKERRY_API int skerry_protected_free(skerry_protected* kept);
+/* Adds `bytes` bytes of the program, which stay where they are until they are forgotten. In all as
+ * many on every member. Not collective. */
+SKERRY_API int skerry_protected_add(skerry_protected* kept, void* memory,
+                                    uint64_t bytes);
+/* Forgets all that was added, as the program has it elsewhere now. Not collective. */
+SKERRY_API int skerry_protected_forget(skerry_protected* kept);
+
+/* The loop. Sets *step to the step that is to be done now, from 0 on, and to `steps` at the end;
+ * *group to the group to do it in. Before each `every`-th step, and at the end, it saves what was
+ * added. `status` is what the work on the last step has returned, and SKERRY_OK at first. After
+ * SKERRY_ERR_PEER_DEAD the step goes back to the last state, and every member has what the member
+ * at its position had. If fewer live, see skerry_protected_divide. Any other error ends the loop
+ * and is returned; skerry_last_error has its message as before. After its end the loop may begin
+ * again. On a spare it begins where the others are. Collective. Errors: PEER_DEAD (what cannot be
+ * mended: a state is lost, or there was none yet), and those of save and recover. */
+SKERRY_API int skerry_protected_next(skerry_protected* kept, uint64_t steps,
+                                     uint64_t every, int status, uint64_t* step,
+                                     skerry_group** group);
+/* Given to skerry_protected_next: takes what this member needs of the state by
+ * skerry_protected_read, for a group of another size. It may forget and add memory. Returns
+ * SKERRY_OK, or the status of a call that failed. */
+typedef int (*skerry_divide)(void* context, skerry_protected* kept);
+/* Null: fewer members are an error (default). Not collective. */
+SKERRY_API int skerry_protected_divide(skerry_protected* kept, skerry_divide divide,
+                                       void* context);
+
+/* Without the loop. save makes what was added the state, which belongs to `step`, from 0 on: on all
+ * members or, with an error, on none. Only tiles of 4 KiB that changed since the state before the
+ * last are sent. Ranks whose host is drained end in it, with exit status 0 (skerry_is_leaving); the
+ * others get PEER_DEAD, and have saved. Collective. Errors: PEER_DEAD, INVALID (different numbers
+ * of bytes; no partner: one node), NO_MEMORY. */
+SKERRY_API int skerry_protected_save(skerry_protected* kept, int64_t step);
+/* After a PEER_DEAD, and on a spare at first: skerry_protected_group is that of those that live,
+ * with spares in the places of the dead, and skerry_protected_read has the last state. The
+ * program's memory stays as it is. `timeout_ns` as of skerry_group_refill. Collective over those
+ * that live. Errors: PEER_DEAD (a member's copies are lost with its node and its partner's; or a
+ * spare was not needed), TIMEOUT, NO_MEMORY. */
+SKERRY_API int skerry_protected_recover(skerry_protected* kept, int64_t timeout_ns);
+/* Copies `bytes` bytes at `offset` of what the member at position `place` had saved. Not
+ * collective. Errors: INVALID (there are no such bytes), PEER_DEAD. */
+SKERRY_API int skerry_protected_read(skerry_protected* kept, int place, uint64_t offset,
+                                     void* to, uint64_t bytes);
+
+/* Never block. The group that lives, as far as the calls above have told. */
+SKERRY_API skerry_group* skerry_protected_group(const skerry_protected* kept);
+/* Of the last state: its step (-1: there is none yet), the members that had a part in it, and the
+ * bytes of each. */
+SKERRY_API int64_t skerry_protected_step(const skerry_protected* kept);
+SKERRY_API int skerry_protected_places(const skerry_protected* kept);
+SKERRY_API uint64_t skerry_protected_bytes(const skerry_protected* kept);
+/* How often skerry_protected_next has brought the state back. */
+SKERRY_API int skerry_protected_recoveries(const skerry_protected* kept);
 
 /* ---- counters ------------------------------------------------------------------------------ */
 

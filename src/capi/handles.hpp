@@ -12,11 +12,12 @@
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/mutexes.hpp"
+#include "job/protected.hpp"
 #include "job/segment.hpp"
 #include "window/window.hpp"
 
 // A job's handle is its address. The others name objects on the job's shelves: a handle of a freed
-// object leads to what stands for all of them, and for mutexes to null.
+// object leads to what stands for all of them, and for mutexes and protected memory to null.
 namespace skerry::capi {
 
 inline job::Job* of(skerry_job* handle) { return reinterpret_cast<job::Job*>(handle); }
@@ -32,6 +33,9 @@ inline job::Segment* of(const skerry_segment* handle) {
 inline job::Mutexes* of(const skerry_mutexes* handle) {
   return job::Shelf<job::Mutexes>::object_of(handle);
 }
+inline job::Protected* of(const skerry_protected* handle) {
+  return job::Shelf<job::Protected>::object_of(handle);
+}
 
 using WindowShelf = job::Shelf<std::unique_ptr<window::Window>>;
 inline window::Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle); }
@@ -45,6 +49,9 @@ inline skerry_segment* to(const job::Segment* object) {
 }
 inline skerry_mutexes* to(const job::Mutexes* object) {
   return static_cast<skerry_mutexes*>(job::Shelf<job::Mutexes>::handle_of(object));
+}
+inline skerry_protected* to(const job::Protected* object) {
+  return static_cast<skerry_protected*>(job::Shelf<job::Protected>::handle_of(object));
 }
 
 // A struct of a newer caller may be larger than the one known here; what is beyond `known` bytes

@@ -31,17 +31,9 @@ CAUGHT
 
 int skerry_segment_free(skerry_segment* segment) try {
   if (segment == nullptr) return null_argument("segment");
-  job::Segment* const freed = of(segment);
-  job::Job& job = freed->job();
+  job::Job& job = of(segment)->job();
   if (!job.is_alive()) return forked();
-  const bool was_freed = freed->is_freed();  // then it stands for all freed ones
-  const Status status = freed->free();
-  if (!was_freed && freed->is_freed()) {
-    job::Group* const group = &freed->group();
-    job.objects().discard(freed);
-    job.objects().discard_if_unused(group);
-  }
-  return done(status);
+  return done(job.objects().free(of(segment)));
 }
 CAUGHT
 

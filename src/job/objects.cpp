@@ -6,6 +6,7 @@
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/mutexes.hpp"
+#include "job/protected.hpp"
 
 namespace skerry::job {
 
@@ -36,6 +37,17 @@ void Objects::end() {
   shelf<Segment>().for_each([](Segment& segment) {
     if (!segment.is_freed()) (void)segment.close();
   });
+}
+
+Status Objects::free(Segment* segment) {
+  const bool was_freed = segment->is_freed();  // then it stands for all freed ones
+  Status status = segment->free();
+  if (!was_freed && segment->is_freed()) {
+    Group* const group = &segment->group();
+    discard(segment);
+    discard_if_unused(group);
+  }
+  return status;
 }
 
 void Objects::discard_if_unused(Group* group) {

@@ -1,6 +1,6 @@
-// What handles of the program name: segments, groups and mutexes, each on a shelf of its kind, and
-// which segment holds an address. Any threads; one mutex guards all of it, also which segments are
-// freed.
+// What handles of the program name: segments, groups, mutexes, protected memory, each on a shelf of
+// its kind, and which segment holds an address. Any threads; one mutex guards all of it, also which
+// segments are freed.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
 #include "job/shelf.hpp"
 
 namespace skerry::job {
@@ -22,6 +23,7 @@ namespace skerry::job {
 class Group;
 class Job;
 class Mutexes;
+class Protected;
 class Segment;
 
 class Objects {
@@ -44,6 +46,9 @@ class Objects {
     const std::lock_guard guard(mutex_);
     shelf<T>().discard(object);
   }
+  // Collective: frees the segment, and discards it unless that fails. `segment` may have been freed
+  // before.
+  Status free(Segment* segment);
   // A freed group stays while segments of it live: they know their members by it.
   void discard_if_unused(Group* group);
 
@@ -97,7 +102,7 @@ class Objects {
       const std::function<bool(const Group&)>& fits);
 
   std::mutex mutex_;
-  std::tuple<Shelf<Segment>, Shelf<Group>, Shelf<Mutexes>> shelves_;
+  std::tuple<Shelf<Segment>, Shelf<Group>, Shelf<Mutexes>, Shelf<Protected>> shelves_;
   std::vector<std::unique_ptr<Group>> groups_;  // kept; the one kept first comes first
   std::map<const void*, std::function<void()>> before_end_;
   std::atomic<uint64_t> version_;  // differs between jobs and between states of one job

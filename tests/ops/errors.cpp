@@ -218,12 +218,67 @@ static void check_handles(Context& c, skerry_segment* s) {
   if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
 }
 
+// Protected memory, in a job without deaths.
+static void check_protected(Context& c) {
+  skerry_protected* kept = nullptr;
+  EXPECT_ERROR(skerry_protected_create(c.world(), -1, &kept), SKERRY_ERR_INVALID, "distance -1");
+  EXPECT_ERROR(skerry_protected_add(nullptr, nullptr, 0), SKERRY_ERR_INVALID, "kept is null");
+  OK(skerry_protected_create(c.world(), 1, &kept));
+  int64_t mine[2] = {c.rank, 7}, word = 42;
+  uint64_t step = 42;
+  skerry_group* group = nullptr;
+  EXPECT_ERROR(skerry_protected_add(kept, nullptr, 8), SKERRY_ERR_INVALID, "memory is null");
+  EXPECT_ERROR(skerry_protected_next(kept, 9, 0, SKERRY_OK, &step, &group), SKERRY_ERR_INVALID,
+               "every is 0");
+  EXPECT_ERROR(skerry_protected_next(kept, 9, 1, 7, &step, &group), SKERRY_ERR_INVALID, "status 7");
+  EXPECT_IS(skerry_protected_next(kept, 9, 1, SKERRY_ERR_RANGE, &step, &group), SKERRY_ERR_RANGE);
+  EXPECT_ERROR(skerry_protected_save(kept, -1), SKERRY_ERR_INVALID, "step -1");
+  EXPECT_ERROR(skerry_protected_read(kept, 0, 0, &word, 8), SKERRY_ERR_INVALID,
+               "8 bytes at offset 0 of position 0: the state has 0 positions");
+  EXPECT_ERROR(skerry_protected_recover(kept, 0), SKERRY_ERR_UNSUPPORTED, "on_failure");
+  OK(skerry_protected_add(kept, mine, c.rank == 0 ? 8 : 16));
+  if (c.size > 1)
+    EXPECT_ERROR(skerry_protected_save(kept, 0), SKERRY_ERR_INVALID,
+                 (c.rank == 0 ? "this rank 8, rank 1 16" : "this rank 16, rank 0 8"));
+  OK(skerry_protected_forget(kept));
+  OK(skerry_protected_add(kept, mine, 16));
+  EXPECT_IS(skerry_protected_step(kept), -1);
+  if (c.nodes == 1) {
+    EXPECT_ERROR(skerry_protected_save(kept, 3), SKERRY_ERR_INVALID, "the group is on one node");
+    OK(skerry_protected_free(kept));
+    OK(skerry_protected_create(c.world(), 0, &kept));
+    OK(skerry_protected_add(kept, mine, 16));
+  }
+  OK(skerry_protected_save(kept, 3));
+  mine[0] = -1;
+  OK(skerry_protected_read(kept, c.size - 1, 0, &word, 8));
+  EXPECT_IS(word, int64_t{c.size - 1});
+  EXPECT_ERROR(skerry_protected_read(kept, c.size, 0, &word, 8), SKERRY_ERR_INVALID, "position");
+  EXPECT_ERROR(skerry_protected_read(kept, 0, 8, &word, ~uint64_t{0}), SKERRY_ERR_INVALID,
+               "of 16 bytes");
+  EXPECT(skerry_protected_step(kept) == 3 && skerry_protected_bytes(kept) == 16 &&
+         skerry_protected_places(kept) == c.size && skerry_protected_recoveries(kept) == 0 &&
+         skerry_protected_group(kept) == c.world() && group == nullptr && step == 42);
+  // The loop, twice.
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t steps = 0; steps <= 9; ++steps) {
+      OK(skerry_protected_next(kept, 9, 2, SKERRY_OK, &step, &group));
+      EXPECT(step == steps && group == c.world());
+      EXPECT_IS(skerry_protected_step(kept), int64_t(step == 9 ? 9 : step / 2 * 2));
+    }
+  }
+  OK(skerry_barrier(c.world()));
+  OK(skerry_protected_free(kept));
+  EXPECT_ERROR(skerry_protected_free(kept), SKERRY_ERR_FREED, "the protected memory was freed");
+}
+
 void run_errors(Context& c) {
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(c.world(), 4096, &s));
   for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
   check_arguments(c, s);
   check_handles(c, s);
+  check_protected(c);
   // A sync that reports an earlier refusal used to leave before the barrier, and the others waited
   // for it for ever: so did a free.
   skerry_mutexes* mutexes = nullptr;
