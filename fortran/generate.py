@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 HEADERS = [HERE.parent / "include" / "skerry" / name for name in ("skerry.h", "window.h")]
 # Enumerations that Fortran needs no names for: an array brings its type.
 NO_CONSTANTS = ("skerry_type", "skerry_kind")
-OBJECTS = ("job", "group", "segment", "mutexes", "window")
+OBJECTS = ("job", "group", "segment", "mutexes", "protected", "window")
 SCALARS = {"int": "integer(c_int)", "long": "integer(c_int64_t)"}
 SCALARS |= {"handle": "integer(skerry_handle)", "procedure": "type(c_funptr)"}
 # What a question answers, and how the answer is made of the C function's.

@@ -11,6 +11,9 @@
 !   - skerry_local gives the own slice as an array pointer of the pointer's type.
 !
 ! Arrays of non-blocking calls must be `asynchronous` and must not be touched until the wait.
+! What is given to skerry_protected_add must be `asynchronous` or `target`: skerry_protected_next and
+! skerry_protected_save use it, until it is forgotten. The `outcome` of skerry_protected_next is the
+! C call's `status`.
 ! Source: Fortran 2018, chapter 18.
 module skerry
   use, intrinsic :: iso_c_binding
@@ -30,6 +33,10 @@ module skerry
     type(c_ptr) :: handle = c_null_ptr
   end type
   type, bind(C), public :: skerry_mutexes
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+  type, bind(C), public :: skerry_protected
     private
     type(c_ptr) :: handle = c_null_ptr
   end type

@@ -557,6 +557,60 @@ void skerryf_mutex_unlock(skerry_mutexes** mutexes, int rank, int index, int* st
   SETTLE("skerry_mutex_unlock", skerry_mutex_unlock(*mutexes, rank, (uint32_t)index));
 }
 
+/* ---- protected memory ---------------------------------------------------------------------- */
+
+void skerryf_protected_create(skerry_group** group, int distance, skerry_protected** kept,
+                              int* status) {
+  SETTLE("skerry_protected_create", skerry_protected_create(*group, distance, kept));
+}
+void skerryf_protected_free(skerry_protected** kept, int* status) {
+  const int code = skerry_protected_free(*kept);
+  *kept = NULL;
+  SETTLE("skerry_protected_free", code);
+}
+void skerryf_protected_add(skerry_protected** kept, Array memory, int* status) {
+  if (!is_contiguous(memory)) REFUSE("skerry_protected_add", "the array must lie in one piece");
+  else
+    SETTLE("skerry_protected_add",
+           skerry_protected_add(*kept, memory->base_addr, bytes_of(memory)));
+}
+void skerryf_protected_forget(skerry_protected** kept, int* status) {
+  SETTLE("skerry_protected_forget", skerry_protected_forget(*kept));
+}
+void skerryf_protected_next_8(skerry_protected** kept, int64_t steps, int64_t every, int outcome,
+                              int64_t* step, skerry_group** group, int* status) {
+  uint64_t found = 0;
+  if (steps < 0 || every < 0) {
+    REFUSE("skerry_protected_next", "steps or every below 0");
+    return;
+  }
+  const int code = skerry_protected_next(*kept, (uint64_t)steps, (uint64_t)every, outcome, &found,
+                                         group);
+  if (code == SKERRY_OK) *step = (int64_t)found;
+  SETTLE("skerry_protected_next", code);
+}
+void skerryf_protected_divide(skerry_protected** kept, skerry_divide divide, int* status) {
+  SETTLE("skerry_protected_divide", skerry_protected_divide(*kept, divide, NULL));
+}
+void skerryf_protected_save(skerry_protected** kept, int64_t step, int* status) {
+  SETTLE("skerry_protected_save", skerry_protected_save(*kept, step));
+}
+void skerryf_protected_recover(skerry_protected** kept, const int64_t* timeout_ns, int* status) {
+  SETTLE("skerry_protected_recover",
+         skerry_protected_recover(*kept, timeout_ns != NULL ? *timeout_ns : -1));
+}
+void skerryf_protected_read_8(skerry_protected** kept, int place, int64_t offset, Array to,
+                              int* status) {
+  void* const packed = take_packed(to, false);
+  if (packed == NULL && bytes_of(to) != 0) {
+    REFUSE("skerry_protected_read", no_memory);
+    return;
+  }
+  const int code = skerry_protected_read(*kept, place, (uint64_t)offset, packed, bytes_of(to));
+  put_back(to, packed, code == SKERRY_OK);
+  SETTLE("skerry_protected_read", code);
+}
+
 /* ---- windows ------------------------------------------------------------------------------- */
 
 void skerryf_window_allocate(skerry_group** group, int64_t bytes, int64_t unit,
@@ -690,6 +744,16 @@ void skerryf_put_notify_4(skerry_segment** segment, int rank, int32_t offset, Ar
 void skerryf_notify_wait_4(skerry_segment** segment, int32_t counter_offset, int32_t at_least,
                            const int64_t* timeout_ns, int64_t* value, int* status) {
   skerryf_notify_wait_8(segment, counter_offset, at_least, timeout_ns, value, status);
+}
+void skerryf_protected_next_4(skerry_protected** kept, int32_t steps, int32_t every, int outcome,
+                              int32_t* step, skerry_group** group, int* status) {
+  int64_t found = 0;
+  skerryf_protected_next_8(kept, steps, every, outcome, &found, group, status);
+  *step = (int32_t)found;
+}
+void skerryf_protected_read_4(skerry_protected** kept, int place, int32_t offset, Array to,
+                              int* status) {
+  skerryf_protected_read_8(kept, place, offset, to, status);
 }
 void skerryf_window_put_4(skerry_window** window, int rank, int32_t at, Array origin, int* status) {
   skerryf_window_put_8(window, rank, at, origin, status);

@@ -26,6 +26,7 @@ program check
   call without_waiting()
   call words()
   call locks()
+  call protected_memory()
   call windows()
   call errors()
   call skerry_sync(world)
@@ -45,6 +46,42 @@ contains
     call skerry_segment_alloc(world, 8, memory)
     call skerry_put(memory, 99, 0, 1.0_real64)
     print '(a)', 'went on'
+  end subroutine
+
+  subroutine protected_memory()
+    type(skerry_protected) :: kept
+    type(skerry_group) :: group
+    integer(int64), asynchronous :: mine(3)
+    integer(int64) :: theirs(2), wide
+    integer :: step, done
+    call skerry_protected_create(world, 0, kept)
+    mine = [me, 5, 6]
+    call skerry_protected_add(kept, mine(1:3:2), status)
+    call expect(status == SKERRY_ERR_INVALID, 'a section is protected')
+    call skerry_protected_add(kept, mine)
+    call skerry_protected_divide(kept, c_null_funptr)
+    call skerry_protected_save(kept, 4_int64)
+    call expect(skerry_protected_step(kept) == 4 .and. skerry_protected_bytes(kept) == 24, 'save')
+    call expect(skerry_protected_places(kept) == ranks, 'protected_places')
+    call expect(skerry_group_size(skerry_protected_group(kept)) == ranks, 'protected_group')
+    theirs = 0
+    call skerry_protected_read(kept, right, 0, theirs(1:1))
+    call skerry_protected_read(kept, right, 8_int64, theirs(2))
+    call expect(theirs(1) == right .and. theirs(2) == 5, 'protected_read')
+    do done = 0, 3
+      call skerry_protected_next(kept, 3, 2, SKERRY_OK, step, group)
+      call expect(step == done .and. skerry_group_size(group) == ranks, 'protected_next')
+    end do
+    call expect(skerry_protected_step(kept) == 3 .and. skerry_protected_recoveries(kept) == 0, &
+        'the last state')
+    call skerry_protected_next(kept, 3_int64, 2_int64, SKERRY_ERR_RANGE, wide, group, status)
+    call expect(status == SKERRY_ERR_RANGE, 'the outcome of a step')
+    call skerry_protected_next(kept, -1, 2, SKERRY_OK, step, group, status)
+    call expect(status == SKERRY_ERR_INVALID, 'steps below 0')
+    call skerry_protected_recover(kept, status=status)
+    call expect(status == SKERRY_ERR_UNSUPPORTED, 'recover in a job that ends with its dead')
+    call skerry_protected_forget(kept)
+    call skerry_protected_free(kept)
   end subroutine
 
   subroutine who_and_where()
