@@ -38,23 +38,33 @@ from ._type import Array
 from ._types import Axes, Block, Box, Fill, Shape
 
 class Loop:
-    """How a program reads elements of a divided array. All ranks see the same."""
+    """How a program reads elements of a divided array, or rows. All ranks see the same."""
 
     __slots__ = ("last", "step", "run", "wait", "count")
 
     def __init__(self) -> None:
-        self.last = -1  # place of the last element, in C order
+        self.last = -1  # place of the last element in C order, or of a row's first
         self.step = 0  # to it from the one before
         self.run = 0  # reads in a row with this step
         self.wait = 16  # as many are needed before elements are read ahead
         self.count = 256  # elements to read ahead next
+
+    def read(self, place: int) -> None:
+        """The program reads what lies there."""
+        step = place - self.last
+        self.run = self.run + 1 if step == self.step else 0
+        self.last, self.step = place, step
+
+    def left(self, size: int) -> int:
+        """How many more reads with this step an array has, which is not 0."""
+        return (size - 1 - self.last) // self.step if self.step > 0 else self.last // -self.step
 
 
 class Memory:
     """What an array and its views share."""
 
     __slots__ = ("source", "open", "placed", "views", "shown", "reads", "paid", "work", "parts",
-                 "bytes", "loop", "ahead", "pages", "__weakref__")  # fmt: skip
+                 "bytes", "loop", "rows", "ahead", "pages", "__weakref__")  # fmt: skip
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
@@ -69,6 +79,7 @@ class Memory:
         self.parts = 0  # small parts that were operands, or were written
         self.bytes = 0  # of the array that is no view; 0: nobody has asked yet
         self.loop: Loop | None = None  # of a program that reads elements; None: it has read none
+        self.rows: Loop | None = None  # of one that reads rows or columns; None: it has read none
         # The array some of whose elements every rank has; None: there are none.
         self.ahead: weakref.ref[Array] | None = None
         # What others of the node can map; None: they cannot. Perhaps not the block any more.
@@ -403,7 +414,7 @@ def _pages_for(layout: Layout, dtype: np.dtype[Any]) -> _pages.Pages | None:
     here = _exchange.job()
     (low, high), *_ = layout.boxes[here.rank]
     row = prod(layout.shape[1:]) * dtype.itemsize
-    if (high - low) * row < _pages.LEAST_BYTES or not all(here.near):
+    if (high - low) * row < _pages.LEAST_BYTES:
         return None
     if not _layout.ordered(layout):
         return None
@@ -485,9 +496,16 @@ _PIECE_BYTES = 4 << 20  # that a rank publishes at a time: more takes fresh page
 
 def _collected(x: Array, layout: Layout) -> Block:
     """All of a large divided array on every rank: of each rank's block a part at a time."""
-    block, rank = x._block, _exchange.job().rank
-    pieces = -(-x.layout.largest * x.itemsize // _PIECE_BYTES)
     array = np.empty(x.shape, x.dtype)
+    collect(x, layout, array)
+    return array
+
+
+def collect(x: Array, layout: Layout, array: Block, all_parts: bool = True) -> None:
+    """Writes a large divided array, whose blocks are rows, into `array`, or only what other nodes
+    have. Collective."""
+    block, rank = x._evaluate(), _exchange.job().rank
+    pieces = -(-x.layout.largest * x.itemsize // _PIECE_BYTES)
     for piece in range(pieces):
         boxes = []
         for (low, high), *others in x.layout.boxes:
@@ -499,9 +517,9 @@ def _collected(x: Array, layout: Layout) -> Block:
         part = block[begin : begin + source.extent(rank)[0]]
         if not part.size:
             part = empty_block(source, x.dtype)
-        for box, values in _exchange.bring(part, source, layout, views=True):
-            array[box] = values
-    return array
+        for box, values in _exchange.bring(part, source, layout, views=True, into=array):
+            if all_parts:
+                array[box] = values
 
 
 def redistributed(x: Array, layout: Layout) -> Array:

@@ -322,11 +322,13 @@ def broadcast(values: Block) -> Block:
 
 
 def bring(
-    block: Block, source: Layout, target: Layout, views: bool = False
+    block: Block, source: Layout, target: Layout, views: bool = False, into: Block | None = None
 ) -> list[tuple[Cut, Block]]:
     """Parts of the own block of `target`, as (slices, array) in the order of the ranks that had
     them. The own part is a view of `block`; others are copies, or with `views` those of ranks of
-    this node are views until the next exchange. Collective if anything moves."""
+    this node are views until the next exchange. `into`: where they go; parts of other nodes that
+    lie there in a row are read into it, and are not among the results. Collective if anything
+    moves."""
     here = job()
     plan = _layout.plan(source, target, here.rank)
     own = [] if plan.own is None else [(here.rank, plan.own[1], block[plan.own[0]])]
@@ -345,9 +347,12 @@ def bring(
         (rank, offset, shape)
         for (rank, offset, _), shape in zip(plan.receives, shapes, strict=True)
     ]
-    arrays = _read(staging, wanted, block.dtype, views)
+    places = [None if into is None else into[box] for _, _, box in plan.receives]
+    arrays = _read(staging, wanted, block.dtype, views, places)
     parts = own + [
-        (rank, box, array) for (rank, _, box), array in zip(plan.receives, arrays, strict=True)
+        (rank, box, array)
+        for (rank, _, box), array, place in zip(plan.receives, arrays, places, strict=True)
+        if array is not place
     ]
     return [part[1:] for part in sorted(parts, key=lambda part: part[0])]
 
@@ -360,19 +365,22 @@ def _view(memory: Block, offset: int, shape: Sequence[int], dtype: np.dtype[Any]
 
 def _read(
     staging: sk.Segment, wanted: Sequence[tuple[int, int, Shape]], dtype: np.dtype[Any],
-    views: bool = False,
+    views: bool = False, places: Sequence[Block | None] | None = None,
 ) -> list[Block]:
-    """Copies of (rank, offset, shape) from the staging segment, or views where they can be."""
+    """Copies of (rank, offset, shape) from the staging segment, or views where they can be. Those
+    of another node go to their place, if they have one that is contiguous."""
     here = job()
     arrays: list[Block] = []
     requests: list[sk.Request] = []
-    for rank, offset, shape in wanted:
+    for (rank, offset, shape), place in zip(wanted, places or [None] * len(wanted), strict=True):
         near = staging.pointer(here.members[rank]) if here.near[rank] else None
         if near is not None:
             part = _view(near, offset, shape, dtype)
             arrays.append(part if views else part.copy())
         else:
-            arrays.append(np.empty(shape, dtype))
+            if place is None or not place.flags.c_contiguous:
+                place = np.empty(shape, dtype)
+            arrays.append(place)
             flat = arrays[-1].reshape(-1)
             if dtype.kind in "mM":
                 flat = flat.view("int64")  # dates give no buffer

@@ -139,7 +139,7 @@ class _XpForm(Form):
         memory = x._memory
         # The ranks may have counted differently in the step that was broken.
         memory.reads = memory.paid = memory.work = memory.parts = 0
-        memory.placed, memory.loop = False, None
+        memory.placed, memory.loop, memory.rows = False, None, None
         self._boxes, self._whole = other.boxes, other.whole
 
     def taken(self) -> _XpForm:

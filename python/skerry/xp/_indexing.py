@@ -191,10 +191,8 @@ def _in_step(x: Array, key: Sequence[int]) -> bool:
     loop, place = memory.loop, 0
     for i, n in zip(key, x.shape, strict=True):
         place = place * n + i
-    step = place - loop.last
-    loop.run = loop.run + 1 if step == loop.step else 0
-    loop.last, loop.step = place, step
-    return step != 0 and loop.run >= loop.wait
+    loop.read(place)
+    return loop.step != 0 and loop.run >= loop.wait
 
 
 def _read_ahead(x: Array) -> bool:
@@ -204,9 +202,8 @@ def _read_ahead(x: Array) -> bool:
     memory, ranks = x._memory, _exchange.ranks()
     loop = memory.loop
     assert loop is not None
-    left = (x.size - 1 - loop.last) // loop.step if loop.step > 0 else loop.last // -loop.step
     most = _exchange.MOST_STACKED // (ranks * x.itemsize)
-    count = min(loop.count, left + 1, most)
+    count = min(loop.count, loop.left(x.size) + 1, most)
     if count < loop.wait:
         return False
     keeps = not memory.open and memory.source is None

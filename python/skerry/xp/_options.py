@@ -27,10 +27,10 @@ def options(**changes: int) -> dict[str, int]:
     whole_bytes: new arrays up to this size are kept whole on every rank. Unless it is set, what
     the ranks need for a synchronization beside the speed of memory decides when the job begins.
     loop_bytes: the most that a rank may take for divided arrays that the program reads by rows or
-    elements: they become whole when that would have cost less. Of arrays whose blocks the ranks of
-    a node can map, half counts, since they take memory as they are written. By default a quarter of
-    the free memory, shared by the ranks of a machine; 0 if whole_bytes was set before the job
-    began.
+    elements: they become whole when that would have cost less. Of blocks that the ranks of a node
+    can map half counts, since they take memory as they are written. By default a quarter of the
+    free memory, shared by the ranks of a machine; 0 if whole_bytes was set
+    before the job began.
     sum_bytes: what the whole arrays of a rank may take together. When half of it lives, new arrays
     are divided from a 64th of the size on, with three quarters from 1 KiB on. 0: no bound. By
     default as loop_bytes.

@@ -44,13 +44,14 @@ def _mmap(at: int | None, count: int, access: int, kind: int, fd: int, offset: i
 
 
 class _Mapped:
-    """Addresses from a 2 MiB boundary on, where files are put. An ndarray of it keeps it."""
+    """Addresses from a 2 MiB boundary on, where files are put. Between them is empty memory, if it
+    is to have some. An ndarray of it keeps it."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, access: int = 0) -> None:
         self.nbytes = -(-count // PAGE) * PAGE
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
         room, self._unmap = self.nbytes + _HUGE, _libc.munmap
-        start = _mmap(None, room, 0, private, -1, 0)
+        start = _mmap(None, room, access, private, -1, 0)
         self.base = -(-start // _HUGE) * _HUGE
         end, room_end = self.base + self.nbytes, start + room
         if self.base > start:
@@ -152,15 +153,17 @@ def _opened(name: Name) -> int:
     return fd
 
 
-def joined(parts: Sequence[tuple[Name, int]]) -> Block:
+def joined(parts: Sequence[tuple[Name | None, int]]) -> Block:
     """All blocks in a row, given as (name, bytes), mapped privately: as bytes that may be written,
-    which nobody else sees. Errors: OSError."""
+    which nobody else sees. In place of one without a name is empty memory. Errors: OSError."""
     total = sum(nbytes for _, nbytes in parts)
-    whole = _Mapped(total)
+    is_full = all(name is not None for name, nbytes in parts if nbytes)
+    whole = _Mapped(total, 0 if is_full else mmap.PROT_READ | mmap.PROT_WRITE)
     out: Any = whole.view(0, total)
     begin = 0
     for name, nbytes in parts:
-        if not nbytes:
+        if not nbytes or name is None:
+            begin += nbytes
             continue
         page = begin // PAGE * PAGE
         # The first page has the end of the block before, whose mapping this one covers.

@@ -15,7 +15,9 @@ from . import _exchange, _layout, _lazy, _options, _pages
 from ._array import (
     _LEAST_TIMES,
     Array,
+    Loop,
     Memory,
+    collect,
     empty_block,
     forget_ahead,
     in_layout,
@@ -89,9 +91,11 @@ def _take_place(x: Array, layout: Layout, block: Block, moving: list[Any]) -> No
 
 _LEAST_READS = 8
 _ROW = 4  # a row takes so many times as long as an element: views, layouts, a product
-# Seconds that mapping all blocks takes, and bytes a second whose huge pages the kernel then enters.
+# A loop that read rows one after another is taken to read so many times as many more.
+_MORE = 16
+# Seconds that mapping blocks takes, and bytes a second whose huge pages the kernel then enters.
 _MAP_S, _MAP_SPEED = 100e-6, 2e11
-_WRITTEN = 2  # of a mapped array half counts: it takes memory as it is written
+_WRITTEN = 2  # of a mapped block half counts: it takes memory as it is written
 _taken = 0  # bytes of arrays that became whole and live
 
 
@@ -113,8 +117,32 @@ def _read(x: Array, nbytes: int) -> None:
         return
     memory.reads += 1
     memory.paid += 1 if nbytes == root.itemsize else _ROW
+    if nbytes != root.itemsize and x._is_view:
+        _count_row(x, root, memory)
     if memory.reads >= _LEAST_READS and not memory.reads & (memory.reads - 1):
         _vote(root, memory)
+
+
+def _count_row(x: Array, root: Array, memory: Memory) -> None:
+    """Notes where a row or a column that is read begins."""
+    _, parent, key = x._recipe
+    if parent is not root or type(key) is not tuple:
+        return
+    if memory.rows is None:
+        memory.rows = Loop()
+    loop, place = memory.rows, 0
+    starts = [item[0] if isinstance(item, tuple) else item for item in key if item is not None]
+    for start, n in zip(starts, root.shape, strict=True):
+        place = place * n + start
+    loop.read(place)
+
+
+def _to_come(memory: Memory, size: int) -> int:
+    """How many more rows a loop will read, as far as can be told from those that it has."""
+    loop = memory.rows
+    if loop is None or not loop.step:
+        return 0
+    return min(loop.left(size), _MORE * loop.run)
 
 
 def _use(x: Array) -> None:
@@ -127,11 +155,13 @@ def _use(x: Array) -> None:
 
 def _vote(root: Array, memory: Memory) -> None:
     """The array becomes whole if all ranks find that this would have cost less. Where all of them
-    can map all blocks, nothing is copied, and it costs little. Collective."""
+    can map all blocks of their node, these are not copied, and cost little. Collective."""
     ranks, (read_s, part_s, fresh_speed) = _exchange.ranks(), _exchange.read_costs
     paid_s = memory.paid * read_s + memory.parts * part_s
     # The speed is that of an addition's results, which reads twice as much.
     saved_s = memory.work * (1 - 1 / ranks) / (2 * _exchange.costs[1])
+    # What is to come is like what was, only more: beside it the array's way to all ranks is short.
+    share = paid_s and paid_s / (paid_s + _to_come(memory, root.size) * _ROW * read_s)
     may = (
         not memory.open
         and not memory.placed
@@ -140,36 +170,46 @@ def _vote(root: Array, memory: Memory) -> None:
     room = _options.values["loop_bytes"] - _taken
     pages, block = memory.pages, root._block
     mapped = pages is not None and block is not None and (not block.size or pages.holds(block))
+    far = root.itemsize * sum(
+        _layout.volume(box)
+        for box, near in zip(root.layout.boxes, _exchange.job().near, strict=True)
+        if not near
+    )
+    takes = far + (root.nbytes - far) // _WRITTEN  # of memory, if it is mapped
+    map_s = _MAP_S + (root.nbytes - far) / _MAP_SPEED + far / fresh_speed
     told = _exchange.agree([
-        may and mapped and root.nbytes // _WRITTEN <= room
-        and paid_s > saved_s + _MAP_S + root.nbytes / _MAP_SPEED,
-        may and root.nbytes <= room and paid_s > saved_s + root.nbytes / fresh_speed,
+        may and mapped and takes <= room and paid_s > saved_s + share * map_s,
+        may and root.nbytes <= room and paid_s > saved_s + share * root.nbytes / fresh_speed,
     ])  # fmt: skip
     if told[:, 0].all():
-        _become_whole(root, _joined(root, memory), root.nbytes // _WRITTEN)
+        _become_whole(root, _joined(root, memory), takes)
     elif told[:, 1].all():
         whole = _layout.whole(root.shape, ranks)
         _become_whole(root, in_layout(root, whole), root.nbytes)
 
 
 def _joined(x: Array, memory: Memory) -> Block | None:
-    """All blocks of x, mapped in a row. None if some rank could not. Collective."""
+    """All blocks of x in a row: those of this node are mapped, the others come over the network.
+    None if some rank could not map them. Collective."""
     assert memory.pages is not None
+    near = _exchange.job().near
     # What ranks have written is seen by others when all have told their names.
     names = _exchange.agree(memory.pages.name()).tolist()
     parts = [
-        (tuple(name), _layout.volume(box) * x.itemsize)
-        for name, box in zip(names, x.layout.boxes, strict=True)
+        (tuple(name) if is_near else None, _layout.volume(box) * x.itemsize)
+        for name, is_near, box in zip(names, near, x.layout.boxes, strict=True)
     ]
     try:
         block = _pages.joined(parts).view(x.dtype).reshape(x.shape)
     except OSError:  # a container may hide the processes of others
         block = None
     # Nobody gives its block back before all have mapped it.
-    if _exchange.agree([block is not None]).all():
-        return block
-    memory.pages = None
-    return None
+    if not _exchange.agree([block is not None]).all():
+        memory.pages = None
+        return None
+    if block is not None and _exchange.on_any_rank(not all(near)):
+        collect(x, _layout.whole(x.shape, _exchange.ranks()), block, all_parts=False)
+    return block
 
 
 def _become_whole(x: Array, block: Block | None, takes: int) -> None:
