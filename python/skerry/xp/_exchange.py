@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import skerry as sk
-from skerry import _core
+from skerry import _core, _interrupts
 from skerry._protected import living, moved_listeners
 from . import _layout, _lazy, _options
 from ._layout import Layout
@@ -89,6 +89,8 @@ class _Staging:
         check_calls."""
         if threading.get_ident() != self.thread.ident:
             self.take_over()
+        if _interrupts.seen:
+            _interrupts.end_job()
         self.calls += 1
         if not _options.values["check_calls"]:
             return
@@ -123,6 +125,8 @@ def job() -> _Staging:
     if _staging is None or not sk.initialized():
         sk.init()
         _staging = _Staging(living())
+        if _staging.ranks > 1:
+            _interrupts.watch()
         try:
             if "whole_bytes" not in _options.chosen:
                 _measure_bound(_staging)
