@@ -22,7 +22,8 @@ import sys
 import time
 import weakref
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
@@ -393,6 +394,7 @@ class _Kept:
         self.beside: dict[type[Form], Any] = {}  # of each kind of protected arrays
         self.loop: Any = None  # that made the valid state; None: the program itself
         self.loops = 0  # begun so far
+        self.within: int | None = None  # the place of the go_on() that runs; None: none does
         self.place = 0  # in the program, where the valid state was made: see place_of()
         self.leaving: list[int] = []  # whose host is drained, as of the last agreement
         self.staying: list[int] = []  # of these, who was told last that they cannot leave
@@ -404,6 +406,8 @@ class _Kept:
         self.is_newcomer = False
         self.given: list[Any] = []  # of a newcomer: the program's arrays, as they were protected
         self.makes_arrays = False  # of a newcomer: the program has none
+        # Of a newcomer that has not come to the state's place: what the program has just kept.
+        self.passed: dict[str, Any] = {}
         self.at = 0  # of a newcomer: the place in the program that it has come to
         self.told: _newcomers.Told | None = None  # of a newcomer: the state
 
@@ -777,21 +781,26 @@ class _Kept:
 
     def place_of(self, loop: Any) -> int:
         """Of that loop; None: of a call of protect(), after the loops that were begun. A spare
-        comes to these places in the same order."""
+        comes to these places in the same order. All in a go_on() is at its place, for the members
+        may have begun its attempt a different number of times."""
+        if self.within is not None:
+            return self.within
         return 2 * self.loops + 1 if loop is None else 2 * int(loop.number)
 
     def match(self, told: _newcomers.Told) -> None:
         """Puts the program's own arrays in the places of those that the others protected. A spare
         that does not fit ends: then the others go on without it."""
-        if self.makes_arrays:
-            return
         if self.at < told.place:
+            if self.makes_arrays:  # what it would return is known to the others alone
+                _end_alone("the others have come through the sk.go_on() that this spare begins")
             raise _Later
         if self.at > told.place:
             _end_alone(
                 "the last protected state is of another loop or call than the one that this spare "
                 "has come to: a spare goes the same way through the program"
             )
+        if self.makes_arrays:
+            return
         own = [form for form in map(_form_of, self.given) if not form.storage.freed]
         named = [(form.kind, str(form)) for form in own]
         if named != [(one.kind, one.text) for one in told.copied]:
@@ -890,6 +899,11 @@ def goes_on() -> bool:
     return _kept.goes_on
 
 
+def spares() -> int:
+    """How many the job had at its start."""
+    return _kept.spares
+
+
 def joined(on_failure: str) -> None:
     """How this process has joined its job."""
     global _living
@@ -947,6 +961,20 @@ def next_loop() -> int:
     return _kept.loops
 
 
+@contextmanager
+def attempts() -> Iterator[None]:
+    """A go_on() runs: it has a place as a loop has, and so has all that it does."""
+    if _kept.within is not None:
+        yield
+        return
+    number = next_loop()
+    _kept.within = 2 * number
+    try:
+        yield
+    finally:
+        _kept.within, _kept.loops = None, number
+
+
 # ---- what the program calls ----------------------------------------------------------------------
 
 
@@ -962,7 +990,8 @@ def protect(arrays: Sequence[Any] = (), *, partner: int = 1, **values: Any) -> N
     begin = time.monotonic()
     if _kept.is_newcomer:
         _kept.give(arrays)
-        _kept.join(None, False, -1.0)
+        if not _kept.join(None, False, -1.0):  # the state and its values are of a later place
+            _kept.passed = copy.deepcopy(values)
         return
     _kept.save(_kept.add(arrays, partner, values), None)
     _kept.cost.seconds += time.monotonic() - begin
@@ -989,7 +1018,8 @@ def recover(group: Group | None = None, *, timeout: float = -1.0) -> Group:
 def kept(name: str, default: Any = None) -> Any:
     """A copy of the value of that name in the last valid state, or `default`. Not collective.
     Errors: none."""
-    return copy.deepcopy(_kept.values.get(name, default))
+    values = _kept.passed if _kept.is_newcomer else _kept.values
+    return copy.deepcopy(values.get(name, default))
 
 
 def protection() -> Protection:

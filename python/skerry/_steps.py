@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _core, _state_files
 from ._core import Group
 from ._protected import (
+    attempts,
     given_arrays,
     is_hurt,
     is_newcomer,
@@ -320,16 +321,17 @@ def go_on(attempt: Callable[[Group, list[Any]], _Result], *, timeout: float = -1
     with a sync. Collective. Errors: those of attempt; LostError for what cannot be mended, also for
     a death before the first state is complete."""
     group, arrays = protected_group(()), list[Any]()
-    if is_newcomer():
-        group, arrays = join_making(timeout), protected_arrays()
-    while True:
-        try:
-            result = attempt(group, arrays)
-            _core.sync(group)  # a member that came through does not leave those that did not
-            return result
-        except LostError:
-            raise
-        except PeerDeadError as error:
-            _hear_of(error, group)
-            group = recover(timeout=timeout)
-            arrays = protected_arrays()
+    with attempts():
+        if is_newcomer():
+            group, arrays = join_making(timeout), protected_arrays()
+        while True:
+            try:
+                result = attempt(group, arrays)
+                _core.sync(group)  # a member that came through does not leave those that did not
+                return result
+            except LostError:
+                raise
+            except PeerDeadError as error:
+                _hear_of(error, group)
+                group = recover(timeout=timeout)
+                arrays = protected_arrays()

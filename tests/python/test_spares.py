@@ -133,6 +133,7 @@ import os, signal
 import numpy as np
 import skerry as sk
 import skerry.xp as xp
+from skerry import _core
 sk.init(on_failure="continue")
 s = sk.over(sk.world())
 
@@ -173,6 +174,7 @@ import os, signal
 import numpy as np
 import skerry as sk
 import skerry.xp as xp
+from skerry import _core
 sk.init(on_failure="continue")
 s = sk.over(sk.world())
 attempts = []
@@ -182,7 +184,7 @@ def attempt(group, arrays):
     if arrays:
         a, b, first = *arrays, sk.kept("step")
     else:
-        a, b, first = s.zeros(1000), xp.zeros((40, 3)), 0
+        a, b, first = s.zeros(1000), xp.zeros((40, 30)), 0
     for step in range(first, 12):
         if step in (4, 7) and s.rank() == step % s.size() and len(sk.failed()) < step // 3:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -194,6 +196,7 @@ def attempt(group, arrays):
 
 a, b = s.go_on(attempt)
 assert s.size() == sk.size() and len(sk.failed()) == 2
+assert b.layout.whole and _core.xp_bytes()[0] >= b.nbytes  # a spare's counts for sum_bytes, too
 assert (a.get() == 12 * sk.size()).all() and (b.numpy() == 24).all()
 s.sync()
 print("all is well", flush=True)
@@ -202,6 +205,66 @@ print("all is well", flush=True)
 
 def test_a_spare_calls_the_attempt_with_the_arrays_of_the_others(tmp_path):
     ends_well(tmp_path, GO_ON, 3, 3, living=3, spares=2)
+
+
+# A spare that begins the first go_on() has no part in the second, where the others are.
+TWO = """
+import os, signal
+import skerry as sk
+sk.init(on_failure="continue")
+
+def first(group, arrays):
+    a = arrays[0] if arrays else sk.zeros(100)
+    sk.protect([a], step=0)
+    return a
+
+def second(group, arrays):
+    a = arrays[0] if arrays else made
+    for step in range(sk.kept("step"), 6):
+        if sk.rank() == 1 and step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        a.local[...] += 1
+        sk.sync(group)
+        sk.protect([a], step=step + 1)
+    return a
+
+made = sk.go_on(first)
+a = sk.go_on(second)
+assert (a.get() == 6).all() and len(a.group) == 2, a.get()
+sk.sync(a.group)
+print("all is well", flush=True)
+"""
+
+
+def test_a_spare_whose_attempt_the_others_have_behind_them_ends_alone(tmp_path):
+    job = run(3, 3, written(tmp_path, TWO), spares=1)
+    assert job.stdout.count("all is well") == 2, job.stdout
+    assert job.returncode == 1 and "come through the sk.go_on()" in job.stdout, job.stdout
+
+
+# A spare comes to a call of protect() before the loop where the others are.
+EARLIER = """
+import os, signal
+import skerry as sk
+sk.init(on_failure="continue")
+a = sk.zeros(100)
+sk.protect([a], step="none yet")
+assert sk.kept("step") == "none yet", sk.kept("step")
+for step in sk.steps(9, protect=[a]):
+    with step:
+        if sk.rank() == 1 and step == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        a.local[...] += 1
+        sk.sync(step.group)
+assert (a.get() == 9).all() and len(step.group) == 3 and sk.kept("step") == 9, a.get()
+sk.sync(step.group)
+print("all is well", flush=True)
+"""
+
+
+def test_a_spare_keeps_what_it_gave_until_it_comes_to_the_others(tmp_path):
+    """It read the values of a step that it had not come to."""
+    ends_well(tmp_path, EARLIER, 3, 3, living=3, spares=1)
 
 
 # The first spare dies before it has joined, and the second one takes its place.
