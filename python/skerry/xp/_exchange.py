@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import skerry as sk
 from skerry import _core, _interrupts
-from skerry._protected import living, moved_listeners
+from skerry._protected import living, moved_listeners, spares
 from . import _layout, _lazy, _options
 from ._layout import Layout
 from ._types import Block, Cut, Shape
@@ -188,7 +188,8 @@ def _measure_bound(here: _Staging) -> None:
         bound *= 4
     _options.values["whole_bytes"] = bound
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    quarter = int(sk.allreduce(free // (4 * beside), "min", group=here.group))
+    # Any machine may be that of all spares that come.
+    quarter = int(sk.allreduce(free // (4 * (beside + spares())), "min", group=here.group))
     for name in {"loop_bytes", "sum_bytes"} - _options.chosen:
         _options.values[name] = quarter
     _options.why["whole_bytes"] = (

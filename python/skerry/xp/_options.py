@@ -29,7 +29,7 @@ def options(**changes: int) -> dict[str, int]:
     loop_bytes: the most that a rank may take for divided arrays that the program reads by rows or
     elements: they become whole when that would have cost less. Of blocks that the ranks of a node
     can map half counts, since they take memory as they are written. By default a quarter of the
-    free memory, shared by the ranks of a machine; 0 if whole_bytes was set
+    free memory, shared by the ranks of a machine and the job's spares; 0 if whole_bytes was set
     before the job began.
     sum_bytes: what the whole arrays of a rank may take together. When half of it lives, new arrays
     are divided from a 64th of the size on, with three quarters from 1 KiB on. 0: no bound. By
