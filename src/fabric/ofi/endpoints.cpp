@@ -154,8 +154,7 @@ void Endpoints::release(Endpoint& endpoint) {
   if (endpoint.ep != nullptr) --opened_;
   if (domain_.is_datagram()) {
     for (Operation* operation : endpoint.rma_waiting) operation->has_failed = true;
-    std::erase_if(endpoint.operations,
-                  [](const Operation* operation) { return !operation->has_failed; });
+    endpoint.operations.filter([](const Operation& operation) { return operation.has_failed; });
   } else if (endpoint.ep != nullptr) {
     by_fid_.erase(&endpoint.ep->fid);
     fi_shutdown(endpoint.ep, 0);
@@ -192,12 +191,14 @@ void Endpoints::tell_writable(EndpointId id) {
   waiter_.leave_work();
 }
 
-void Endpoints::drain_completions() {
+void Endpoints::drain_completions(bool all) {
+  constexpr ssize_t most = 32;
   for (;;) {
-    fi_cq_msg_entry entries[32];
-    const ssize_t n = fi_cq_read(domain_.completions.get(), entries, 32);
+    fi_cq_msg_entry entries[most];
+    const ssize_t n = fi_cq_read(domain_.completions.get(), entries, most);
     for (ssize_t i = 0; i < n; ++i)
       completions_.push_back({static_cast<Operation*>(entries[i].op_context), entries[i].len, 0});
+    if (n > 0 && n < most && !all) return;
     if (n > 0) continue;
     if (n != -FI_EAVAIL) return;
     fi_cq_err_entry failure{};
@@ -234,7 +235,7 @@ void Endpoints::add_memory(Fabric::Memory* memory) const {
     used_buffers += operation->buffer.data != nullptr ? 1 : 0;
   };
   slots_.for_each([&](const Endpoint& e) {
-    memory->endpoint_bytes += slots_.item_bytes() + table_bytes(e.operations) +
+    memory->endpoint_bytes += slots_.item_bytes() + e.operations.heap_bytes() +
                               deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) +
                               vector_bytes(e.early) + vector_bytes(e.said) +
                               vector_bytes(e.end_detail);

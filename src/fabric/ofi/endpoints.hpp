@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "core/pure/container_bytes.hpp"
 #include "fabric/ofi/peers.hpp"
 #include "fabric/slots.hpp"
 
@@ -38,6 +38,7 @@ struct Operation {
   // Receive: next frame. RMA: bytes done by earlier pieces.
   uint64_t at = 0;
   uint32_t frames = 0;  // send
+  size_t place = 0;     // in its endpoint's Operations
   // RMA only.
   RmaCall call;
   uint64_t piece = 0;           // bytes posted now
@@ -50,6 +51,36 @@ inline ParcelHead head_of(const Operation& operation) {
   std::memcpy(&head, operation.buffer.data, sizeof head);
   return head;
 }
+
+// Of one endpoint. Without memory of its own for each: an adapter's get takes a microsecond.
+class Operations {
+ public:
+  void insert(Operation* operation) {
+    operation->place = all_.size();
+    all_.push_back(operation);
+  }
+  void erase(const Operation* operation) {
+    all_.back()->place = operation->place;
+    all_[operation->place] = all_.back();
+    all_.pop_back();
+  }
+  // Of an operation that exists: it may be another endpoint's.
+  bool contains(const Operation* operation) const {
+    return operation->place < all_.size() && all_[operation->place] == operation;
+  }
+  // Leaves those for which keep(const Operation&) is true.
+  template <class Keep>
+  void filter(Keep&& keep) {
+    for (Operation* operation : std::exchange(all_, {}))
+      if (keep(*operation)) insert(operation);
+  }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+  uint64_t heap_bytes() const { return vector_bytes(all_); }
+
+ private:
+  std::vector<Operation*> all_;
+};
 
 class Pool {
  public:
@@ -96,7 +127,7 @@ struct Connection {
   fi_addr_t to() const { return peer == nullptr ? FI_ADDR_UNSPEC : peer->at; }
   int64_t deadline_ns = 0;                    // connecting and asking
   bool held = false;                          // asking: it is told to come back if not accepted
-  std::unordered_set<Operation*> operations;  // posted or waiting; owned
+  Operations operations;                      // posted or waiting; owned
   std::deque<Operation*> inbox;               // received, not wholly delivered; owned
   std::vector<Operation*> early;              // datagram: arrived before others; owned
   // Datagram: the peer has left after so many parcels, which may be under way. Empty: it has not.
@@ -182,7 +213,8 @@ class Endpoints {
   void leave_work() { waiter_.leave_work(); }
 
   // Reads what libfabric has completed. What it will not complete itself is added.
-  void drain_completions();
+  // What there is is read; of endpoints that stay the rest may be left for the next time.
+  void drain_completions(bool all = true);
   void add_completion(const Completion& completion);
   bool next_completion(Completion* completion);
 

@@ -160,7 +160,8 @@ void OfiFabric::dispatch(Sink& sink) {
   messages_.post_shared();  // if there was no memory for all
   for (const EndpointId id : std::exchange(endpoints_.again, {}))
     if (Endpoint* const endpoint = endpoints_.find(id)) messages_.after_progress(*endpoint);
-  endpoints_.drain_completions();
+  constexpr bool all = false;  // a look costs a call of the library
+  endpoints_.drain_completions(all);
   if (endpoints_.any_completions()) look_ns_ = 0;
   run_completions(sink);
   if (!told.empty() || !domain_.events_cost_a_call || connector_->is_impatient() ||
@@ -194,7 +195,7 @@ void OfiFabric::run_completions(Sink& sink) {
     }
     Rma::note_complete(operation);
     Endpoint* const endpoint = endpoints_.find(id);
-    if (endpoint == nullptr || endpoint->operations.count(operation) == 0) {
+    if (endpoint == nullptr || !endpoint->operations.contains(operation)) {
       // Of a connected endpoint it cannot be: release reads them first. Of a datagram endpoint what
       // was under way completes after its connection was closed.
       if (domain_.is_datagram()) pool_.give_back(operation);
