@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
+import secrets
 import shutil
 import sys
 import threading
@@ -202,9 +204,12 @@ class Writer:
     """Writes arrays to a file under its hidden name, and puts it into its place. Collective."""
 
     def __init__(self, path: Path, group: Group, durable: bool = False) -> None:
-        """durable: it outlives a crash of the system when write() has returned."""
-        self.path, self.group, self.hidden = path, group, _hidden(path)
-        self.durable = durable
+        """durable: it outlives a crash of the system when write() has returned, and the hidden
+        name is its own."""
+        self._number = secrets.randbits(62) if durable else None  # the first member's is told
+        self.path, self.group, self.hidden = path, group, _hidden(path, self._number)
+        self.durable, self.is_placed = durable, False
+        self._made: os.stat_result | None = None
         self.leads = _core.rank() == group.ranks[0]
         self.member, self.members = group.ranks.index(_core.rank()), len(group)
         self.together = Together(path, group)
@@ -225,7 +230,7 @@ class Writer:
                     raise FileError(f"{self.path}: there is no folder {self.path.parent}")
                 _finish_removal()
                 _recover(self.path)
-                _remove(self.hidden)
+                self._take_name()
                 offsets = begin(self.hidden)
                 found[0] = np.array([] if offsets is None else offsets, np.int64)
 
@@ -242,24 +247,40 @@ class Writer:
                 finish(self.hidden)
                 if self.durable:
                     _to_disk(self.hidden)
+                    self._check_name()
                 _replace(self.path, self.hidden)
-                if self.durable:
-                    _to_disk(self.path.parent)
 
         try:
             self.together(start)
+            told = np.array([len(found[0]), self._number or 0], np.int64)
+            _core._broadcast(told, self.group.ranks[0], self.group)
+            if self.durable:
+                self.hidden = _hidden(self.path, int(told[1]))
             self.together(check)
-            count = np.array([len(found[0])], np.int64)
-            _core._broadcast(count, self.group.ranks[0], self.group)
-            offsets = found[0] if self.leads else np.empty(int(count[0]), np.int64)
+            offsets = found[0] if self.leads else np.empty(int(told[0]), np.int64)
             if len(offsets):
                 _core._broadcast(offsets, self.group.ranks[0], self.group)
             fill(self.hidden, offsets.tolist())
             self.together(end)
-        except Error:
+        except BaseException:
             if self.leads:
                 _remove(self.hidden)
             raise
+        self.is_placed = True
+        if self.durable:
+            self.together(lambda: _to_disk(self.path.parent) if self.leads else None)
+
+    def _take_name(self) -> None:
+        if not self.durable:
+            return _remove(self.hidden)
+        opened = os.open(self.hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        self._made = os.fstat(opened)
+        os.close(opened)
+
+    def _check_name(self) -> None:
+        assert self._made is not None
+        if not os.path.samestat(os.stat(self.hidden), self._made):
+            raise FileError(f"{self.hidden} is another file than this job began")
 
     def elements(
         self, hidden: Path, sources: Sequence[Source], offsets: Sequence[int], progress: Progress
@@ -506,8 +527,17 @@ def _checked_chunks(edges: Sequence[int], array: Array) -> tuple[int, ...]:
 # ---- the hidden name and the real one ------------------------------------------------------------
 
 
-def _hidden(path: Path) -> Path:
-    return path.with_name(f".{path.name}.saving")
+def _hidden(path: Path, number: int | None = None) -> Path:
+    """number: the name is one writer's alone."""
+    middle = "" if number is None else f"{number:016x}."
+    return path.with_name(f".{path.name}.{middle}saving")
+
+
+def remove_unfinished(path: Path) -> None:
+    """What durable writers to `path` have begun and not ended: there is none that lives."""
+    numbered = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{16}[.]saving")
+    for name in filter(numbered.fullmatch, os.listdir(path.parent)):
+        _remove(path.with_name(name))
 
 
 def _old(path: Path) -> Path:
@@ -689,10 +719,10 @@ def check_crc(stored: Any, group: Group, together: Together) -> None:
 
     def count() -> None:
         buffer = np.empty(min(PIECE_BYTES // 8, high - low), "u1")
-        with open(stored.path, "rb", buffering=0) as file:
+        with stored.file() as file:
             for at in range(begin + low, begin + high, max(1, len(buffer))):
                 part = buffer[: begin + high - at]
-                read_at(file, at, part)
+                read_at(file, at, part, stored.path)
                 sums[0, 0] = zlib.crc32(part.data, int(sums[0, 0]))
 
     together(count)

@@ -47,23 +47,32 @@ class Place:
         order: Order = "C",
         crc: int | None = None,
         checked: int = 0,
+        opened: int | None = None,
     ) -> None:
+        """opened: a descriptor of the file, through which it is read."""
         self.path, self.offset, self.shape, self.order = path, offset, tuple(shape), order
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.opened = np.dtype(dtype), opened
         self.crc, self.checked = crc, checked  # of the bytes from `checked` to the last element
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        found = os.stat(path).st_size
+        found = os.stat(path if opened is None else opened).st_size
         if found < offset + self.nbytes:
             raise FileError(
                 f"{path} is damaged: it has {found} bytes, and its elements end at byte "
                 f"{offset + self.nbytes}"
             )
 
+    def file(self) -> io.FileIO:
+        """The file, open to be read."""
+        if self.opened is None:
+            return io.FileIO(self.path)
+        return io.FileIO(self.opened, closefd=False)
+
     def mapped(self, mode: Literal["r", "c", "r+", "w+"] = "r") -> Block:
         """The array, as a numpy.memmap."""
         if not self.nbytes:  # nothing can be mapped
             return np.empty(self.shape, self.dtype, self.order)
-        return np.memmap(self.path, self.dtype, mode, self.offset, self.shape, self.order)
+        path = self.path if self.opened is None else f"/proc/self/fd/{self.opened}"
+        return np.memmap(path, self.dtype, mode, self.offset, self.shape, self.order)
 
     def read(self, bounds: Bounds, out: Block, progress: Callable[[int], object]) -> None:
         """The elements within `bounds` into `out`, which has their shape."""
@@ -77,10 +86,11 @@ class Place:
             self._copy(bounds, out, most, progress)
             return
         into, at = out.reshape(-1).view("u1"), 0
-        with open(self.path, "rb", buffering=0) as file:
+        with self.file() as file:
             for start, box in block_pieces(shape, bounds, most):
                 size = self.dtype.itemsize * _elements(box)
-                read_at(file, self.offset + start * self.dtype.itemsize, into[at : at + size])
+                place = self.offset + start * self.dtype.itemsize
+                read_at(file, place, into[at : at + size], self.path)
                 at += size
                 progress(size)
 
@@ -109,13 +119,13 @@ def _elements(box: Box) -> int:
     return count
 
 
-def read_at(file: BinaryIO, at: int, into: Block) -> None:
+def read_at(file: io.FileIO, at: int, into: Block, path: Path) -> None:
     """Fills a contiguous array of bytes from a place of the file."""
     done = 0
     while done < len(into):
         got = os.preadv(file.fileno(), [into[done:].data], at + done)
         if not got:
-            raise FileError(f"{file.name} ends at byte {at + done}: it was changed meanwhile")
+            raise FileError(f"{path} ends at byte {at + done}: it was changed meanwhile")
         done += got
 
 
@@ -418,34 +428,41 @@ class Npz:
                 archive.start_dir = end
                 archive.comment = self.alone if self.is_alone else b""
 
-    def open(self, path: Path, mode: str) -> dict[str, Any]:
+    def open(self, path: Path, mode: str, opened: int | None = None) -> dict[str, Any]:
+        """{name: what is stored}; opened: a descriptor of the file, through which to read."""
         try:
-            return self._open(path)
+            return self._open(path, opened)
         except (zipfile.BadZipFile, zlib.error, struct.error) as error:
             raise FileError(f"{path} is no .npz file, or a damaged one: {error}") from None
 
-    def _open(self, path: Path) -> dict[str, Any]:
+    def _open(self, path: Path, opened: int | None) -> dict[str, Any]:
         found: dict[str, Place | Packed] = {}
-        with zipfile.ZipFile(path) as archive:
+        where = path if opened is None else opened
+        with (
+            open(where, "rb", closefd=opened is None) as file,
+            zipfile.ZipFile(file) as archive,
+        ):
             for entry in archive.infolist():
                 name = entry.filename.removesuffix(".npy")
                 if entry.compress_type == zipfile.ZIP_STORED and not entry.flag_bits & 1:
-                    found[name] = self._stored(path, archive, entry)
+                    found[name] = self._stored(path, archive, entry, opened)
                 else:
                     found[name] = Packed(path, entry)
             alone = archive.comment == self.alone and list(found) == ["arr_0"]
         return {"": found["arr_0"]} if alone else found
 
     @staticmethod
-    def _stored(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Place:
-        with open(path, "rb") as file:
-            file.seek(entry.header_offset)
-            lengths = struct.unpack("<26x2H", file.read(30))
-            begin = entry.header_offset + 30 + sum(lengths)
+    def _stored(
+        path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, opened: int | None
+    ) -> Place:
+        assert archive.fp is not None
+        lengths = struct.unpack("<26x2H", os.pread(archive.fp.fileno(), 30, entry.header_offset))
+        begin = entry.header_offset + 30 + sum(lengths)
         with archive.open(entry) as file:
             shape, dtype, order = read_npy_header(file, f"{entry.filename} in {path}")
             at = begin + file.tell()
-        return Place(path, at, shape, dtype, order=order, crc=entry.CRC, checked=begin)
+        crc = entry.CRC
+        return Place(path, at, shape, dtype, order=order, crc=crc, checked=begin, opened=opened)
 
     def close(self, arrays: dict[str, Any]) -> None:
         pass

@@ -91,7 +91,8 @@ class Steps:
         self.values: dict[str, Any] = {}
         self.recovered = 0  # how often, so far
         self._n, self._arrays, self._every, self._partner = n, list(arrays), every, partner
-        self._timeout, self._every_file, self._file = timeout, every_file, file
+        self._timeout, self._every_file = timeout, every_file
+        self._file = None if file is None else _state_files.StateFile(file)
         self._is_begun = self._has_file = False  # looked for the file; it has a state of this loop
         self._all: list[Any] = []  # the arrays whose state was read from it
         self.number = next_loop()  # of the loops of this program
@@ -115,9 +116,14 @@ class Steps:
     def __next__(self) -> Step:
         if self._is_open and not self._is_entered:
             raise InvalidError("a step was not entered: begin the loop's body with `with step:`")
-        while not self._is_ready():
-            pass
+        try:
+            while not self._is_ready():
+                pass
+        except BaseException:
+            self._release()
+            raise
         if self._at >= self._n:
+            self._release()
             raise StopIteration
         step = Step(self._at)
         step.loop = self
@@ -180,9 +186,9 @@ class Steps:
         """The first time: goes on from the file, if there is one."""
         if self._is_begun or self._file is None:
             return
-        if _state_files.exists(self._file, self.group):
+        if self._file.exists(self.group):
             self._all = self._every_array()
-            self._take_file(_state_files.read(self._file, self._all, self.group, False))
+            self._take_file(self._file.read(self._all, self.group, False))
         self._is_begun = True  # not if that failed: the file would be written over
 
     def _every_array(self) -> list[Any]:
@@ -194,7 +200,7 @@ class Steps:
     def _write(self) -> None:
         is_due = self._at // self._every % self._every_file == 0 if self._every_file else False
         if self._file is not None and (is_due or self._at >= self._n):
-            _state_files.write(self._file)
+            self._file.write()
             self._has_file = True
 
     def _read_again(self, group: Group, arrays: list[Any], died: PeerDeadError) -> None:
@@ -203,9 +209,9 @@ class Steps:
         assert self._file is not None
         while True:
             try:
-                if not _state_files.exists(self._file, group):
+                if not self._file.exists(group):
                     raise died
-                values = _state_files.read(self._file, arrays, group, True)
+                values = self._file.read(arrays, group, True)
                 break
             except PeerDeadError as error:
                 if error is died:
@@ -215,6 +221,10 @@ class Steps:
         self._all = arrays
         self._take_file(values)
         self.recovered += 1
+
+    def _release(self) -> None:
+        if self._file is not None:
+            self._file.release()
 
     def _take_file(self, values: dict[str, Any]) -> None:
         self._at, self.values = values["step"], values["values"]
@@ -262,6 +272,8 @@ class Steps:
             return False
         if isinstance(value, PeerDeadError) and not isinstance(value, LostError):
             self._died = value
+        if self._died is None:
+            self._release()  # the error ends the loop
         return self._died is not None
 
 

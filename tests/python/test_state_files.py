@@ -1,11 +1,14 @@
 """Loops whose states are in files, in jobs whose ranks kill themselves. Started by a pytest outside
 jobs."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from test_as_jobs import run
+from test_as_jobs import LAUNCHER, run
 from test_going_on import written
 
 # Arguments: the file, the step of the kill, who dies, whether arrays of skerry.xp are divided.
@@ -172,3 +175,161 @@ def test_files_that_cannot_be_are_refused_by_all(tmp_path):
     job = run(2, 2, written(tmp_path, REFUSED), tmp_path / "state.npz")
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("all is well") == 2, job.stdout
+
+
+HOLDS = """
+import os, sys
+import skerry as sk
+sk.init(on_failure="continue")
+file, told, go = sys.argv[1:]
+a = sk.zeros(1000)
+for step in sk.steps(4, protect=[a], every_file=1, file=file):
+    with step:
+        if step == 2 and sk.rank() == 0:
+            open(told, "w").close()
+            open(go).close()  # until the other job has ended
+        a.local[...] += 1
+        sk.sync()
+assert (a.get() == 4).all()
+sk.sync()
+print("all is well", flush=True)
+"""
+
+
+def test_a_second_job_with_the_same_file_is_refused(tmp_path):
+    """They shared a hidden name, and put each other's half-written file over the good one."""
+    file, told, go = (tmp_path / name for name in ("state.npz", "told", "go"))
+    os.mkfifo(told)
+    os.mkfifo(go)
+    program = written(tmp_path, HOLDS)
+    command = [LAUNCHER, "run", "-n", "2", "--nodes", "2", sys.executable, program, file, told, go]
+    first = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        told.read_bytes()  # until it is in its third step
+        before = file.read_bytes()
+        second = run(3, 1, program, file, os.devnull, os.devnull)
+        assert second.returncode != 0, second.stdout
+        assert f"{file} is another job's or loop's" in second.stdout, second.stdout
+        assert "give each a file of its own" in second.stdout, second.stdout
+        assert file.read_bytes() == before
+        go.write_bytes(b"")
+        assert first.wait() == 0
+        assert first.stdout.read().count("all is well") == 2
+    finally:
+        first.kill()
+        first.communicate()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["go", "program.py", "state.npz", "told"]
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_the_next_first_member_has_the_path_and_clears_up(spares, tmp_path):
+    """The first one dies while it writes: of its file, a part is there, and its lock."""
+    file = tmp_path / "state.npz"
+    program = written(tmp_path, DIES_WRITING.replace("sk.rank() == 2", "sk.rank() == 0"))
+    job = run(4, 4, program, file, 8, "", "divided", spares=spares)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == (4 if spares else 3), job.stdout
+    assert step_in(file) == 20
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "state.npz"]
+
+
+def test_what_a_killed_job_leaves_beside_the_file_is_removed(tmp_path):
+    file, program = tmp_path / "state.npz", written(tmp_path, DIES_WRITING)
+    program.write_text(program.read_text().replace("sk.rank() == 2", "True"))
+    killed = run(3, 3, program, file, 8, "", "divided")
+    assert killed.returncode != 0, killed.stdout
+    left = {path.name for path in tmp_path.iterdir()} - {"program.py", "state.npz"}
+    assert len(left) == 2 and ".state.npz.lock" in left, left
+    assert step_in(file) == 4
+    other = tmp_path / ".state.npz.notes.saving"  # of nobody here
+    other.touch()
+    job = run(3, 3, program, file, -1, "", "divided")
+    assert job.returncode == 0, job.stdout
+    other.unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "state.npz"]
+
+
+CHANGED_MEANWHILE = """
+import os, shutil, sys
+import skerry as sk
+sk.init(on_failure="continue")
+from skerry import _formats
+file = sys.argv[1]
+a = sk.zeros(1000)
+if sys.argv[2] == "writes":
+    for step in sk.steps(4, protect=[a], every_file=1, file=file):
+        with step:
+            a.local[...] += 1
+            sk.sync()
+
+# Another file takes the place of the one that is being written.
+seal = _formats.Npz.seal
+def sealed(self, path, sums):
+    seal(self, path, sums)
+    shutil.copy(path, str(path) + ".copy")
+    os.replace(str(path) + ".copy", path)
+_formats.Npz.seal = sealed
+try:
+    for step in sk.steps(1, protect=[a], every_file=1, file=file + ".npz"):
+        raise AssertionError("a step after a state that was not written")
+except sk.FileError as error:
+    assert "another file than this job began" in str(error) or "see its message" in str(error)
+_formats.Npz.seal = seal
+sk.sync()
+assert os.listdir(os.path.dirname(file)) == [os.path.basename(file)]
+sk.sync()
+
+# One takes the place of the file that is read: what was begun is read to its end.
+opens = _formats.Npz._open
+def opened(self, path, descriptor):
+    found = opens(self, path, descriptor)
+    sk.sync()
+    if sk.rank() == 0:
+        with open(file + ".new", "wb") as new:
+            new.write(b"something else")
+        os.replace(file + ".new", file)
+    sk.sync()
+    return found
+_formats.Npz._open = opened
+if sys.argv[2] == "reads":
+    for step in sk.steps(4, protect=[a], every_file=1, file=file):
+        raise AssertionError("the state in the file is the last")
+    assert os.stat(file).st_size > 8000  # it was written again
+assert (a.get() == 4).all(), a.get()
+sk.sync()
+print("all is well", flush=True)
+"""
+
+
+def test_files_that_others_put_in_place_meanwhile(tmp_path):
+    """Between two looks at the path there was another file: it was taken for the same."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for does in "writes", "reads":
+        job = run(2, 2, written(tmp_path, CHANGED_MEANWHILE), data / "state.npz", does)
+        assert job.returncode == 0, job.stdout
+        assert job.stdout.count("all is well") == 2, job.stdout
+
+
+HELD = PROGRAM.replace(
+    "os.kill(os.getpid(), signal.SIGKILL)",
+    """
+            if os.fork() == 0:  # the lock outlives its owner, as on a file system of a lost host
+                held = loop._file._lock._opened
+                os.closerange(0, held)
+                os.closerange(held + 1, 4096)
+                signal.pause()  # until the job has ended
+            os.kill(os.getpid(), signal.SIGKILL)
+""",
+)
+
+
+def test_the_lock_of_a_dead_member_does_not_end_the_job(tmp_path):
+    file = tmp_path / "state.npz"
+    job = run(4, 4, written(tmp_path, HELD), file, 11, "0", "divided")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well from 0 recovered 1") == 3, job.stdout
+    assert step_in(file) == 20
