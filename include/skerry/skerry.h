@@ -617,7 +617,8 @@ SKERRY_API int skerry_protected_recover(skerry_protected* kept, int64_t timeout_
 SKERRY_API int skerry_protected_read(skerry_protected* kept, int place, uint64_t offset,
                                      void* to, uint64_t bytes);
 
-/* Never block. The group that lives, as far as the calls above have told. */
+/* Never block. The group that lives, as far as the calls above have told. After
+ * skerry_protected_free the answers are NULL, -1 and 0. */
 SKERRY_API skerry_group* skerry_protected_group(const skerry_protected* kept);
 /* Of the last state: its step (-1: there is none yet), the members that had a part in it, and the
  * bytes of each. */

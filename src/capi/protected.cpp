@@ -16,6 +16,8 @@ int check_protected(const skerry_protected* kept) {
   return SKERRY_OK;
 }
 
+bool is_there(const skerry_protected* kept) { return kept != nullptr && of(kept) != nullptr; }
+
 // What a function of the program has returned.
 Status answered(int status) {
   if (status == SKERRY_OK) return {};
@@ -113,11 +115,19 @@ int skerry_protected_read(skerry_protected* kept, int place, uint64_t offset, vo
 CAUGHT
 
 skerry_group* skerry_protected_group(const skerry_protected* kept) {
-  return to(&of(kept)->group());
+  return is_there(kept) ? to(&of(kept)->group()) : nullptr;
 }
-int64_t skerry_protected_step(const skerry_protected* kept) { return of(kept)->step(); }
-int skerry_protected_places(const skerry_protected* kept) { return of(kept)->places(); }
-uint64_t skerry_protected_bytes(const skerry_protected* kept) { return of(kept)->bytes(); }
-int skerry_protected_recoveries(const skerry_protected* kept) { return of(kept)->recoveries(); }
+int64_t skerry_protected_step(const skerry_protected* kept) {
+  return is_there(kept) ? of(kept)->step() : -1;
+}
+int skerry_protected_places(const skerry_protected* kept) {
+  return is_there(kept) ? of(kept)->places() : 0;
+}
+uint64_t skerry_protected_bytes(const skerry_protected* kept) {
+  return is_there(kept) ? of(kept)->bytes() : 0;
+}
+int skerry_protected_recoveries(const skerry_protected* kept) {
+  return is_there(kept) ? of(kept)->recoveries() : 0;
+}
 
 }  // extern "C"

@@ -80,7 +80,9 @@ uint64_t total_of(const std::vector<std::span<std::byte>>& parts) {
 }  // namespace
 
 Protected::Protected(Group& group, int distance)
-    : group_(Shelf<Group>::handle_of(&group)), distance_(distance) {}
+    : group_(Shelf<Group>::handle_of(&group)),
+      distance_(distance),
+      is_to_join_(group.job().spares_.is_one() && &group == &group.job().world()) {}
 
 Group& Protected::group() const { return *Shelf<Group>::object_of(group_); }
 
@@ -253,6 +255,7 @@ Status Protected::recover(int64_t timeout_ns) {
       held_ = nullptr;
       copies_ = nullptr;
       status = bring_back(&is_final);
+      if (status.ok()) is_to_join_ = false;
     }
     // Otherwise it was another death.
     if (status.code() != Code::peer_dead || is_final) return status;
@@ -276,10 +279,15 @@ Status Protected::lost_nodes(std::vector<NodeId>* lost) const {
 
 Status Protected::bring_back(bool* is_lost) {
   std::vector<Has> all;
-  const Has mine{state_ != nullptr ? number_ : 0, step_, bytes_, places_};
+  const Has mine{state_ != nullptr ? number_ : 0, step_, bytes_, places_,
+                 is_running_ ? before_loop_ : 0};
   SKERRY_TRY(gather(group(), mine, &all));
   const Has last = *std::ranges::max_element(all, {}, &Has::number);
   if (last.number == 0) return {};  // nothing was saved yet
+  if (last.number <= std::ranges::max(all, {}, &Has::before_loop).before_loop) {
+    *is_lost = true;
+    return error(Code::peer_dead, "a rank died before the first state of the loop was complete");
+  }
   std::vector<Rank> holders;
   for (size_t m = 0; m < all.size(); ++m)
     if (all[m].number == last.number) holders.push_back(group().rank_of(static_cast<int32_t>(m)));
@@ -356,18 +364,28 @@ Status Protected::read(int32_t place, uint64_t offset, std::span<std::byte> to) 
 // ---- the loop ---------------------------------------------------------------------------------
 
 Status Protected::next(uint64_t steps, uint64_t every, bool has_died, uint64_t* step) {
-  if (!std::exchange(is_running_, true)) {
+  const bool begins = !std::exchange(is_running_, true);
+  if (begins) {
     at_ = 0;
-    has_died = has_died || (group().job().spares_.is_one() && !has_joined_);
+    before_loop_ = number_;
+    has_died = has_died || is_to_join_;
   } else if (!has_died) {
     ++at_;
   }
   for (;;) {
     Status status;
     bool is_lost = false;
-    const bool is_due = at_ % every == 0 || at_ == steps;
-    if (has_died) status = go_back(&is_lost);
-    else if (is_due && step_ != static_cast<int64_t>(at_)) status = save(static_cast<int64_t>(at_));
+    if (at_ > steps) {
+      is_lost = true;
+      status = error(Code::invalid, "a loop of ", steps, " steps is at step ", at_,
+                     ": give the same number of steps in each call");
+    } else if (has_died) {
+      status = go_back(&is_lost);
+    } else if ((at_ % every == 0 || at_ == steps) &&
+               (begins || step_ != static_cast<int64_t>(at_))) {
+      // A state of step 0 that is there when a loop begins is an earlier one's.
+      status = save(static_cast<int64_t>(at_));
+    }
     if (status.ok()) break;
     has_died = status.code() == Code::peer_dead && !is_lost;
     if (has_died) continue;
@@ -382,13 +400,13 @@ Status Protected::next(uint64_t steps, uint64_t every, bool has_died, uint64_t* 
 Status Protected::go_back(bool* is_lost) {
   *is_lost = true;  // what recover() could not mend
   SKERRY_TRY(recover(-1));
-  has_joined_ = true;
   ++recoveries_;
   if (step_ < 0)
     return error(Code::peer_dead, "a rank died before the first state was complete");
   *is_lost = false;
   at_ = static_cast<uint64_t>(step_);
-  SKERRY_TRY(take(is_lost));
+  // What one could not take ends the loop on all.
+  SKERRY_TRY(agree(take(is_lost)));
   return save(step_);  // with partners of the new group
 }
 
@@ -400,6 +418,9 @@ Status Protected::take(bool* is_lost) {
                  " of ", places_, ": give a function that divides the state among them, or start "
                  "the job with --spares");
   }
+  if (const uint64_t length = total_of(parts_); length != bytes_)
+    return error(Code::invalid, "what this rank protects has ", length, " bytes, the last state ",
+                 bytes_, ": after a change of what is protected, a state comes before a death");
   uint64_t at = 0;
   for (const auto& part : parts_) {
     SKERRY_TRY(read(group().index(), at, part));

@@ -91,6 +91,7 @@ class Protected {
     int64_t number, step;
     uint64_t bytes;
     int64_t places;
+    int64_t before_loop;
   };
 
   Status lengths_are(uint64_t length) const;
@@ -120,7 +121,8 @@ class Protected {
   std::vector<Rank> leaving_;  // as of the last agreement
   uint64_t at_ = 0;            // the loop's step
   bool is_running_ = false;    // the loop is
-  bool has_joined_ = false;    // of a spare: the others
+  int64_t before_loop_ = 0;    // so many states there were when the loop began
+  bool is_to_join_;            // a spare, over its own world: it has not come to the others' group
   int32_t recoveries_ = 0;
 };
 

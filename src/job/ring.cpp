@@ -77,12 +77,12 @@ void Ring::open(Departure& departure, int32_t nodes, int32_t place, Rank left, R
 // Under a cap each partner of a doubling would cost an eviction, where the ring has one neighbour.
 Status Ring::prepare(Group& group, const std::function<Leaders()>& leaders, bool* ready) {
   if (slots_ == nullptr && !refused_) {
-    const bool may_double = Doubling::serves(nodes_);
-    uint64_t bytes = doubling_at() + (may_double ? Doubling::slots_bytes(nodes_) : 0);
-    if (!leads()) bytes = 0;
     int32_t capped = group.job().has_cap();  // of any member
-    if (may_double)
+    if (Doubling::serves(nodes_))
       SKERRY_TRY(group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank));
+    const bool doubles = Doubling::serves(nodes_) && capped == 0;
+    uint64_t bytes = doubling_at() + (doubles ? Doubling::slots_bytes(nodes_) : 0);
+    if (!leads()) bytes = 0;
     const Status made = Segment::alloc(group, bytes, purpose_group, &slots_);
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
@@ -90,7 +90,7 @@ Status Ring::prepare(Group& group, const std::function<Leaders()>& leaders, bool
       group.forget_segment();  // it is the group's own
       auto [at, place_of] = leaders();
       place_of_ = std::move(place_of);
-      doubles_ = may_double && capped == 0;
+      doubles_ = doubles;
       if (doubles_ && leads())
         doubling_.open(*departure_, *slots_, doubling_counters_at, doubling_at(), std::move(at),
                        place_);
