@@ -109,6 +109,18 @@ function(skerry_long)
   set_property(TEST ${ARGN} APPEND PROPERTY LABELS long)
 endfunction()
 
+# A job whose ranks die. Sets in the caller: `options` of `skerry run`, and what the job is called.
+function(skerry_deadly_job ranks nodes spares deaths)
+  set(options -n ${ranks} --nodes ${nodes})
+  if(spares GREATER 0)
+    list(APPEND options --spares ${spares})
+  endif()
+  set(job ${ranks}_on_${nodes}_with_${spares}_without_${deaths})
+  foreach(result options spares deaths job)
+    set(${result} ${${result}} PARENT_SCOPE)
+  endforeach()
+endfunction()
+
 # skerry_checked(TARGET...): `make test` runs it under sanitizers, so that the target `checked`
 # builds it.
 add_custom_target(checked)

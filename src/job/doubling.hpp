@@ -53,14 +53,13 @@ class Doubling {
     return std::max(half, all - half) * bytes <= slot_bytes;
   }
   // Of a leader's slice: counters, and slots.
-  static uint64_t counters_bytes(int32_t nodes) { return 8 * swaps(nodes); }
+  static constexpr uint64_t counters_bytes(int32_t nodes) { return 8 * swaps(nodes); }
   static uint64_t slots_bytes(int32_t nodes) { return 2 * swaps(nodes) * slot_bytes; }
 
   // `leaders`: by place, of which `place` is this one's. Counters and slots begin at these offsets
   // of `slices`.
   void open(Departure& departure, Segment& slices, uint64_t counters_at, uint64_t slots_at,
             std::vector<Rank> leaders, int32_t place);
-  void close() { slices_ = nullptr; }
 
   // block_at(b): where the block of place b begins; of the number of nodes, where the last one
   // ends. They lie one behind the other, and half of them fit a message. Errors as of Ring.
@@ -70,7 +69,7 @@ class Doubling {
 
  private:
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
-  static uint64_t swaps(int32_t nodes) {  // of a sum: each bit once to add and once to gather
+  static constexpr uint64_t swaps(int32_t nodes) {  // of a sum: each bit once to add and once to gather
     return 2 * static_cast<uint64_t>(std::countr_zero(static_cast<uint32_t>(nodes)));
   }
   // With the leader at the place that differs in `bit`. *came: until the next swap.

@@ -376,7 +376,6 @@ Status Protected::next(uint64_t steps, uint64_t every, bool has_died, uint64_t* 
     Status status;
     bool is_lost = false;
     if (at_ > steps) {
-      is_lost = true;
       status = error(Code::invalid, "a loop of ", steps, " steps is at step ", at_,
                      ": give the same number of steps in each call");
     } else if (has_died) {

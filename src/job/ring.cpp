@@ -18,7 +18,6 @@ static_assert(Ring::piece_bytes(0, 8) == 8 && Ring::piece_bytes(65536, 1) == 655
               "what fits a slot goes at once");
 static_assert(Ring::piece_bytes(65600, 8) == 32832, "in two that are about alike");
 static_assert(Ring::piece_bytes(1 << 20, 40000) == 40000, "a unit for each message at least");
-static_assert(Doubling::most_nodes <= 64, "its counters lie before the slots");
 static_assert(Ring::piece_bytes(1 << 20, 8, 4) * 4 <= Ring::message_bytes(8 * 4), "with its parts");
 
 // One call of a leader. It lends the server once, and not for each message. Afterwards neither a

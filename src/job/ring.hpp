@@ -128,6 +128,7 @@ class Ring {
 
  private:
   static constexpr uint64_t counter_at = 0, doubling_counters_at = 64, slots_at = 4096;
+  static_assert(doubling_counters_at + Doubling::counters_bytes(Doubling::most_nodes) <= slots_at);
   // Few that are summed or gathered on the way, so that the slots in use stay in the cache.
   static constexpr uint64_t most_window = 3, most_along = 6, most_slots = 128;
   static constexpr uint32_t calls_before = 3;
