@@ -69,7 +69,8 @@ class Doubling {
 
  private:
   static constexpr uint64_t slot_bytes = fabric::inline_payload_bytes;
-  static constexpr uint64_t swaps(int32_t nodes) {  // of a sum: each bit once to add and once to gather
+  // Of a sum: each bit once to add and once to gather.
+  static constexpr uint64_t swaps(int32_t nodes) {
     return 2 * static_cast<uint64_t>(std::countr_zero(static_cast<uint32_t>(nodes)));
   }
   // With the leader at the place that differs in `bit`. *came: until the next swap.
