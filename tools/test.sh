@@ -47,10 +47,12 @@ summary() {
   echo "${p:-0} ${f:-0} ${s:-0}"
 }
 
-# failures OUT: the lines that say what failed, and what follows each, for the end of the run.
+# failures OUT: the lines that say what failed, and what follows each, for the end of the run. What
+# passed is left out first: of hundreds of cases in one program the few that failed are shown.
 failures() {
-  grep -E -A 12 '^(failed|FAILED|wrong|ERROR)|[*]{3}(Failed|Exception|Timeout)|: FAIL' "$1" |
-    grep -vE '^(passed|ok) |  Passed  |  Start ' | head -40
+  grep -vE '^(passed|ok) |  Passed  |  Start |^\[ +(RUN|OK) +\]|^\[[-=]+\]' "$1" | grep -E -A 12 \
+    '^(failed|FAILED|wrong|ERROR)|[*]{3}(Failed|Exception|Timeout)|: F(AIL|ailure$)|  FAILED  ' |
+    head -40
 }
 
 # step NAME COMMAND...: runs one step and tells how it ended, in one line, and the end of its
