@@ -406,6 +406,7 @@ class _Kept:
         self.is_newcomer = False
         self.given: list[Any] = []  # of a newcomer: the program's arrays, as they were protected
         self.makes_arrays = False  # of a newcomer: the program has none
+        self.has_left = False  # a step, or an attempt of go_on(), by SystemExit
         # Of a newcomer that has not come to the state's place: what the program has just kept.
         self.passed: dict[str, Any] = {}
         self.at = 0  # of a newcomer: the place in the program that it has come to
@@ -917,9 +918,17 @@ def joined(on_failure: str) -> None:
 
 
 def _end_without_joining() -> None:
-    """The program of a spare ends. The others wait for one that never came to them: it dies."""
-    if has_not_joined() and _core.initialized():
+    """The program of a spare ends. The others wait for one that never came to them, or that leaves
+    them in the midst of a step: it dies."""
+    if not _core.initialized():
+        return
+    if has_not_joined():
         _end_alone(NOT_JOINED)
+    if _kept.has_left:
+        _end_alone(
+            "this spare has left a step by SystemExit, and the others go on without it: to end the "
+            "loop on all, leave it by break"
+        )
 
 
 def _end_alone(why: str) -> NoReturn:
@@ -933,6 +942,13 @@ NOT_JOINED = (
     "this spare was taken in, and its program has ended without joining the others: it calls "
     "sk.protect(), sk.go_on() or loops over sk.steps(), or the refill() of its world"
 )
+
+
+def left_by(error: BaseException) -> None:
+    """What ends a step or an attempt. Finalizing would wait for those that are still in it. (With
+    another status than 0 nobody finalizes.)"""
+    if isinstance(error, SystemExit) and not error.code:
+        _kept.has_left = True
 
 
 def has_not_joined() -> bool:

@@ -297,6 +297,50 @@ def test_a_spare_that_does_not_join_is_left_out(what, status, tmp_path):
     assert (status == 0) == ("without joining" not in job.stdout), job.stdout
 
 
+# The first spare has joined, and ends its program in the midst of what it does with the others.
+LEFT = """
+import os, signal, sys
+import skerry as sk
+sk.init(on_failure="continue")
+
+def die_or_leave(step):
+    if sk.rank() == 1 and step == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if sk.rank() == 3 and step == 6:
+        sys.exit()
+
+def attempt(group, arrays):
+    a = arrays[0] if arrays else sk.zeros(100)
+    for step in range(sk.kept("step", 0), 9):
+        die_or_leave(step)
+        a.local[...] += 1
+        sk.sync(group)
+        sk.protect([a], step=step + 1)
+    return a
+
+if sys.argv[1] == "attempt":
+    a = sk.go_on(attempt)
+else:
+    a = sk.zeros(100)
+    for step in sk.steps(9, protect=[a]):
+        with step:
+            die_or_leave(step)
+            a.local[...] += 1
+            sk.sync(step.group)
+assert (a.get() == 9).all() and len(a.group) == sk.size(), a.get()
+sk.sync(a.group)
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize("way", ["step", "attempt"])
+def test_a_spare_that_leaves_a_step_by_sys_exit_ends_alone(way, tmp_path):
+    """It waited for the others to finalize, and they for it in the step."""
+    job = run(3, 3, written(tmp_path, LEFT), way, spares=2)
+    assert job.stdout.count("all is well") == 3, job.stdout
+    assert job.returncode == 1 and "has left a step by SystemExit" in job.stdout, job.stdout
+
+
 # A spare that does not fit ends, and the others go on without it: here with the second one.
 OTHERS = """
 import os, signal
