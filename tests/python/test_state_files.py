@@ -24,6 +24,8 @@ a = sk.zeros((400, 5))
 plate = sk.ghosts((40, 30))
 plate.padded[...] = 0
 mirror = sk.zeros((7, 3), dtype="int32", mirrored=True)
+places = np.arange(21, dtype="int32").reshape(7, 3)
+mirror.local[...] = places[tuple(slice(*ends) for ends in mirror.distribution())]
 x = snp.zeros((60, 4))
 loop = sk.steps(20, protect=[a, plate, mirror, x], every=2, every_file=2, file=file)
 first = None
@@ -35,11 +37,13 @@ for step in loop:
             os.kill(os.getpid(), signal.SIGKILL)
         a.local[...] += step + 1
         plate.local[...] += 1
+        mirror.local[...] += 100
         x += step
         step.values["sum"] = step.values.get("sum", 0) + step
         sk.sync(step.group)
 assert (a.get() == 210).all(), a.get()
 assert (plate.get() == 20).all(), plate.get()
+assert (mirror.get() == places + 2000).all(), mirror.get()
 assert (np.asarray(x.numpy()) == 190).all()
 assert loop.values["sum"] == 190, loop.values
 sk.sync(a.group)
