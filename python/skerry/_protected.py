@@ -18,6 +18,7 @@ import atexit
 import copy
 import os
 import pickle
+import reprlib
 import sys
 import time
 import weakref
@@ -177,7 +178,10 @@ def _form_of(array: Any) -> Form:
     form = FORMS.get(type(array))
     if form is None:
         kinds = " or ".join(f"a {kind.__name__}" for kind in FORMS)
-        raise DtypeError(f"a {type(array).__name__} cannot be protected: give {kinds}")
+        raise DtypeError(
+            f"{reprlib.repr(array)} of type {type(array).__name__} cannot be protected: "
+            f"give {kinds}"
+        )
     found = form(array)
     found.check()
     return found
@@ -440,6 +444,17 @@ class _Kept:
     ) -> dict[str, Any]:
         """Agrees with the others on what is protected from now on; returns copies of the values.
         Begins with a sync."""
+        group, fresh, copied = self.agreed_on(arrays, distance, values)
+        self.group = group
+        for form in fresh:
+            self.copies.append(_Copies(form, distance, group))
+        return copied
+
+    def agreed_on(
+        self, arrays: Sequence[Any], distance: int, values: dict[str, Any]
+    ) -> tuple[Group, list[Form], dict[str, Any]]:
+        """What add() would begin to protect, of which group, and copies of the values. An error on
+        all if a member gave what cannot be. Collective."""
         if not self.goes_on:
             raise UnsupportedError(
                 'arrays are protected in jobs that go on: sk.init(on_failure="continue")'
@@ -462,10 +477,7 @@ class _Kept:
         what = (known, [str(form) for form in fresh], distance, sorted(values))
         if self.agreed(what, refused, group):
             self.drop_freed(group)
-        self.group = group
-        for form in fresh:
-            self.copies.append(_Copies(form, distance, group))
-        return copied
+        return group, fresh, copied
 
     def group_of(self, arrays: Sequence[Any]) -> Group:
         """Who takes part, also if what this member gave is wrong."""
@@ -1069,6 +1081,13 @@ def shrink_again(group: Group, timeout: float) -> Group:
 def given_arrays() -> list[Any]:
     """Of a newcomer: what the program has protected so far."""
     return list(_kept.given)
+
+
+def would_protect(arrays: Sequence[Any], partner: int) -> list[Any]:
+    """What is protected, and then those of `arrays` that are not yet. Collective. Errors: those of
+    protect()."""
+    _, fresh, _ = _kept.agreed_on(arrays, partner, {})
+    return protected_arrays() + [form.array for form in fresh]
 
 
 def protected_arrays() -> list[Any]:

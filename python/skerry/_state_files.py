@@ -1,8 +1,9 @@
 """Protected states in files: for when owner and partner of a block die together, or the job.
 
-A file is a .npz with checksums: the bytes of each array's blocks, one after another, and a pickled
-note that says what they are. It is written from the copies in memory, by all members. The first one
-has a lock on a hidden file beside it, so that no other job writes there or reads meanwhile.
+A file is a .npz with checksums: the bytes of each array's blocks, one after another, and a note
+that says what they are: a line with its version, and the rest pickled. It is written from the
+copies in memory, by all members. The first one has a lock on a hidden file beside it, so that no
+other job writes there or reads meanwhile.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from ._together import gathered
 from .errors import FileError, InvalidError
 
 _NOTE = "note"
+_HEAD = b"skerry state, version "
+_VERSION = 1  # of a note, and of what it says of the arrays: one more with each change
 
 
 class _Described(NamedTuple):
@@ -71,7 +74,23 @@ def _note_of(kept: _Kept, group: Group) -> bytes:
         for each in kept.copies
     ]
     alike = {kind: kind.alike() for kind in FORMS.values()}
-    return pickle.dumps(_Note(kept.values, kept.beside, alike, arrays))
+    note = pickle.dumps(_Note(kept.values, kept.beside, alike, arrays))
+    return _HEAD + f"{_VERSION}\n".encode() + note
+
+
+def _told_by(note: bytes, path: Path) -> _Note:
+    """FileError if it is none, or of another version."""
+    head, _, pickled = note.partition(b"\n")
+    if not head.startswith(_HEAD):
+        raise FileError(f"{path} has no state of a loop: give another file, or remove it")
+    version = head.removeprefix(_HEAD).decode("ascii", "replace")
+    if version != str(_VERSION):
+        raise FileError(
+            f"{path} has a state of version {version}, and this Skerry reads version {_VERSION}: "
+            "go on with the Skerry that has written it, give another file, or remove it"
+        )
+    told: _Note = pickle.loads(pickled)
+    return told
 
 
 # ---- whose a path is -----------------------------------------------------------------------------
@@ -86,8 +105,9 @@ class _Lock:
     def __init__(self, path: Path, token: int) -> None:
         self.path, self._pid = path.with_name(f".{path.name}.lock"), os.getpid()
         self.is_sure = True  # no other job has the path
+        self._opened: int | None = None
         while True:
-            self._opened: int | None = os.open(
+            self._opened = os.open(
                 self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
             )
             try:
@@ -145,8 +165,8 @@ class _Lock:
 class StateFile:
     """The file of one loop, and this member's part in having the path."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, steps: int) -> None:
+        self.path, self.steps = path, steps
         self._token = 0  # of the loop, the same on all members; 0: not known
         self._ranks: list[int] | None = None  # who has met here last
         self._lock: _Lock | None = None  # of the first member
@@ -169,9 +189,17 @@ class StateFile:
                 f"{self.path}: there is no folder {self.path.parent}: make it, or give another file"
             )
         self.release()
-        self._lock = _Lock(self.path, self._token)
-        if self._lock.is_sure:
-            remove_unfinished(self.path)
+        try:
+            self._lock = _Lock(self.path, self._token)
+            if self._lock.is_sure:
+                remove_unfinished(self.path)
+        except FileError:
+            raise
+        except OSError as error:
+            raise FileError(
+                f"no state can be written to {self.path}: {error}: make room there, or give a file "
+                "in a folder in which the job may write"
+            ) from error
 
     def release(self) -> None:
         """The path is free for others. Not collective."""
@@ -199,7 +227,7 @@ class StateFile:
         """As _read()."""
         opened: list[int] = []
         try:
-            return _read(self.path, opened, arrays, group, is_lost)
+            return _read(self, opened, arrays, group, is_lost)
         finally:
             for descriptor in opened:
                 os.close(descriptor)
@@ -219,7 +247,13 @@ def _write(path: Path, group: Group, begin: Callable[[], None]) -> None:
 
     def note_it() -> None:
         begin()
-        mine.append(_note_of(kept, group) if writer.leads else b"")
+        try:
+            mine.append(_note_of(kept, group) if writer.leads else b"")
+        except Exception as error:  # the values are the program's objects
+            raise FileError(
+                f"the state was not written to {path}, since its values cannot be pickled, "
+                f"{error!r}: keep numbers, strings and NumPy arrays in step.values"
+            ) from error
 
     writer.together(note_it)
     text = pickle.loads(_newcomers.tell(mine[0], group.ranks[0], group))
@@ -234,6 +268,11 @@ def _write(path: Path, group: Group, begin: Callable[[], None]) -> None:
     try:
         save_whole(writer, Npz(), described, None, sources)
     except FileError as error:
+        if writer.is_placed:
+            raise FileError(
+                f"the state is at {path}, but its folder may lose it if the system crashes: "
+                f"{error}. Make room there, or give another file"
+            ) from error
         raise FileError(
             f"the state was not written: {error}. What was at {path} before is as it was: make "
             "room there, or give another file"
@@ -249,13 +288,13 @@ def _source(sizes: Sequence[int], member: int, block: NDArray[np.uint8]) -> Sour
 
 
 def _read(
-    path: Path, opened: list[int], arrays: Sequence[Any], group: Group, is_lost: bool
+    file: StateFile, opened: list[int], arrays: Sequence[Any], group: Group, is_lost: bool
 ) -> dict[str, Any]:
-    """Brings `arrays` to the state at `path`, and returns its small values. is_lost: they are made
+    """Brings `arrays` to the state in `file`, and returns its small values. is_lost: they are made
     anew over `group`; otherwise they are of it already. All or none. `opened` gets the descriptor
-    through which all is read. Collective. Errors: FileError
-    (damaged, or no such state), InvalidError (of other arrays), PeerDeadError."""
-    together = Together(path, group)
+    through which all is read. Collective. Errors: FileError (damaged, of another version, or no
+    such state), InvalidError (of other arrays, or of a longer loop), PeerDeadError."""
+    path, together = file.path, Together(file.path, group)
     parts: dict[str, Any] = {}
     notes: list[_Note] = []
     forms = [FORMS[type(array)](array) for array in arrays]
@@ -270,14 +309,17 @@ def _read(
     def read_note() -> None:
         told = np.empty(parts[_NOTE].shape, np.uint8)
         parts[_NOTE].read(((0, told.size),), told, _no_progress)
-        note = pickle.loads(told.tobytes())
-        if not isinstance(note, _Note):
-            raise FileError(f"{path} has no state of a loop: give another file, or remove it")
+        note = _told_by(told.tobytes(), path)
         own, stored = [str(form) for form in forms], [one.text for one in note.arrays]
         if own != stored:
             raise InvalidError(
                 f"{path} has the state of {stored}, and the loop protects {own}: give another "
                 "file, or remove it"
+            )
+        if note.values["step"] > file.steps:
+            raise InvalidError(
+                f"{path} has the state after {note.values['step']} steps, and the loop has "
+                f"{file.steps}: give it more steps or another file, or remove this one"
             )
         notes.append(note)
 

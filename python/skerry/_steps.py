@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -27,6 +28,7 @@ from ._protected import (
     protected_group,
     recover,
     shrink_again,
+    would_protect,
 )
 from .errors import InvalidError, LostError, PeerDeadError
 
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 
 
 _Result = TypeVar("_Result")
+
+_IS_OVER = (
+    "the state in this file is that after a loop's last step, so this loop takes none. Remove the "
+    "file to begin anew; if it is another loop's, give each loop a file of its own"
+)
 
 
 def _hear_of(died: PeerDeadError, group: Group) -> None:
@@ -93,7 +100,7 @@ class Steps:
         self.recovered = 0  # how often, so far
         self._n, self._arrays, self._every, self._partner = n, list(arrays), every, partner
         self._timeout, self._every_file = timeout, every_file
-        self._file = None if file is None else _state_files.StateFile(file)
+        self._file = None if file is None else _state_files.StateFile(file, n)
         self._is_begun = self._has_file = False  # looked for the file; it has a state of this loop
         self._all: list[Any] = []  # the arrays whose state was read from it
         self.number = next_loop()  # of the loops of this program
@@ -137,9 +144,9 @@ class Steps:
             return not self._join()  # what is left to be done for its step is done with the others
         if self._died is not None:
             self._go_back(self._died)
-        self._begin()
-        is_due = self._at % self._every == 0 or self._at >= self._n
         try:
+            self._begin()
+            is_due = self._at % self._every == 0 or self._at >= self._n
             self._look()
             if is_due and self._kept_at != self._at:
                 protect_for(
@@ -161,9 +168,9 @@ class Steps:
         """To the last state, with those that live."""
         _hear_of(died, self.group)
         if self._has_file and self._kept_at < 0 and not is_state_of(self):
-            # A death after the state was read from the file, before it was protected.
+            # A death since the reading of the file began, before what it has was protected.
             group = shrink_again(self.group, self._timeout)
-            self._read_again(group, self._all or self._every_array(), died)
+            self._read_again(group, self._all, died)
             return
         if not is_state_of(self):
             raise InvalidError(
@@ -188,15 +195,12 @@ class Steps:
         if self._is_begun or self._file is None:
             return
         if self._file.exists(self.group):
-            self._all = self._every_array()
+            self._all = would_protect(self._arrays, self._partner)
+            self._has_file = True
             self._take_file(self._file.read(self._all, self.group, False))
+            if self._at >= self._n and _core.rank() == self.group.ranks[0]:
+                os.write(2, f"skerry: {self._file.path}: {_IS_OVER}\n".encode())
         self._is_begun = True  # not if that failed: the file would be written over
-
-    def _every_array(self) -> list[Any]:
-        """What a state of this loop has: the arrays that were protected before it come first."""
-        known = protected_arrays()
-        ids = set(map(id, known))
-        return known + [array for array in self._arrays if id(array) not in ids]
 
     def _write(self) -> None:
         is_due = self._at // self._every % self._every_file == 0 if self._every_file else False
@@ -229,7 +233,8 @@ class Steps:
 
     def _take_file(self, values: dict[str, Any]) -> None:
         self._at, self.values = values["step"], values["values"]
-        self._kept_at, self._died, self._has_file = -1, None, True
+        self._kept_at, self._died = -1, None
+        self._is_begun = self._has_file = True
 
     def _take_state(self) -> None:
         own_state(self)
@@ -309,8 +314,9 @@ def steps(
     are then those of the first member on all. Remove the file to begin from step 0. It holds
     pickled values: use no file of those that you do not trust. Not collective; each turn of the
     loop is. Errors: FileError (the file before stays);
-    InvalidError (the last state is not of this loop, too); the loop raises LostError for what it
-    cannot mend, and PeerDeadError for a death before the first state was complete."""
+    InvalidError (the last state is not of this loop, or that in the file is of a longer one, too);
+    the loop raises LostError for what it cannot mend, and PeerDeadError for a death before the
+    first state was complete, or the reading of the file began."""
     if n < 0 or every < 1:
         raise InvalidError(f"{n} steps, protected every {every}: give 0 or more, and 1 or more")
     if every_file < 0 or (every_file > 0) != (file is not None):

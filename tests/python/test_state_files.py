@@ -82,9 +82,14 @@ _files.write_at = dies""",
 ).replace("int(step) == at", "False")
 
 
-def step_in(file):
+def note_in(file):
+    """Its version's line, and the rest, pickled."""
     with np.load(file) as stored:
-        return pickle.loads(stored["note"].tobytes()).values["step"]
+        return stored["note"].tobytes().split(b"\n", 1)
+
+
+def step_in(file):
+    return pickle.loads(note_in(file)[1]).values["step"]
 
 
 @pytest.mark.parametrize("spares", [0, 1])
@@ -108,7 +113,33 @@ def test_a_job_started_anew_goes_on_from_the_file(ranks, tmp_path):
     assert job.stdout.count("all is well from 8 recovered 0") == ranks, job.stdout
 
 
-REFUSED = """
+DIES_READING = PROGRAM.replace(
+    "first = None",
+    """first = None
+from skerry import _state_files
+real = _state_files.fill
+def dies(*given):
+    if sk.rank() == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*given)
+_state_files.fill = dies""",
+    1,
+)
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_a_death_while_the_file_is_first_read_does_not_end_the_job(spares, tmp_path):
+    """It ended the loop on all, though the state in the file was whole."""
+    file = tmp_path / "state.npz"
+    killed = run(4, 2, written(tmp_path, PROGRAM), file, 11, "0,1,2,3", "divided")
+    assert killed.returncode != 0 and step_in(file) == 8, killed.stdout
+    job = run(4, 4, written(tmp_path, DIES_READING), file, -1, "", "divided", spares=spares)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well from 8 recovered 1") == 3, job.stdout
+    assert step_in(file) == 20
+
+
+BEGINS = """
 import errno, os, sys
 import numpy as np
 import skerry as sk
@@ -129,7 +160,8 @@ def refused(error, text, call):
         assert text in str(found) or "see its message" in str(found), found
     else:
         raise AssertionError(f"no {error}: {text}")
-
+"""
+REFUSED = BEGINS + """
 refused(sk.InvalidError, "neither", lambda: sk.steps(1, protect=[a], every_file=1))
 refused(sk.InvalidError, "neither", lambda: sk.steps(1, protect=[a], file=file))
 refused(sk.InvalidError, ".npz", lambda: sk.steps(1, protect=[a], every_file=1, file="x.h5"))
@@ -179,6 +211,144 @@ def test_files_that_cannot_be_are_refused_by_all(tmp_path):
     job = run(2, 2, written(tmp_path, REFUSED), tmp_path / "state.npz")
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("all is well") == 2, job.stdout
+
+
+WRONG_LISTS = BEGINS + """
+def refused_by_all(text, *wrong):
+    before = a.local.copy()
+    for mine in [[*wrong], [*wrong] if sk.rank() == 1 else [a]]:
+        steps = sk.steps(4, protect=mine, every_file=1, file=file)
+        refused(sk.Error, text, lambda: next(steps))
+        assert (a.local == before).all()
+
+refused_by_all("3 of type int cannot be protected: give a Array", 3)
+loop(2, a, file)
+b = sk.zeros(10)
+b.free()
+refused_by_all("'a' of type str cannot be protected: give a Array", a, "a")
+refused_by_all("the array to protect was freed", b)
+a.local[...] = 0
+sk.sync()
+loop(4, a, file)
+assert (a.get() == 4).all(), a.get()
+sk.sync()
+print("all is well", flush=True)
+"""
+
+
+def test_what_cannot_be_protected_is_refused_before_the_file_is_read(tmp_path):
+    """A KeyError on the member that gave it, while the others waited."""
+    job = run(2, 2, written(tmp_path, WRONG_LISTS), tmp_path / "state.npz")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+
+
+UNWRITABLE = BEGINS + """
+lock = os.path.join(os.path.dirname(file), ".state.npz.lock")
+if sk.rank() == 0:
+    os.symlink("nowhere", lock)
+sk.sync()
+refused(sk.FileError, "a file in a folder in which the job may write", lambda: loop(1, a, file))
+sk.sync()
+if sk.rank() == 0:
+    os.unlink(lock)
+sk.sync()
+for step in sk.steps(1, protect=[a], every_file=1, file=file):
+    with step:
+        pass
+before = open(file, "rb").read()
+
+# What a step keeps cannot be pickled.
+def kept():
+    for step in sk.steps(2, protect=[a], every_file=1, file=file):
+        with step:
+            step.values["f"] = lambda: 0
+refused(sk.FileError, "keep numbers, strings and NumPy arrays in step.values", kept)
+assert open(file, "rb").read() == before
+sk.sync()
+
+# The file is in its place, and its folder cannot be brought to the disk.
+from skerry import _files
+real = _files._to_disk
+def fails(path):
+    if path.is_dir():
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    real(path)
+_files._to_disk = fails
+before = os.stat(file).st_ino
+sk.sync()
+refused(sk.FileError, f"the state is at {file}, but its folder may", lambda: loop(2, a, file))
+assert os.stat(file).st_ino != before
+_files._to_disk = real
+sk.sync()
+print("all is well", flush=True)
+"""
+
+
+def test_a_state_that_cannot_be_written_is_said_with_what_to_do(tmp_path):
+    job = run(2, 2, written(tmp_path, UNWRITABLE), tmp_path / "state.npz")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+
+
+OTHER_VERSIONS = BEGINS + """
+loop(1, a, file)
+stored = dict(np.load(file))
+note = stored["note"].tobytes()
+
+def with_note(note):
+    sk.sync()  # nobody reads it any more
+    if sk.rank() == 0:
+        with open(file, "wb") as other:
+            np.savez(other, **dict(stored, note=np.frombuffer(note, np.uint8)))
+    sk.sync()
+
+with_note(note.replace(b"version 1\\n", b"version 27\\n" + b"unknown"))
+refused(sk.FileError, "of version 27, and this Skerry reads version 1: go on with the Skerry that",
+        lambda: loop(2, a, file))
+with_note(note.partition(b"\\n")[2])
+refused(sk.FileError, "no state of a loop", lambda: loop(2, a, file))
+with_note(note)
+loop(2, a, file)
+assert (a.get() == 2).all(), a.get()
+sk.sync()
+print("all is well", flush=True)
+"""
+
+
+def test_a_file_of_another_version_is_refused_with_both_versions(tmp_path):
+    job = run(2, 2, written(tmp_path, OTHER_VERSIONS), tmp_path / "state.npz")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+
+
+TOO_FAR = BEGINS + """
+loop(4, a, file)
+before = open(file, "rb").read()
+a.local[...] = 7
+sk.sync()
+refused(sk.InvalidError, "the state after 4 steps, and the loop has 3", lambda: loop(3, a, file))
+assert (a.get() == 7).all(), a.get()
+assert open(file, "rb").read() == before
+sk.sync()
+print("from here on", flush=True)
+for _ in range(2):  # another loop of as many steps, and that is the first one in a job started anew
+    loop(4, a, file)
+    assert (a.get() == 4).all(), a.get()
+    sk.sync()
+print("all is well", flush=True)
+"""
+
+
+def test_a_loop_that_takes_no_step_says_so(tmp_path):
+    """A loop whose file was of a longer one, or of another of as many steps, did nothing."""
+    file = tmp_path / "state.npz"
+    job = run(2, 2, written(tmp_path, TOO_FAR), file)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well") == 2, job.stdout
+    before, after = job.stdout.split("from here on", 1)
+    said = f"{file}: the state in this file is that after a loop's last step, so this loop takes"
+    assert said not in before and after.count(said) == 2, job.stdout
 
 
 HOLDS = """
