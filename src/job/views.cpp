@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -28,6 +29,8 @@ Status Views::start(Watched watched) {
   const memory::Member& leader = watched_.control.member(0);
   if (watched_.servers == nullptr) {
     leader_fd_ = static_cast<int>(syscall(SYS_pidfd_open, leader.pid, 0));
+    if (leader_fd_ < 0 && errno == ESRCH)
+      return error(Code::peer_dead, "the leader of this node, process ", leader.pid, ", has ended");
     if (leader_fd_ < 0)
       return error(Code::unsupported,
                    "on_failure is SKERRY_FAILURE_CONTINUES, but this kernel has no pidfd_open, by "
