@@ -33,7 +33,7 @@ class LostError : public Error {
 class Protected {
  public:
   // As skerry_protected_create. On a spare `group` is its world, and it begins with recover().
-  Protected(const Job&, const Group& group, int distance = 1) {
+  explicit Protected(const Group& group, int distance = 1) {
     skerry_protected* made = nullptr;
     check(skerry_protected_create(group.get(), distance, &made));
     owner_ = {group.job_ref(), made};
@@ -79,10 +79,13 @@ class Protected {
 // The loop. See above.
 class Steps {
  public:
-  // On a spare, too. Before each `every`-th step, and after the last, what protect() was given is
-  // saved. Not collective; run() is.
+  // Before each `every`-th step, and after the last, what protect() was given is saved. Over the
+  // group of all ranks; on a spare, too. Not collective; run() is.
   Steps(const Job& job, std::uint64_t steps, std::uint64_t every = 1, int distance = 1)
-      : steps_(steps), every_(every), state_(job, job.world(), distance) {}
+      : Steps(job.world(), steps, every, distance) {}
+  // The next loop, over those that live: `group` is state().group() of the loop before.
+  Steps(const Group& group, std::uint64_t steps, std::uint64_t every = 1, int distance = 1)
+      : steps_(steps), every_(every), state_(group, distance) {}
 
   // Memory that goes back with the steps. Together as many bytes on every member.
   template <class T>

@@ -68,6 +68,14 @@ int main(int count, char** words) try {
     if (cell != steps) return std::printf("wrong: a cell is %g\n", cell), 3;
   if (total != static_cast<double>(cells * steps * (steps + 1) / 2))
     return std::printf("wrong: the total is %g\n", total), 3;
+  // The next loop is over those that live, former spares among them.
+  double rounds = 0;
+  sk::Steps next(loop.state().group(), 3, 1, 0);
+  next.protect(std::span(&rounds, 1));
+  next.run([&](std::uint64_t, const sk::Group& group) {
+    rounds += group.allreduce(1.0) / group.size();
+  });
+  if (rounds != 3) return std::printf("wrong: the next loop made %g rounds\n", rounds), 3;
   std::printf("rank %d ends in a group of %d, recovered %d times\n", job.rank(),
               loop.state().group().size(), loop.recovered());
   job.finalize();
