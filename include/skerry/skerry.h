@@ -572,7 +572,8 @@ SKERRY_API int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t i
 SKERRY_API int skerry_protected_create(skerry_group* group, int distance,
                                        skerry_protected** kept);
 /* Frees the copies, whatever the result; not the program's memory. Where a member has died, copies
- * stay in memory until the job ends. Collective over its group. */
+ * stay in memory until the job ends. Collective over skerry_protected_group, those that live; not
+ * collective if that group has been freed. */
 SKERRY_API int skerry_protected_free(skerry_protected* kept);
 /* Adds `bytes` bytes of the program, which stay where they are until they are forgotten. In all as
  * many on every member. Not collective. */

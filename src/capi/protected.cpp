@@ -7,12 +7,16 @@ using namespace skerry::capi;
 
 namespace {
 
-int check_protected(const skerry_protected* kept) {
+// Its group may have been freed.
+int check_kept(const skerry_protected* kept) {
   if (kept == nullptr) return null_argument("kept");
   if (of(kept) == nullptr) return fail(error(Code::freed, "the protected memory was freed"));
-  const job::Group& group = of(kept)->group();
-  if (!group.job().is_alive()) return forked();
-  if (group.is_freed()) return fail(error(Code::freed, "the group was freed"));
+  return of(kept)->group().job().is_alive() ? SKERRY_OK : forked();
+}
+
+int check_protected(const skerry_protected* kept) {
+  CHECK(check_kept(kept));
+  if (of(kept)->group().is_freed()) return fail(error(Code::freed, "the group was freed"));
   return SKERRY_OK;
 }
 
@@ -43,7 +47,7 @@ int skerry_protected_create(skerry_group* group, int distance, skerry_protected*
 CAUGHT
 
 int skerry_protected_free(skerry_protected* kept) try {
-  CHECK(check_protected(kept));
+  CHECK(check_kept(kept));
   job::Objects& objects = of(kept)->group().job().objects();
   const Status status = of(kept)->free();
   objects.discard(of(kept));

@@ -39,9 +39,9 @@ void Objects::end() {
   });
 }
 
-Status Objects::free(Segment* segment) {
+Status Objects::free(Segment* segment, bool is_idle) {
   const bool was_freed = segment->is_freed();  // then it stands for all freed ones
-  Status status = segment->free();
+  Status status = segment->free(is_idle);
   if (!was_freed && segment->is_freed()) {
     Group* const group = &segment->group();
     discard(segment);

@@ -47,8 +47,8 @@ class Objects {
     shelf<T>().discard(object);
   }
   // Collective: frees the segment, and discards it unless that fails. `segment` may have been freed
-  // before.
-  Status free(Segment* segment);
+  // before. `is_idle`: as of Segment::free.
+  Status free(Segment* segment, bool is_idle = false);
   // A freed group stays while segments of it live: they know their members by it.
   void discard_if_unused(Group* group);
 

@@ -430,10 +430,11 @@ Status Protected::take(bool* is_lost) {
 
 Status Protected::free() {
   Objects& objects = group().job().objects();
+  const bool is_idle = group().is_freed();  // all have freed it, and no call uses the copies since
   Status status;
   for (const auto& each : {copies_, copies_ == state_ ? nullptr : state_})
-    if (each != nullptr && !each->is_abandoned) status.also(objects.free(each->segment));
-  if (held_ != nullptr) status.also(objects.free(held_));
+    if (each != nullptr && !each->is_abandoned) status.also(objects.free(each->segment, is_idle));
+  if (held_ != nullptr) status.also(objects.free(held_, is_idle));
   copies_ = state_ = nullptr;
   held_ = nullptr;
   return status;

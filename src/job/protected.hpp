@@ -64,7 +64,8 @@ class Protected {
   Status next(uint64_t steps, uint64_t every, bool has_died, uint64_t* step);
   void end_loop() { is_running_ = false; }
 
-  // Collective. Copies of a group in which somebody died stay in memory until the job ends.
+  // Collective over the group; not if the program has freed that one. Copies of a group in which
+  // somebody died stay in memory until the job ends.
   Status free();
 
  private:

@@ -493,9 +493,9 @@ Status Segment::end_use(Group& group, const Segment* segment, bool* any_holds) {
   return fenced;
 }
 
-Status Segment::free() {
+Status Segment::free(bool is_idle) {
   if (freed_) return error(Code::freed, "the segment was freed already");
-  if (group_->is_freed() && group_->size() > 1)
+  if (group_->is_freed() && group_->size() > 1 && !is_idle)
     return error(Code::freed,
                  "the group in which the segment was allocated was freed: free its segments first");
   const Status waited = job_->engine().wait_implicit();

@@ -39,8 +39,9 @@ class Segment {
   // Collective over the group; equal answers on all members.
   static Status alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
                       Pages pages = Pages::reserved);
-  // Collective; completes operations on it first.
-  Status free();
+  // Collective; completes operations on it first. `is_idle`: its group is freed and no member will
+  // use it again, so that each may free it when it likes.
+  Status free(bool is_idle = false);
   // The second half of free: no member uses it any more, and all know that. `keeps`: the group's
   // reserve may have its memory; the same on all members. This object stands for a freed segment
   // afterwards.

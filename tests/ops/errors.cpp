@@ -218,6 +218,21 @@ static void check_handles(Context& c, skerry_segment* s) {
   if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
 }
 
+// The bug: with its group freed, protected memory could not be, and kept its copies.
+static void check_freed_group(Context& c) {
+  skerry_group* group = nullptr;
+  OK(skerry_group_split(c.world(), 0, c.rank, &group));
+  skerry_protected* kept = nullptr;
+  int64_t word = c.rank;
+  OK(skerry_protected_create(group, c.nodes > 1 ? 1 : 0, &kept));
+  OK(skerry_protected_add(kept, &word, sizeof word));
+  OK(skerry_protected_save(kept, 0));
+  OK(skerry_group_free(group));
+  EXPECT_ERROR(skerry_protected_save(kept, 1), SKERRY_ERR_FREED, "the group was freed");
+  OK(skerry_protected_free(kept));
+  EXPECT_ERROR(skerry_protected_free(kept), SKERRY_ERR_FREED, "the protected memory was freed");
+}
+
 // Protected memory, in a job without deaths.
 static void check_protected(Context& c) {
   skerry_protected* kept = nullptr;
@@ -270,6 +285,7 @@ static void check_protected(Context& c) {
   OK(skerry_barrier(c.world()));
   OK(skerry_protected_free(kept));
   EXPECT_ERROR(skerry_protected_free(kept), SKERRY_ERR_FREED, "the protected memory was freed");
+  check_freed_group(c);
 }
 
 void run_errors(Context& c) {
