@@ -100,8 +100,8 @@ typedef enum skerry_on_failure {
   SKERRY_FAILURE_RETURNS = 1,  /* from then on calls that wait return SKERRY_ERR_PEER_DEAD: the
                                   others can save and leave */
   SKERRY_FAILURE_CONTINUES = 2 /* only calls that need it return SKERRY_ERR_PEER_DEAD, and the
-                                  others go on: docs/going-on.md. Under `skerry run` on one machine,
-                                  with this on all ranks */
+                                  others go on: docs/going-on.md. Under `skerry run`, also with
+                                  --hosts, with this on all ranks */
 } skerry_on_failure;
 
 /* How processes that already belong together (the ranks of an MPI communicator, say) exchange
@@ -568,7 +568,8 @@ SKERRY_API int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t i
 
 /* Of the members of `group`; a spare gives its world. Partners are on the node that is `distance`
  * nodes further in the group, 1 or more. 0: there are none, and what a node has outlives all its
- * ranks but the leader. Not collective. Errors: INVALID (a distance below 0). */
+ * ranks but the leader. A state is lost if a member's node and its partner's die before the next
+ * one is complete. Not collective. Errors: INVALID (a distance below 0). */
 SKERRY_API int skerry_protected_create(skerry_group* group, int distance,
                                        skerry_protected** kept);
 /* Frees the copies, whatever the result; not the program's memory. Where a member has died, copies
@@ -576,7 +577,9 @@ SKERRY_API int skerry_protected_create(skerry_group* group, int distance,
  * collective if that group has been freed. */
 SKERRY_API int skerry_protected_free(skerry_protected* kept);
 /* Adds `bytes` bytes of the program, which stay where they are until they are forgotten. In all as
- * many on every member. Not collective. */
+ * many on every member. What is added within a loop has a part in the states from the next one on:
+ * all members add it in the same step. A death before that state ends the loop with INVALID,
+ * unless a skerry_divide takes the last one. Not collective. */
 SKERRY_API int skerry_protected_add(skerry_protected* kept, void* memory,
                                     uint64_t bytes);
 /* Forgets all that was added, as the program has it elsewhere now. Not collective. */
@@ -587,9 +590,12 @@ SKERRY_API int skerry_protected_forget(skerry_protected* kept);
  * added. `status` is what the work on the last step has returned, and SKERRY_OK at first. After
  * SKERRY_ERR_PEER_DEAD the step goes back to the last state, and every member has what the member
  * at its position had. If fewer live, see skerry_protected_divide. Any other error ends the loop
- * and is returned; skerry_last_error has its message as before. After its end the loop may begin
- * again. On a spare it begins where the others are. Collective. Errors: PEER_DEAD (what cannot be
- * mended: a state is lost, or there was none yet), and those of save and recover. */
+ * and is returned; skerry_last_error has its message as before. It ends it on this member alone:
+ * the others wait for it. The call after the loop's end begins it again, at step 0. On a spare the
+ * first loop begins where the others are, whichever of theirs it is.
+ * `steps` (0: it saves once, and ends) and `every` (1 or more) are the same on all members and in
+ * all calls of a loop. Collective. Errors: PEER_DEAD (what cannot be mended: a state is lost, or
+ * there was none yet), INVALID (`every` is 0; they differ), and those of save and recover. */
 SKERRY_API int skerry_protected_next(skerry_protected* kept, uint64_t steps,
                                      uint64_t every, int status, uint64_t* step,
                                      skerry_group** group);
@@ -604,8 +610,8 @@ SKERRY_API int skerry_protected_divide(skerry_protected* kept, skerry_divide div
 /* Without the loop. save makes what was added the state, which belongs to `step`, from 0 on: on all
  * members or, with an error, on none. Only tiles of 4 KiB that changed since the state before the
  * last are sent. Ranks whose host is drained end in it, with exit status 0 (skerry_is_leaving); the
- * others get PEER_DEAD, and have saved. Collective. Errors: PEER_DEAD, INVALID (different numbers
- * of bytes; no partner: one node), NO_MEMORY. */
+ * others get PEER_DEAD, and have saved. Collective. Errors: PEER_DEAD, INVALID (members give
+ * different steps or numbers of bytes; no partner: one node), NO_MEMORY. */
 SKERRY_API int skerry_protected_save(skerry_protected* kept, int64_t step);
 /* After a PEER_DEAD, and on a spare at first: skerry_protected_group is that of those that live,
  * with spares in the places of the dead, and skerry_protected_read has the last state. The

@@ -90,7 +90,7 @@ Group& Protected::group() const { return *Shelf<Group>::object_of(group_); }
 
 Status Protected::save(int64_t step) {
   const uint64_t length = total_of(parts_);
-  SKERRY_TRY(lengths_are(length));
+  SKERRY_TRY(check_terms({length, step, is_running_ ? steps_ : 0, is_running_ ? every_ : 0}));
   if (copies_ == nullptr || copies_->bytes != length) {
     std::shared_ptr<Copies> made;
     SKERRY_TRY(make_copies(length, &made));
@@ -118,14 +118,22 @@ Status Protected::save(int64_t step) {
   return leave_if_drained();
 }
 
-Status Protected::lengths_are(uint64_t length) const {
-  std::vector<uint64_t> all;
-  SKERRY_TRY(gather(group(), length, &all));
-  const auto other = std::ranges::find_if(all, [&](uint64_t each) { return each != length; });
+// Otherwise some members save where others work, and their collectives meet. All find it alike.
+Status Protected::check_terms(const Terms& mine) const {
+  std::vector<Terms> all;
+  SKERRY_TRY(gather(group(), mine, &all));
+  const auto other = std::ranges::find_if(all, [&](const Terms& each) { return each != mine; });
   if (other == all.end()) return {};
   const Rank rank = group().rank_of(static_cast<int32_t>(other - all.begin()));
-  return error(Code::invalid, "the members protect different numbers of bytes: this rank ", length,
-               ", rank ", rank, " ", *other, ". Add as many on each");
+  if (other->steps != mine.steps || other->every != mine.every)
+    return error(Code::invalid, "the members run different loops: this rank one of ", mine.steps,
+                 " steps that saves before every ", mine.every, ", rank ", rank, " one of ",
+                 other->steps, " and ", other->every, " (0: none). Give the same on each");
+  if (other->step != mine.step)
+    return error(Code::invalid, "the members save different steps: this rank ", mine.step,
+                 ", rank ", rank, " ", other->step, ". Give the same on each");
+  return error(Code::invalid, "the members protect different numbers of bytes: this rank ",
+               mine.bytes, ", rank ", rank, " ", other->bytes, ". Add as many on each");
 }
 
 // By position; -1: none.
@@ -367,6 +375,8 @@ Status Protected::next(uint64_t steps, uint64_t every, bool has_died, uint64_t* 
   const bool begins = !std::exchange(is_running_, true);
   if (begins) {
     at_ = 0;
+    steps_ = steps;
+    every_ = every;
     before_loop_ = number_;
     has_died = has_died || is_to_join_;
   } else if (!has_died) {
@@ -375,9 +385,9 @@ Status Protected::next(uint64_t steps, uint64_t every, bool has_died, uint64_t* 
   for (;;) {
     Status status;
     bool is_lost = false;
-    if (at_ > steps) {
-      status = error(Code::invalid, "a loop of ", steps, " steps is at step ", at_,
-                     ": give the same number of steps in each call");
+    if (steps != steps_ || every != every_) {
+      status = error(Code::invalid, "steps ", steps, " and every ", every, " in a loop of ", steps_,
+                     " and ", every_, ": give the same in each call");
     } else if (has_died) {
       status = go_back(&is_lost);
     } else if ((at_ % every == 0 || at_ == steps) &&
@@ -419,7 +429,8 @@ Status Protected::take(bool* is_lost) {
   }
   if (const uint64_t length = total_of(parts_); length != bytes_)
     return error(Code::invalid, "what this rank protects has ", length, " bytes, the last state ",
-                 bytes_, ": after a change of what is protected, a state comes before a death");
+                 bytes_, ": a rank died before the next state, from which on counts what is added "
+                 "or forgotten");
   uint64_t at = 0;
   for (const auto& part : parts_) {
     SKERRY_TRY(read(group().index(), at, part));

@@ -45,7 +45,7 @@ class Protected {
   void forget() { parts_.clear(); }
 
   // What was added becomes the state. On a host that is drained it may end the process. Collective.
-  // Errors: peer_dead, invalid (different sizes, no partner), no_memory.
+  // Errors: peer_dead, invalid (members give different steps or sizes; no partner), no_memory.
   Status save(int64_t step);
   // The group is that of those that live, with spares in the places of the dead, and read() has the
   // last state. Collective over those that live. Errors: peer_dead (the state is lost, or the job
@@ -58,9 +58,9 @@ class Protected {
   // error.
   void set_divide(std::function<Status()> divide) { divide_ = std::move(divide); }
   // The loop: from step 0 on, and after its end again. Sets *step to the one to be done now; to
-  // `steps` at the end. `has_died`: a death has ended the work on the last one. Collective. Errors:
-  // peer_dead (what cannot be mended), and those of save(), recover() and the divide; they end the
-  // loop.
+  // `steps` at the end. `has_died`: a death has ended the work on the last one. Collective. Errors
+  // end the loop: peer_dead (what cannot be mended), invalid (`steps` or `every` differ among the
+  // calls of the loop or among members), those of save(), recover() and the divide.
   Status next(uint64_t steps, uint64_t every, bool has_died, uint64_t* step);
   void end_loop() { is_running_ = false; }
 
@@ -95,7 +95,15 @@ class Protected {
     int64_t before_loop;
   };
 
-  Status lengths_are(uint64_t length) const;
+  // What the members of a group must have in common when they save.
+  struct Terms {
+    uint64_t bytes;
+    int64_t step;
+    uint64_t steps, every;  // of the loop; 0: none is running
+    bool operator==(const Terms&) const = default;
+  };
+
+  Status check_terms(const Terms& mine) const;
   Status partners(std::vector<int32_t>* found) const;
   Status make_copies(uint64_t length, std::shared_ptr<Copies>* made) const;
   Status write(Copies& copies, int into, bool everything) const;
@@ -121,6 +129,7 @@ class Protected {
   Segment* held_ = nullptr;   // the state over group_, as recover() has brought it; null: not since
   std::vector<Rank> leaving_;  // as of the last agreement
   uint64_t at_ = 0;            // the loop's step
+  uint64_t steps_ = 0, every_ = 0;  // as the loop's first call has given them
   bool is_running_ = false;    // the loop is
   int64_t before_loop_ = 0;    // so many states there were when the loop began
   bool is_to_join_;            // a spare, over its own world: it has not come to the others' group

@@ -218,6 +218,21 @@ static void check_handles(Context& c, skerry_segment* s) {
   if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
 }
 
+// The bug: a member that had given another `every` worked while others saved. Their collectives
+// met, and memory of the program was overwritten.
+static void check_unlike_loops(Context& c, skerry_protected* kept) {
+  if (c.size == 1) return;
+  uint64_t step = 42;
+  skerry_group* group = nullptr;
+  const uint64_t mine = c.rank == 0 ? 3 : 2;
+  EXPECT_ERROR(skerry_protected_next(kept, 9, mine, SKERRY_OK, &step, &group), SKERRY_ERR_INVALID,
+               "the members run different loops: this rank one of 9 steps");
+  EXPECT_ERROR(skerry_protected_next(kept, mine, 1, SKERRY_OK, &step, &group), SKERRY_ERR_INVALID,
+               "the members run different loops");
+  EXPECT_ERROR(skerry_protected_save(kept, static_cast<int64_t>(mine)), SKERRY_ERR_INVALID,
+               "the members save different steps");
+}
+
 // The bug: with its group freed, protected memory could not be, and kept its copies.
 static void check_freed_group(Context& c) {
   skerry_group* group = nullptr;
@@ -258,6 +273,7 @@ static void check_protected(Context& c) {
   OK(skerry_protected_forget(kept));
   OK(skerry_protected_add(kept, mine, 16));
   EXPECT_IS(skerry_protected_step(kept), -1);
+  check_unlike_loops(c, kept);
   if (c.nodes == 1) {
     EXPECT_ERROR(skerry_protected_save(kept, 3), SKERRY_ERR_INVALID, "the group is on one node");
     OK(skerry_protected_free(kept));
@@ -282,6 +298,12 @@ static void check_protected(Context& c) {
       EXPECT_IS(skerry_protected_step(kept), int64_t(step == 9 ? 9 : step / 2 * 2));
     }
   }
+  OK(skerry_protected_next(kept, 9, 2, SKERRY_OK, &step, &group));
+  EXPECT_ERROR(skerry_protected_next(kept, 9, 3, SKERRY_OK, &step, &group), SKERRY_ERR_INVALID,
+               "in a loop of 9 and 2");
+  OK(skerry_protected_next(kept, 9, 2, SKERRY_OK, &step, &group));
+  EXPECT_ERROR(skerry_protected_next(kept, 8, 2, SKERRY_OK, &step, &group), SKERRY_ERR_INVALID,
+               "steps 8 and every 2");
   OK(skerry_barrier(c.world()));
   OK(skerry_protected_free(kept));
   EXPECT_ERROR(skerry_protected_free(kept), SKERRY_ERR_FREED, "the protected memory was freed");
