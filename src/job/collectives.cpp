@@ -474,18 +474,18 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
     return broadcast_by_node(*job_, node_, data, bytes, root, ring_.leads() ? between : nullptr);
   };
   bool ready = false;
-  SKERRY_TRY(begin_along(bytes, &ready));
-  if (ready) {
-    const int32_t place = ring_.place_of(job_->map().node_of(root));
-    return apart(bytes,
-                 [&] { return by_node([&] { return ring_.broadcast(data, bytes, place); }); });
-  }
   SKERRY_TRY(begin_one_way(bytes, &ready));
   if (ready)
     return apart(bytes, [&] {
       return by_node(
           [&] { return one_way_.broadcast(data, bytes, job_->map().node_of(root)); });
     });
+  SKERRY_TRY(begin_along(bytes, &ready));
+  if (ready) {
+    const int32_t place = ring_.place_of(job_->map().node_of(root));
+    return apart(bytes,
+                 [&] { return by_node([&] { return ring_.broadcast(data, bytes, place); }); });
+  }
   Sweep sweep_of;
   sweep_of.bytes = bytes;
   if (job_->rank() == root) sweep_of.contribute = copy_from(buffer);
@@ -514,6 +514,12 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
       return apart(bytes, [&] { return reduce_by_ring(node_, ring_, how, buffer, bytes); });
   }
   if (bool ready = false; root != no_rank) {
+    SKERRY_TRY(begin_one_way(bytes, &ready));
+    if (ready)
+      return apart(bytes, [&] {
+        OneWay* const leader = ring_.leads() ? &one_way_ : nullptr;
+        return reduce_one_way(*job_, node_, leader, how, buffer, bytes, root);
+      });
     SKERRY_TRY(begin_along(bytes, &ready));
     if (ready) {
       const int32_t place = ring_.place_of(job_->map().node_of(root));
@@ -521,12 +527,6 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
         return reduce_to_root(*job_, node_, ring_, how, buffer, bytes, root, place);
       });
     }
-    SKERRY_TRY(begin_one_way(bytes, &ready));
-    if (ready)
-      return apart(bytes, [&] {
-        OneWay* const leader = ring_.leads() ? &one_way_ : nullptr;
-        return reduce_one_way(*job_, node_, leader, how, buffer, bytes, root);
-      });
   }
   Sweep sweep_of;
   sweep_of.bytes = bytes;

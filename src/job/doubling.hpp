@@ -34,7 +34,7 @@ class Segment;
 
 class Doubling {
  public:
-  static constexpr int32_t least_nodes = 4;  // of two a ring has as few crossings
+  static constexpr int32_t least_nodes = 2;
   static constexpr int32_t most_nodes = 16;  // of more, less than most_bytes would not pay
   // Of all blocks: the last swap gives half of them, in one message.
   static constexpr uint64_t most_bytes = 2 * fabric::inline_payload_bytes;

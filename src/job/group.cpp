@@ -167,10 +167,12 @@ Status Group::begin_one_way(uint64_t bytes, bool* ready) {
   *ready = false;
   if (bytes == 0 || bytes > OneWay::most_bytes || leaver_ != no_rank) return {};
   if (survivors_.goes_on()) return {};  // where a death must fail the same call on all that live
-  if (one_way_.is_due()) SKERRY_TRY(sweep(Sweep{}));
   const auto leaders = leaders_of(job_->map(), members_, is_world_);
-  SKERRY_TRY(one_way_.prepare(*this, ring_.place(), leaders, ready));
-  if (*ready) one_way_.begin();
+  SKERRY_TRY(one_way_.prepare(*this, ring_.place(), bytes, leaders, ready));
+  if (!*ready) return {};
+  if (one_way_.is_due(bytes)) SKERRY_TRY(sweep(Sweep{}));
+  if (leaver_ != no_rank) *ready = false;  // the meeting has found one
+  else one_way_.begin(bytes);
   return {};
 }
 

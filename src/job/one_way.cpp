@@ -12,8 +12,8 @@
 namespace skerry::job {
 
 // What fails while the slots are made is told by a broadcast, which does without them.
-Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders()>& leaders_of,
-                       bool* ready) {
+Status OneWay::prepare(Group& group, int32_t place, uint64_t bytes,
+                       const std::function<Leaders()>& leaders_of, bool* ready) {
   const bool may_make = slots_ == nullptr && !refused_ && !preparing_;
   if (may_make && ++unprepared_ > calls_before) {
     place_ = place;
@@ -21,10 +21,10 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders(
     preparing_ = true;
     int32_t capped = group.job().has_cap();  // of any member
     Status made = group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank);
-    is_few_ = leaders() <= most_below + 1 && capped == 0;
-    const uint64_t bytes = messages_at() + slots() * message_bytes;
-    if (made.ok())
-      made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
+    is_capped_ = capped != 0;
+    is_few_ = leaders() <= most_below + 1 && !is_capped_;
+    const uint64_t all = messages_at() + branches() * room();
+    if (made.ok()) made = Segment::alloc(group, place_ >= 0 ? all : 0, purpose_group, &slots_);
     preparing_ = false;
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
@@ -35,12 +35,13 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders(
       taken_.assign(place_ >= 0 ? slots() : 0, 0);
     }
   }
-  *ready = slots_ != nullptr;
+  *ready = slots_ != nullptr && carries(bytes);
   return {};
 }
 
 Status OneWay::close() {
-  unprepared_ = call_ = 0;
+  unprepared_ = 0;
+  note_meeting();
   if (slots_ == nullptr) return {};
   Job& job = slots_->job();
   const Status status = slots_->close();
@@ -79,14 +80,29 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 
 // ---- the tree ---------------------------------------------------------------------------------
 
+OneWay::Tree::Tree(const OneWay& all, uint64_t bytes)
+    : leaders_(all.leaders()), shape_(Shape::binomial) {
+  if (bytes > always_bytes && leaders_ <= most_in_chain) shape_ = Shape::chain;
+  else if (bytes <= most_flat_bytes && all.is_few_) shape_ = Shape::flat;
+}
+
 // In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the
 // lowest bit that the place has itself.
 uint32_t OneWay::Tree::branches_below(uint32_t at) const {
-  if (at != 0) return is_flat_ ? 0 : branch_to(at);
-  return is_flat_ ? leaders_ - 1 : static_cast<uint32_t>(std::bit_width(leaders_ - 1));
+  if (shape_ == Shape::chain) return 1;
+  if (at != 0) return shape_ == Shape::flat ? 0 : branch_to(at);
+  return shape_ == Shape::flat ? leaders_ - 1 : static_cast<uint32_t>(std::bit_width(leaders_ - 1));
+}
+uint32_t OneWay::Tree::child(uint32_t at, uint32_t branch) const {
+  return shape_ == Shape::binomial ? at + (1U << branch) : at + branch + 1;
+}
+uint32_t OneWay::Tree::parent(uint32_t at) const {
+  if (shape_ == Shape::chain) return at - 1;
+  return shape_ == Shape::flat ? 0 : at & (at - 1);
 }
 uint32_t OneWay::Tree::branch_to(uint32_t at) const {
-  return is_flat_ ? at - 1 : static_cast<uint32_t>(std::countr_zero(at));
+  if (shape_ == Shape::chain) return 0;
+  return shape_ == Shape::flat ? at - 1 : static_cast<uint32_t>(std::countr_zero(at));
 }
 
 // The largest part of the tree first.

@@ -89,8 +89,9 @@ class Ring {
     const auto n = static_cast<uint64_t>(nodes_);
     return doubles(bytes, n * n * 256);
   }
-  // The same of a sum, from 8 KiB a node on, since it needs twice as many crossings.
-  bool sums(uint64_t bytes) { return doubles(bytes, static_cast<uint64_t>(nodes_) * 8192); }
+  // The same of a sum, from 8 KiB a node on, 32 KiB at least, since it needs twice as many
+  // crossings.
+  bool sums(uint64_t bytes) { return doubles(bytes, std::max<uint64_t>(nodes_, 4) * 8192); }
   // Makes the slots when first called. *ready: there is memory for them, on all nodes. Collective
   // over the whole group.
   Status prepare(Group& group, const std::function<Leaders()>& leaders, bool* ready);

@@ -69,7 +69,8 @@ class RandomCalls {
   }
   // Elements of 8 bytes: mostly few, around the bounds of the movements, seldom many.
   static uint64_t count_of(uint64_t which, uint64_t more) {
-    constexpr uint64_t edges[] = {0, 1, 5, 6, 7, 511, 512, 513, 8191, 8192, 8193, 16'383, 16'385};
+    constexpr uint64_t edges[] = {0,    1,    5,    6,    7,    32,   33,     128,   129,  511,
+                                  512,  513,  1024, 1025, 8191, 8192, 8193, 16'383, 16'385};
     if (which % 16 == 0) return 16'384 + more % 60'000;
     if (which % 4 == 0) return more % 9000;
     return which % 4 == 1 ? more % 100 : edges[more % std::size(edges)];
