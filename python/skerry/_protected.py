@@ -15,6 +15,7 @@ the group are told of the state first, and sent what they need (_newcomers.py).
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import os
 import pickle
@@ -410,7 +411,9 @@ class _Kept:
         self.is_newcomer = False
         self.given: list[Any] = []  # of a newcomer: the program's arrays, as they were protected
         self.makes_arrays = False  # of a newcomer: the program has none
-        self.has_left = False  # a step, or an attempt of go_on(), by SystemExit
+        # It left a step, or an attempt of go_on(), by SystemExit after so many collective calls.
+        self.left_after: int | None = None
+        self.process = os.getpid()
         # Of a newcomer that has not come to the state's place: what the program has just kept.
         self.passed: dict[str, Any] = {}
         self.at = 0  # of a newcomer: the place in the program that it has come to
@@ -925,18 +928,21 @@ def joined(on_failure: str) -> None:
     _kept.ranks = sum(len(_core.node_ranks(node)) for node in range(_core.nodes()))
     _kept.spares = _kept.ranks - _core.size()
     _kept.is_newcomer = _core.is_spare()
+    _kept.process = os.getpid()
     if _kept.is_newcomer:
-        atexit.register(_end_without_joining)
+        atexit.register(end_if_apart)
 
 
-def _end_without_joining() -> None:
+def end_if_apart() -> None:
     """The program of a spare ends. The others wait for one that never came to them, or that leaves
-    them in the midst of a step: it dies."""
+    them in the midst of a step: it dies. Not one that has caught the SystemExit and gone on with
+    the others, nor a fork of it."""
     if not _core.initialized():
         return
     if has_not_joined():
         _end_alone(NOT_JOINED)
-    if _kept.has_left:
+    is_fork = os.getpid() != _kept.process
+    if not is_fork and _kept.left_after == _core.counters()["collectives"]:
         _end_alone(
             "this spare has left a step by SystemExit, and the others go on without it: to end the "
             "loop on all, leave it by break"
@@ -945,7 +951,8 @@ def _end_without_joining() -> None:
 
 def _end_alone(why: str) -> NoReturn:
     """Of a newcomer. The others hear of its death, and wait for it no longer."""
-    sys.stdout.flush()
+    with contextlib.suppress(Exception):  # closed, or a full disk
+        sys.stdout.flush()
     os.write(2, f"skerry: rank {_core.rank()}: {why}\n".encode())
     os._exit(1)
 
@@ -959,8 +966,8 @@ NOT_JOINED = (
 def left_by(error: BaseException) -> None:
     """What ends a step or an attempt. Finalizing would wait for those that are still in it. (With
     another status than 0 nobody finalizes.)"""
-    if isinstance(error, SystemExit) and not error.code:
-        _kept.has_left = True
+    if isinstance(error, SystemExit) and not error.code and os.getpid() == _kept.process:
+        _kept.left_after = _core.counters()["collectives"]
 
 
 def has_not_joined() -> bool:

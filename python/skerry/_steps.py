@@ -147,8 +147,10 @@ class Steps:
         try:
             self._begin()
             is_due = self._at % self._every == 0 or self._at >= self._n
+            # What was read is protected at once: a death would lead back to the file, without spares.
+            is_bare = self._has_file and self._kept_at < 0
             self._look()
-            if is_due and self._kept_at != self._at:
+            if (is_due or is_bare) and self._kept_at != self._at:
                 protect_for(
                     self, self._arrays, self._partner, step=self._at, values=self.values
                 )
@@ -223,7 +225,8 @@ class Steps:
                     raise
                 _hear_of(error, group)
                 group = shrink_again(group, self._timeout)
-        self._all = arrays
+        # All that was protected is protected again, also what is of no step: it would be lost.
+        self._all = self._arrays = arrays
         self._take_file(values)
         self.recovered += 1
 

@@ -341,6 +341,47 @@ def test_a_spare_that_leaves_a_step_by_sys_exit_ends_alone(way, tmp_path):
     assert job.returncode == 1 and "has left a step by SystemExit" in job.stdout, job.stdout
 
 
+# All leave the loop by SystemExit, catch it, and go on: the spare with them. Or the program
+# finalizes whatever happens, and the spare alone has left.
+CAUGHT = """
+import os, signal, sys
+import skerry as sk
+sk.init(on_failure="continue")
+a = sk.zeros(90)
+
+def loop():
+    for step in sk.steps(9, protect=[a]):
+        with step:
+            if sk.rank() == 1 and step == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if sk.rank() == 3 and step == 5 and os.fork() == 0:
+                sys.exit()  # of a child: it is in no job
+            if step == 6 and (sys.argv[1] == "caught" or sk.rank() == 3):
+                sys.exit()
+            a.local[...] += 1
+            sk.sync(step.group)
+
+try:
+    loop()
+except SystemExit:
+    if sys.argv[1] == "finally":
+        sk.finalize()
+        raise
+sk.sync(a.group)
+if sk.rank() == a.group.ranks[0]:
+    print("sum", int(a.get().sum()), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "total", "status"), [("caught", 540, 0), ("finally", 810, 1)]
+)
+def test_a_spare_that_leaves_a_loop_is_there_or_ends(way, total, status, tmp_path):
+    job = run(3, 3, written(tmp_path, CAUGHT), way, spares=2)
+    assert f"sum {total}" in job.stdout, job.stdout
+    assert job.returncode == status, job.stdout
+
+
 # A spare that does not fit ends, and the others go on without it: here with the second one.
 OTHERS = """
 import os, signal

@@ -139,6 +139,35 @@ def test_a_death_while_the_file_is_first_read_does_not_end_the_job(spares, tmp_p
     assert step_in(file) == 20
 
 
+def test_a_spare_comes_after_a_death_soon_after_the_reading(tmp_path):
+    """The next state was due later: until then the loop could only read the file again."""
+    file = tmp_path / "state.npz"
+    run(4, 2, written(tmp_path, PROGRAM), file, 11, "0,1,2,3", "divided")
+    rarely = written(tmp_path, PROGRAM.replace("every=2,", "every=5,"))
+    job = run(4, 4, rarely, file, 9, "0", "divided", spares=1)
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("recovered 1") == 4, job.stdout
+
+
+def beside(program):
+    """b is protected by the program, and is no array of the loop."""
+    program = program.replace("a = sk", "b = sk.zeros(90)\nsk.protect([b])\na = sk", 1)
+    kills = "        if int(step) == 15 and sk.rank() == 1:\n"
+    kills += "            os.kill(os.getpid(), signal.SIGKILL)\n"
+    adds = "        a.local[...] += step + 1\n"
+    program = program.replace(adds, f"{kills}{adds}        b.local[...] += 1\n", 1)
+    return program.replace("assert (a", "assert (b.get() == 20).all(), b.get()\nassert (a", 1)
+
+
+def test_what_the_program_protected_is_so_after_the_reading(tmp_path):
+    """It fell out, was not brought back by the next death, and had other values in silence."""
+    file = tmp_path / "state.npz"
+    run(4, 2, written(tmp_path, beside(PROGRAM)), file, 11, "0,1,2,3", "divided")
+    job = run(4, 4, written(tmp_path, beside(DIES_READING)), file, -1, "", "divided")
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("all is well from 8 recovered 2") == 2, job.stdout
+
+
 BEGINS = """
 import errno, os, sys
 import numpy as np
