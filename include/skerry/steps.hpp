@@ -83,7 +83,8 @@ class Steps {
   // group of all ranks; on a spare, too. Not collective; run() is.
   Steps(const Job& job, std::uint64_t steps, std::uint64_t every = 1, int distance = 1)
       : Steps(job.world(), steps, every, distance) {}
-  // The next loop, over those that live: `group` is state().group() of the loop before.
+  // The next loop, over those that live: `group` is state().group() of the loop before. Not while
+  // spares are left: one that comes now would begin with the first loop.
   Steps(const Group& group, std::uint64_t steps, std::uint64_t every = 1, int distance = 1)
       : steps_(steps), every_(every), state_(group, distance) {}
 

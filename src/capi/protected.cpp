@@ -119,7 +119,7 @@ int skerry_protected_read(skerry_protected* kept, int place, uint64_t offset, vo
 CAUGHT
 
 skerry_group* skerry_protected_group(const skerry_protected* kept) {
-  return is_there(kept) ? to(&of(kept)->group()) : nullptr;
+  return is_there(kept) ? static_cast<skerry_group*>(of(kept)->group_handle()) : nullptr;
 }
 int64_t skerry_protected_step(const skerry_protected* kept) {
   return is_there(kept) ? of(kept)->step() : -1;

@@ -83,7 +83,7 @@ Status broadcast_by_node(const Job& job, NodeCollectives& node, std::byte* buffe
 Status reduce_one_way(const Job& job, NodeCollectives& node, OneWay* leader, const Reduction& how,
                       std::byte* buffer, uint64_t bytes, Rank root) {
   constexpr uint32_t first = 0;
-  alignas(64) std::byte sum[OneWay::most_bytes];
+  alignas(64) std::byte sum[OneWay::most_bytes(1)];
   const NodeId to = job.map().node_of(root);
   copy_bytes(sum, buffer, bytes);
   if (node.count() > 1) SKERRY_TRY(node.reduce(how, sum, bytes, &first));
@@ -326,7 +326,7 @@ Status Group::sweep(const Sweep& what) {
     SKERRY_TRY(down(t, end));
   }
   chunk_ += chunks;
-  one_way_.note_meeting();
+  for (OneWay& one : one_way_) one.note_meeting();
   return {};
 }
 
@@ -473,13 +473,13 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
   const auto by_node = [&](const std::function<Status()>& between) {
     return broadcast_by_node(*job_, node_, data, bytes, root, ring_.leads() ? between : nullptr);
   };
-  bool ready = false;
-  SKERRY_TRY(begin_one_way(bytes, &ready));
-  if (ready)
+  OneWay* way = nullptr;
+  SKERRY_TRY(begin_one_way(bytes, &way));
+  if (way != nullptr)
     return apart(bytes, [&] {
-      return by_node(
-          [&] { return one_way_.broadcast(data, bytes, job_->map().node_of(root)); });
+      return by_node([&] { return way->broadcast(data, bytes, job_->map().node_of(root)); });
     });
+  bool ready = false;
   SKERRY_TRY(begin_along(bytes, &ready));
   if (ready) {
     const int32_t place = ring_.place_of(job_->map().node_of(root));
@@ -513,13 +513,15 @@ Status Group::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, Ra
     if (ready)
       return apart(bytes, [&] { return reduce_by_ring(node_, ring_, how, buffer, bytes); });
   }
-  if (bool ready = false; root != no_rank) {
-    SKERRY_TRY(begin_one_way(bytes, &ready));
-    if (ready)
+  if (root != no_rank) {
+    OneWay* way = nullptr;
+    SKERRY_TRY(begin_one_way(bytes, &way));
+    if (way != nullptr)
       return apart(bytes, [&] {
-        OneWay* const leader = ring_.leads() ? &one_way_ : nullptr;
-        return reduce_one_way(*job_, node_, leader, how, buffer, bytes, root);
+        return reduce_one_way(*job_, node_, ring_.leads() ? way : nullptr, how, buffer, bytes,
+                              root);
       });
+    bool ready = false;
     SKERRY_TRY(begin_along(bytes, &ready));
     if (ready) {
       const int32_t place = ring_.place_of(job_->map().node_of(root));
@@ -578,7 +580,7 @@ Status Group::gather(const void* mine, uint64_t bytes, int32_t first, int32_t en
 Status Group::allgather(const void* in, uint64_t bytes, void* out) {
   const uint64_t all = bytes * static_cast<uint64_t>(size());
   if (!is_on_one_node() && all != 0 &&
-      (is_long(all) || (!survivors_.goes_on() && ring_.gathers(all)))) {
+      (is_long(all) || (!survivors_.goes_on() && ring_.gathers(all, size() == nodes_)))) {
     bool ready = false;
     SKERRY_TRY(begin_long(&ready));
     if (ready)

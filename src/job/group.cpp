@@ -114,7 +114,7 @@ std::map<Rank, uint64_t> Group::build_tree() {
   const bool leads = my_place == 0;
   ring_.open(*departure_, nodes_, leads ? static_cast<int32_t>(my_node) : -1,
              nodes.first[(my_node + count - 1) % count], nodes.first[(my_node + 1) % count]);
-  one_way_.set_departure(*departure_);
+  for (OneWay& way : one_way_) way.set_departure(*departure_);
   // Children: those inside the node first, then (for a node leader) the leaders below. A child's
   // slot at its parent follows the same order.
   for (size_t c = 0; c < inside.children(my_place); ++c)
@@ -163,16 +163,19 @@ Status Group::begin_along(uint64_t bytes, bool* ready) {
   return pays ? begin_long(ready) : Status();
 }
 
-Status Group::begin_one_way(uint64_t bytes, bool* ready) {
-  *ready = false;
-  if (bytes == 0 || bytes > OneWay::most_bytes || leaver_ != no_rank) return {};
+Status Group::begin_one_way(uint64_t bytes, OneWay** way) {
+  *way = nullptr;
+  if (bytes == 0 || bytes > OneWay::most_bytes(nodes_) || leaver_ != no_rank) return {};
   if (survivors_.goes_on()) return {};  // where a death must fail the same call on all that live
+  OneWay& wanted = one_way_[bytes <= OneWay::short_bytes ? 0 : 1];
   const auto leaders = leaders_of(job_->map(), members_, is_world_);
-  SKERRY_TRY(one_way_.prepare(*this, ring_.place(), bytes, leaders, ready));
-  if (!*ready) return {};
-  if (one_way_.is_due(bytes)) SKERRY_TRY(sweep(Sweep{}));
-  if (leaver_ != no_rank) *ready = false;  // the meeting has found one
-  else one_way_.begin(bytes);
+  bool ready = false;
+  SKERRY_TRY(wanted.prepare(*this, ring_.place(), leaders, &ready));
+  if (!ready) return {};
+  if (bytes > NodeCollectives::short_bytes && size() > nodes_) SKERRY_TRY(node_.prepare());
+  if (wanted.is_due()) SKERRY_TRY(sweep(Sweep{}));
+  wanted.begin();
+  *way = &wanted;
   return {};
 }
 
@@ -195,7 +198,7 @@ Status Group::close_area() {
   reserve_.clear();
   Status status = node_.close();
   status.also(ring_.close());
-  status.also(one_way_.close());
+  for (OneWay& one : one_way_) status.also(one.close());
   status.also(area_->close());
   job_->objects().discard(std::exchange(area_, nullptr));
   return status;
@@ -472,7 +475,7 @@ Status Group::free() {
   kept_.reset();
   Status closed = node_.close();  // what long collectives need comes again with them
   closed.also(ring_.close());
-  closed.also(one_way_.close());
+  for (OneWay& one : one_way_) closed.also(one.close());
   SKERRY_TRY(closed);
   std::unique_ptr<Group> kept;
   {

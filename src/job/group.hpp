@@ -18,6 +18,7 @@
 // burst after that: for it, it needs the other's next.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -214,8 +215,8 @@ class Group {
   Status begin_long(bool* ready);
   // The same of a broadcast or a reduction to a root of so many bytes, if they are enough.
   Status begin_along(uint64_t bytes, bool* ready);
-  // Of a group on several nodes: a short one that goes one way. *ready: it may.
-  Status begin_one_way(uint64_t bytes, bool* ready);
+  // Of a group on several nodes: a short one that goes one way. *way null: it may not.
+  Status begin_one_way(uint64_t bytes, OneWay** way);
   // `what` is the movement of one that is no sweep. A member that leaves meanwhile is found.
   Status apart(uint64_t bytes, const std::function<Status()>& what);
   // What came for a part. `replaces`: it is the part from then on, and may be received there.
@@ -266,7 +267,7 @@ class Group {
   NodeCollectives node_;         // of this node's members
   std::unique_ptr<Departure> departure_ = std::make_unique<Departure>();
   Ring ring_;                    // of several nodes' first members
-  OneWay one_way_;               // likewise
+  std::array<OneWay, 2> one_way_{OneWay(false), OneWay(true)};  // likewise; the second of long ones
   Rank parent_ = no_rank;        // no_rank: top of the tree
   Rank other_top_ = no_rank;     // at one of two tops
   bool is_first_top_ = false;    // of two

@@ -12,8 +12,8 @@
 namespace skerry::job {
 
 // What fails while the slots are made is told by a broadcast, which does without them.
-Status OneWay::prepare(Group& group, int32_t place, uint64_t bytes,
-                       const std::function<Leaders()>& leaders_of, bool* ready) {
+Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders()>& leaders_of,
+                       bool* ready) {
   const bool may_make = slots_ == nullptr && !refused_ && !preparing_;
   if (may_make && ++unprepared_ > calls_before) {
     place_ = place;
@@ -21,10 +21,12 @@ Status OneWay::prepare(Group& group, int32_t place, uint64_t bytes,
     preparing_ = true;
     int32_t capped = group.job().has_cap();  // of any member
     Status made = group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank);
-    is_capped_ = capped != 0;
-    is_few_ = leaders() <= most_below + 1 && !is_capped_;
-    const uint64_t all = messages_at() + branches() * room();
-    if (made.ok()) made = Segment::alloc(group, place_ >= 0 ? all : 0, purpose_group, &slots_);
+    is_chain_ = is_long_ && static_cast<int32_t>(leaders()) <= most_in_chain;
+    is_flat_ = !is_long_ && leaders() <= most_below + 1 && capped == 0;
+    refused_ = is_long_ && capped != 0;
+    const uint64_t bytes = messages_at() + slots() * slot_bytes();
+    if (made.ok() && !refused_)
+      made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
     preparing_ = false;
     if (made.code() == Code::no_memory) refused_ = true;
     else SKERRY_TRY(made);
@@ -35,13 +37,12 @@ Status OneWay::prepare(Group& group, int32_t place, uint64_t bytes,
       taken_.assign(place_ >= 0 ? slots() : 0, 0);
     }
   }
-  *ready = slots_ != nullptr && carries(bytes);
+  *ready = slots_ != nullptr;
   return {};
 }
 
 Status OneWay::close() {
-  unprepared_ = 0;
-  note_meeting();
+  unprepared_ = call_ = 0;
   if (slots_ == nullptr) return {};
   Job& job = slots_->job();
   const Status status = slots_->close();
@@ -63,7 +64,7 @@ Rank OneWay::leader_at(uint32_t relative, NodeId root) const {
 }
 
 Status OneWay::send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes) {
-  SKERRY_INVARIANT(call_ > 0 && call_ <= most_calls && bytes <= most_bytes,
+  SKERRY_INVARIANT(call_ > 0 && call_ <= most_calls && bytes + 64 <= slot_bytes(),
                    "a call has begun, and its message fits");
   constexpr bool is_fenced = false;  // the next meeting says that it arrived
   return slots_->put_notify(to, message(branch), {data, bytes}, {counter(branch), 1}, is_fenced);
@@ -82,8 +83,8 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 
 OneWay::Tree::Tree(const OneWay& all, uint64_t bytes)
     : leaders_(all.leaders()), shape_(Shape::binomial) {
-  if (bytes > always_bytes && leaders_ <= most_in_chain) shape_ = Shape::chain;
-  else if (bytes <= most_flat_bytes && all.is_few_) shape_ = Shape::flat;
+  if (all.is_chain_) shape_ = Shape::chain;
+  else if (all.is_flat_ && bytes <= most_flat_bytes) shape_ = Shape::flat;
 }
 
 // In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the

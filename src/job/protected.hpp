@@ -35,6 +35,7 @@ class Protected {
 
   // Which stands for freed ones if the program has freed it.
   Group& group() const;
+  void* group_handle() const { return group_; }  // also of one that the program has freed
   int64_t step() const { return step_; }         // of the last state; -1: there is none
   int32_t places() const { return places_; }     // members that the group had which saved it
   uint64_t bytes() const { return bytes_; }      // of each of them

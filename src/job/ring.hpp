@@ -83,10 +83,12 @@ class Ring {
            (slots_ != nullptr || ++unprepared_ > calls_before);
   }
   // What all gave, so many bytes together, goes to all by doubling, where a sweep could carry it.
-  // From 256 bytes for each two nodes it pays: there are more messages than in a sweep, but none
-  // brings back what its recipient gave. Asked as above.
-  bool gathers(uint64_t bytes) {
-    const auto n = static_cast<uint64_t>(nodes_);
+  // From 256 bytes for each two nodes it pays, and 4 KiB in all: there are more messages than in a
+  // sweep, but none brings back what its recipient gave. Between two nodes of several members a
+  // sweep takes less. Asked as above.
+  bool gathers(uint64_t bytes, bool has_one_a_node) {
+    if (nodes_ == 2 && !has_one_a_node) return false;
+    const auto n = static_cast<uint64_t>(std::max(nodes_, 4));
     return doubles(bytes, n * n * 256);
   }
   // The same of a sum, from 8 KiB a node on, 32 KiB at least, since it needs twice as many
