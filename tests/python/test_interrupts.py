@@ -8,6 +8,8 @@ import os, signal, sys
 import numpy
 import skerry as sk
 import skerry.xp as xp
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of what a shell starts with &
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 sk.init()
 xp.options(whole_bytes=0)
 x = xp.asarray(numpy.ones(1000))
