@@ -65,7 +65,7 @@ Job::Job(RunOptions options, Placement placement)
           loop_, key_,
           [this](uint32_t agent, UniqueFd socket) { agent_connected(agent, std::move(socket)); }),
       exchange_(static_cast<uint32_t>(placement_.ranks)),
-      meetings_(static_cast<uint32_t>(placement_.ranks)),
+      meetings_(static_cast<uint32_t>(placement_.ranks), static_cast<uint32_t>(options_.spares)),
       ranks_(static_cast<size_t>(placement_.ranks)),
       living_ranks_(static_cast<uint32_t>(placement_.ranks)) {
   for (const auto& host : placement_.hosts) {

@@ -11,6 +11,14 @@ bool Meetings::is_complete(const Meeting& meeting) const {
   return complete;
 }
 
+// It has the spares that it wants, or no more are on their way.
+bool Meetings::is_over(const Meeting& meeting) const {
+  if (!is_complete(meeting)) return false;
+  const auto fit = std::ranges::count_if(
+      spares_, [this](const auto& spare) { return !leaving_.contains(spare.first); });
+  return coming_.empty() || meeting.came.size() + static_cast<size_t>(fit) >= meeting.size;
+}
+
 Meetings::Outcome Meetings::outcome_of(Open::iterator one) {
   Outcome outcome;
   outcome.key = one->first;
@@ -44,8 +52,9 @@ std::vector<Meetings::Outcome> Meetings::end(Open::iterator one) {
 
 std::vector<Meetings::Outcome> Meetings::wait_as_spare(uint32_t rank, std::string_view key) {
   if (dead_[rank]) return {};
+  coming_.erase(rank);
   spares_.insert_or_assign(rank, std::string(key));
-  return dismiss_spares();
+  return end_those_over();
 }
 
 size_t Meetings::living_at_work() const {
@@ -53,7 +62,7 @@ size_t Meetings::living_at_work() const {
 }
 
 bool Meetings::waits_for_spares_alone(const Meeting& meeting) const {
-  bool alone = true;
+  bool alone = !is_complete(meeting);
   for_living(meeting, [&](uint32_t rank) {
     alone = alone && (meeting.came.contains(rank) || spares_.contains(rank));
   });
@@ -86,21 +95,27 @@ std::vector<Meetings::Outcome> Meetings::come(uint32_t rank, std::string_view ke
     meeting->second.size = size;
   }
   meeting->second.came[rank].assign(bytes.begin(), bytes.end());
-  return is_complete(meeting->second) ? end(meeting) : dismiss_spares();
+  return is_over(meeting->second) ? end(meeting) : dismiss_spares();
 }
 
 std::vector<Meetings::Outcome> Meetings::died(uint32_t rank) {
   dead_[rank] = true;
+  coming_.erase(rank);
   spares_.erase(rank);
+  for (auto& [key, meeting] : open_) meeting.came.erase(rank);
+  // The next that comes is the first.
+  std::erase_if(open_, [](const auto& one) { return one.second.came.empty(); });
+  return end_those_over();
+}
+
+std::vector<Meetings::Outcome> Meetings::end_those_over() {
   std::vector<Outcome> outcomes;
   const auto add = [&](std::vector<Outcome> more) {
     std::ranges::move(more, std::back_inserter(outcomes));
   };
   for (auto next = open_.begin(); next != open_.end();) {
     const auto one = next++;
-    one->second.came.erase(rank);
-    if (one->second.came.empty()) open_.erase(one);  // the next that comes is the first
-    else if (is_complete(one->second)) add(end(one));
+    if (is_over(one->second)) add(end(one));
   }
   add(dismiss_spares());
   return outcomes;
@@ -109,6 +124,7 @@ std::vector<Meetings::Outcome> Meetings::died(uint32_t rank) {
 std::vector<Meetings::Outcome> Meetings::expire(std::string_view key) {
   const auto meeting = open_.find(key);
   if (meeting == open_.end()) return {};
+  if (is_complete(meeting->second)) return end(meeting);  // without the spares on their way
   std::vector<uint32_t> missing;
   for_living(meeting->second, [&](uint32_t rank) {
     if (!meeting->second.came.contains(rank)) missing.push_back(rank);
@@ -125,6 +141,10 @@ void Meetings::forget() {
   decisions_.clear();
   spares_.clear();
   leaving_.clear();
+  coming_.clear();
+  const auto size = static_cast<uint32_t>(dead_.size());
+  for (uint32_t rank = size - last_; rank < size; ++rank)
+    if (!dead_[rank]) coming_.insert(rank);
 }
 
 }  // namespace skerry::launcher

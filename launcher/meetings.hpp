@@ -9,8 +9,9 @@
 //
 // A *spare* waits until a meeting takes it in: one whose members want to be of a certain size
 // again. Then it is among those who came, and learns of the meeting as they do, and with what the
-// first of them brought. It is told that it is not needed when a meeting waits for spares alone:
-// the end of the job.
+// first of them brought. A meeting that wants more than wait waits for those that are still on
+// their way, at most to its limit. A spare is told that it is not needed when a meeting waits for
+// spares alone: the end of the job.
 //
 // A *decision* is a value under a key that the first who asks proposes. All others get that one.
 #pragma once
@@ -29,7 +30,10 @@ namespace skerry::launcher {
 
 class Meetings {
  public:
-  explicit Meetings(uint32_t size) : dead_(size, false) {}
+  // The last `spares` of all ranks are on their way to wait as spares.
+  explicit Meetings(uint32_t size, uint32_t spares = 0) : dead_(size, false), last_(spares) {
+    forget();
+  }
 
   // Ranks first to first + count - 1.
   struct Run {
@@ -81,12 +85,16 @@ class Meetings {
         if (!dead_[rank]) what(rank);
   }
   bool is_complete(const Meeting& meeting) const;
+  bool is_over(const Meeting& meeting) const;
   std::vector<Outcome> end(Open::iterator one);
+  std::vector<Outcome> end_those_over();
   Outcome outcome_of(Open::iterator one);
   bool waits_for_spares_alone(const Meeting& meeting) const;
   std::vector<Outcome> dismiss_spares();
 
   std::vector<bool> dead_;
+  uint32_t last_;             // how many of all ranks begin as spares
+  std::set<uint32_t> coming_;  // of these, those that live and have not waited yet
   std::map<uint32_t, std::string> spares_;  // those that wait, and under which key
   std::set<uint32_t> leaving_;              // of those that have ever waited
   Open open_;

@@ -437,6 +437,36 @@ TEST(Meetings, SparesTakeTheFreePlacesAndLearnWithWhatTheOthersCame) {
   EXPECT_EQ(fewer[0].came.size(), 2u);
 }
 
+// Bug guarded against: a death right after the start, which slow spares did not take the place of.
+TEST(Meetings, AMeetingWaitsForSparesThatAreOnTheirWayToItsLimit) {
+  Meetings meetings(6, 3);
+  const Meetings::Run three[] = {{0, 3}};
+  bool is_first = false;
+  (void)meetings.died(1);
+  EXPECT_TRUE(meetings.come(0, "a", three, {}, &is_first, 3).empty());
+  EXPECT_TRUE(meetings.come(2, "a", three, {}, &is_first, 3).empty());
+  const auto done = meetings.wait_as_spare(5, "spare.5");
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].tell, std::vector<uint32_t>{5});
+  EXPECT_EQ(done[1].came.size(), 3u);
+  // Of two free places one is taken when the other spare dies on its way.
+  (void)meetings.died(2);
+  EXPECT_TRUE(meetings.wait_as_spare(4, "spare.4").empty());
+  EXPECT_TRUE(meetings.come(0, "b", three, {}, &is_first, 3).empty());
+  const auto fewer = meetings.died(3);
+  ASSERT_EQ(fewer.size(), 2u);
+  EXPECT_EQ(fewer[1].came.size(), 2u);
+  // At the limit it goes on without.
+  Meetings slow(3, 1);
+  const Meetings::Run two[] = {{0, 2}};
+  (void)slow.died(1);
+  EXPECT_TRUE(slow.come(0, "a", two, {}, &is_first, 2).empty());
+  const auto late = slow.expire("a");
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_TRUE(late[0].missing.empty());
+  EXPECT_EQ(late[0].came.size(), 1u);
+}
+
 TEST(Meetings, ASpareThatLeavesIsNotTakenInAndNobodyWaitsForIt) {
   Meetings meetings(5);
   const Meetings::Run all[] = {{0, 5}}, three[] = {{0, 3}};
