@@ -54,18 +54,22 @@ def test_modules(ranks, nodes):
     run_modules(ranks, nodes, "arrays buffers job mirrors windows")
 
 
+# In two jobs, each well below a time limit that fits a crowded machine.
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "xp_arrays xp_results whole random_programs programs random",
+        "numpy numpy_alike numpy_files numpy_spelling advice cyclic porting pictures tutorial "
+        "tasks files patches ga names",
+    ],
+    ids=["arrays", "numpy"],
+)
 @pytest.mark.parametrize(
     ("ranks", "nodes"),
     [(2, 2), *(pytest.param(*at, marks=LONG) for at in [(2, 1), (4, 2)])],
 )
-def test_modules_of_whole_arrays(ranks, nodes):
-    run_modules(
-        ranks,
-        nodes,
-        "xp_arrays xp_results whole random_programs programs numpy numpy_alike numpy_files "
-        "numpy_spelling advice cyclic porting pictures tutorial tasks files patches ga names "
-        "random",
-    )
+def test_modules_of_whole_arrays(ranks, nodes, modules):
+    run_modules(ranks, nodes, modules)
 
 
 def test_a_rank_in_another_collective_call_is_told(tmp_path):
