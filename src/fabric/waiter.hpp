@@ -43,6 +43,7 @@ class Waiter {
   // and sleep.
   bool has_events() const { return event_count_ > 0; }
   bool begin_poll();
+  bool is_woken() const { return woken_.load(std::memory_order_relaxed); }
   int look() { return sleep(0); }  // epoll's answer, as for the next one
   int sleep(int64_t timeout_ns);  // negative: no limit
   void end_poll() { polling_.store(false, std::memory_order_relaxed); }

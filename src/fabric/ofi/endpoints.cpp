@@ -167,8 +167,23 @@ void Endpoints::release(Endpoint& endpoint) {
   for (Operation* operation : endpoint.inbox) pool_.give_back(operation);
   for (Operation* operation : endpoint.early) pool_.give_back(operation);
   if (endpoint.filling != nullptr) pool_.give_back(endpoint.filling);
+  short_rma_.fetch_sub(endpoint.short_rma_outstanding, std::memory_order_relaxed);
   static_cast<Connection&>(endpoint) = {};
   slots_.release(&endpoint);
+}
+
+void Endpoints::begin_rma(Endpoint& endpoint, uint64_t bytes) {
+  ++endpoint.rma_outstanding;
+  if (!is_short(bytes)) return;
+  ++endpoint.short_rma_outstanding;
+  short_rma_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Endpoints::end_rma(Endpoint& endpoint, uint64_t bytes) {
+  --endpoint.rma_outstanding;
+  if (!is_short(bytes)) return;
+  --endpoint.short_rma_outstanding;
+  short_rma_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Endpoints::end_soon(Endpoint& endpoint, CloseReason reason, std::string detail) {
@@ -191,15 +206,29 @@ void Endpoints::tell_writable(EndpointId id) {
   waiter_.leave_work();
 }
 
+void Endpoints::add_read(std::span<const fi_cq_msg_entry> entries) {
+  for (const fi_cq_msg_entry& one : entries)
+    completions_.push_back({static_cast<Operation*>(one.op_context), one.len, 0});
+}
+
+bool Endpoints::poll_completions() {
+  const ssize_t n = fi_cq_read(domain_.completions.get(), polled_.data(), polled_.size());
+  if (n > 0) polled_count_ = static_cast<size_t>(n);
+  return n > 0 || n == -FI_EAVAIL;  // a failure stays in the queue for drain_completions
+}
+
 void Endpoints::drain_completions(bool all) {
-  constexpr ssize_t most = 32;
+  const size_t polled = std::exchange(polled_count_, 0);
+  add_read({polled_.data(), polled});
+  if (polled > 0 && polled < polled_.size() && !all) return;
   for (;;) {
-    fi_cq_msg_entry entries[most];
-    const ssize_t n = fi_cq_read(domain_.completions.get(), entries, most);
-    for (ssize_t i = 0; i < n; ++i)
-      completions_.push_back({static_cast<Operation*>(entries[i].op_context), entries[i].len, 0});
-    if (n > 0 && n < most && !all) return;
-    if (n > 0) continue;
+    std::array<fi_cq_msg_entry, completions_a_look> entries;
+    const ssize_t n = fi_cq_read(domain_.completions.get(), entries.data(), entries.size());
+    if (n > 0) {
+      add_read({entries.data(), static_cast<size_t>(n)});
+      if (static_cast<size_t>(n) < entries.size() && !all) return;
+      continue;
+    }
     if (n != -FI_EAVAIL) return;
     fi_cq_err_entry failure{};
     if (fi_cq_readerr(domain_.completions.get(), &failure, 0) != 1) return;

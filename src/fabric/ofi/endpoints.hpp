@@ -2,9 +2,11 @@
 // them, and the completions of all. Issue lock.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -158,7 +160,7 @@ struct Connection {
   uint32_t sent = 0, received = 0;  // parcels
   uint32_t credits = window;        // parcels that we may send
   uint32_t owed = 0;                // credits to return
-  uint32_t rma_outstanding = 0;
+  uint32_t rma_outstanding = 0, short_rma_outstanding = 0;
   uint64_t in_flight_bytes = 0;        // of parcels sent without their completion
   std::deque<Operation*> rma_waiting;  // libfabric said "again"; in operations as well
 };
@@ -167,6 +169,8 @@ struct Endpoint : Connection {
   std::atomic<uint64_t> id{0};  // see Slots
   EndpointId own_id() const { return id.load(std::memory_order_relaxed); }
 };
+
+constexpr size_t completions_a_look = 32;
 
 struct Completion {
   Operation* operation;
@@ -216,10 +220,19 @@ class Endpoints {
   // Reads what libfabric has completed. What it will not complete itself is added.
   // What there is is read; of endpoints that stay the rest may be left for the next time.
   void drain_completions(bool all = true);
+  // The same by poll, which keeps them for the next drain. True: there are some, or a failure.
+  bool poll_completions();
+  bool any_polled() const { return polled_count_ > 0; }
   void add_completion(const Completion& completion);
   bool next_completion(Completion* completion);
 
   bool any_completions() const { return !completions_.empty(); }
+
+  // Puts, gets and atomics are counted from their start to their end.
+  void begin_rma(Endpoint& endpoint, uint64_t bytes);
+  void end_rma(Endpoint& endpoint, uint64_t bytes);
+  // Are any under way that an adapter does in less time than it takes to sleep and wake up?
+  bool any_short_rma() const { return short_rma_.load(std::memory_order_relaxed) != 0; }
 
   uint64_t open_to_caller() const;
   void add_memory(Fabric::Memory* memory) const;
@@ -234,6 +247,8 @@ class Endpoints {
 
  private:
   void number(Endpoint& endpoint);
+  static bool is_short(uint64_t bytes) { return bytes <= buffer_bytes; }
+  void add_read(std::span<const fi_cq_msg_entry> entries);
 
   Domain& domain_;
   Pool& pool_;
@@ -242,7 +257,11 @@ class Endpoints {
   std::unordered_map<const void*, EndpointId> by_fid_;
   std::vector<EndpointId> by_slot_;     // that number names
   uint32_t opened_ = 0;                 // endpoints of libfabric that exist
+  std::atomic<uint32_t> short_rma_{0};  // of all; issue lock, and poll reads it
   std::deque<Completion> completions_;  // read, not handled
+  // Progress role: read by poll, for the next drain.
+  std::array<fi_cq_msg_entry, completions_a_look> polled_;
+  size_t polled_count_ = 0;
 };
 
 }  // namespace skerry::fabric::ofi

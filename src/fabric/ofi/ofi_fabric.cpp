@@ -47,6 +47,8 @@ constexpr int64_t impatient_sleep_ns = 2'000'000;
 constexpr int64_t shortest_look_ns = 4'000;
 // Who waits for a put or get by looking makes a system call once in so many times.
 constexpr uint32_t looks_for_a_call = 16;
+constexpr int64_t longest_spin_ns = 200'000;
+constexpr int looks_a_turn = 4;  // at completions, before the core is given away
 
 }  // namespace
 
@@ -132,9 +134,21 @@ int64_t OfiFabric::next_sleep_ns() {
   return look_ns_;
 }
 
+// Before a sleep, where that costs system calls and a look does not. What an adapter has to do for
+// something short takes less time than to fall asleep and wake up. True: a completion came.
+bool OfiFabric::spin(int64_t timeout_ns) {
+  if (timeout_ns == 0 || !domain_.events_cost_a_call || !endpoints_.any_short_rma()) return false;
+  bool came = false;
+  const auto is_over = [&] { return (came = endpoints_.poll_completions()) || waiter_.is_woken(); };
+  (void)idle_core_spin_.spin<looks_a_turn>(
+      is_over, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
+  return came;
+}
+
 void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
-  if (waiter_.has_events()) return;
+  if (waiter_.has_events() || endpoints_.any_polled()) return;
   if (waiter_.begin_poll()) timeout_ns = 0;
+  if (spin(timeout_ns)) return waiter_.end_poll();
   if (timeout_ns == 0 && domain_.events_cost_a_call && ++polls_ % looks_for_a_call != 0)
     return waiter_.end_poll();
   if (timeout_ns != 0) {

@@ -11,10 +11,11 @@
 //
 // Each knows those above it, and none knows the fabric.
 //
-// One lock: the caller's issue lock covers everything but poll, which only asks libfabric whether
-// it may sleep, and sleeps.
+// One lock: the caller's issue lock covers everything but poll. That reads completions into a place
+// of its own, asks libfabric whether it may sleep, and sleeps.
 #pragma once
 
+#include "core/futex.hpp"
 #include "fabric/ofi/datagrams.hpp"
 #include "fabric/ofi/trial.hpp"
 
@@ -72,6 +73,7 @@ class OfiFabric : public Fabric {
   Status open(const std::string& provider, Kind kind);
   void run_completions(Sink& sink);
   void receive_shared(const Completion& completion, Sink& sink);
+  bool spin(int64_t timeout_ns);
   int64_t next_sleep_ns();
   void run_completion(Endpoint& endpoint, const Completion& completion, Sink& sink);
   void run_endings(Sink& sink);
@@ -97,6 +99,7 @@ class OfiFabric : public Fabric {
   // Progress role.
   int64_t look_ns_ = 0;
   uint32_t polls_ = 0, dispatches_ = 0;  // progress role: see looks_for_a_call
+  IdleCoreSpin idle_core_spin_;
 };
 
 }  // namespace skerry::fabric::ofi

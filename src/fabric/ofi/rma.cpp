@@ -62,7 +62,7 @@ SendResult Rma::start(EndpointId id, const RmaCall& call) {
   operation->call = call;
   operation->bytes = operation->piece = call.bytes;
   endpoint.operations.insert(operation);
-  ++endpoint.rma_outstanding;
+  endpoints_.begin_rma(endpoint, call.bytes);
   (call.is_put ? endpoints_.traffic.bytes_sent : endpoints_.traffic.bytes_received) += call.bytes;
   if (call.bytes == 0) {
     endpoints_.add_completion({operation, 0, 0});
@@ -127,7 +127,7 @@ SendResult Rma::start_atomic(EndpointId id, const AtomicCall& call) {
   operation->bytes = operation->piece = sizeof(uint64_t);
   operation->peer = endpoint->peer;
   endpoint->operations.insert(operation);
-  ++endpoint->rma_outstanding;
+  endpoints_.begin_rma(*endpoint, sizeof(uint64_t));
   endpoints_.traffic.bytes_received += sizeof(uint64_t);
   if (result == 0 && operation->peer != nullptr) {  // it writes there, as a put does
     operation->is_posted_put = true;
@@ -199,7 +199,7 @@ bool Rma::finish(Endpoint& endpoint, Operation* operation, uint64_t* cookie) {
   }
   *cookie = operation->call.cookie;
   endpoint.operations.erase(operation);
-  --endpoint.rma_outstanding;
+  endpoints_.end_rma(endpoint, operation->bytes);
   pool_.give_back(operation);
   return true;
 }
