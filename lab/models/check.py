@@ -139,6 +139,10 @@ MODELS = {
             ["LOCALS=1", "REMOTES=2", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=1", "TURNS=2", "BREAKS=2", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=1", "LIVELY"],
+            ["LOCALS=1", "REMOTES=2", "SHARERS=2", "ANY_POLICY", "BREAKS=0"],
+            ["LOCALS=1", "REMOTES=2", "SHARERS=3", "BREAKS=0"],
+            ["LOCALS=2", "REMOTES=1", "SHARERS=5", "BREAKS=1"],
+            ["LOCALS=1", "REMOTES=1", "TURNS=2", "SHARERS=2", "ANY_POLICY"],
         ],
         "long": [
             ["LOCALS=2", "REMOTES=2"],
@@ -159,6 +163,8 @@ MODELS = {
             "LOST_AGAIN_FORGOTTEN": ["REMOTES=2", "BREAKS=1"],
             "DEAF_WHILE_PAUSING": ["BREAKS=1"],
             "ANSWER_WITHOUT_TAG": ["TURNS=2", "BREAKS=1"],
+            "SHARERS_UNTOLD": ["REMOTES=2", "SHARERS=2"],
+            "GRANTED_UNSEEN": ["SHARERS=1"],
         },
     },
     "network_lock": {

@@ -19,6 +19,12 @@
  *     holds, is answered "again".
  *   DEAF_WHILE_PAUSING: the manager answers those that ask again while it pauses.
  *   ANSWER_WITHOUT_TAG: an answer names its request.
+ *   SHARERS_UNTOLD: who was counted in leaves a network lock that says so.
+ *   GRANTED_UNSEEN: who the manager granted it looks at the count of sharers.
+ *
+ * Sharers are counted beside the lock (src/window/machine_locks.cpp): one takes the lock, counts
+ * itself in and gives the lock back. A holder for itself alone waits until the count is 0, unless
+ * the free network lock said that there are none.
  *
  * The network's atomics are serial among themselves, and two steps for the processor. A
  * requester that pauses tries again when it could come further. Messages to the manager arrive,
@@ -36,8 +42,14 @@
 #ifndef BREAKS
 #define BREAKS 1
 #endif
+#ifndef SHARERS
+#define SHARERS 0   /* bit n: requester n shares */
+#endif
+#define shares(who) ((SHARERS >> (who)) & 1)
 #define is_local(who) (who < LOCALS)
 #define FREE ALL
+#define FREE_SHARED (ALL + 2)                /* in the network's word: there may be sharers */
+#define is_free(word) (word == FREE || word == FREE_SHARED)
 #define CPU_MODE (ALL + 1)                   /* in the network's word */
 #define MANAGER (ALL + 1)                    /* in the processor's */
 
@@ -59,13 +71,25 @@ bool waits[ALL];
 byte breaks = BREAKS;
 
 byte holders = 0, through = 0;
+byte sharers = 0;                            /* the count's word */
 
 inline enter(who) {
   holders++;
   printf("%d has the lock\n", who);
-  assert(holders == 1)
+  assert(holders == 1 && sharers == 0)
 }
 inline leave(who) { holders--; printf("%d unlocks\n", who) }
+/* With the lock. It has it shared until it counts itself out. */
+inline count_in(who) {
+  sharers++;
+  printf("%d is counted in\n", who)
+}
+inline count_out(who) {
+  atomic {
+    assert(holders == 0);
+    sharers--;
+    printf("%d is counted out\n", who) }
+}
 
 /* compare_and_swap by the network. After a break its driver does not know whether it was done,
  * and does it again. */
@@ -84,7 +108,7 @@ inline network_swap(who, expected, value, result, repeated) {
        /* Only this requester writes its own number, and takes it away: then it was done the
         * first time. */
        if
-       :: repeated && expected == FREE && result == value -> result = expected
+       :: repeated && is_free(expected) && result == value -> result = expected
        :: repeated && expected == who && result != expected -> result = expected
        :: else
        fi;
@@ -149,9 +173,26 @@ inline shall_migrate(yes) {
   fi
 }
 
+/* With the network lock; then the caller gives it back. */
+inline share_or_enter(who) {
+  if
+  :: shares(who) -> count_in(who);
+#ifdef SHARERS_UNTOLD
+       free_word = FREE
+#else
+       free_word = FREE_SHARED
+#endif
+  :: !shares(who) ->
+       alone || sharers == 0;
+       enter(who);
+       atomic { leave(who); free_word = FREE; alone = false }
+  fi
+}
+
 proctype Local(byte me) {
   byte turns = TURNS, was;
-  bool mode, yes, repeated;
+  byte free_word = FREE;  /* as it was last seen or left */
+  bool mode, yes, repeated, alone = false;
   mtype note;
   do
   :: turns == 0 -> break
@@ -186,8 +227,12 @@ begin:
        network_mode = mode;  /* recording, with the history */
 #endif
 held_cpu:
-       enter(me);
-       atomic { leave(me); cpu = FREE };
+       if
+       :: shares(me) -> count_in(me); cpu = FREE; count_out(me)
+       :: !shares(me) -> sharers == 0;
+            enter(me);
+            atomic { leave(me); cpu = FREE }
+       fi;
        goto done;
 giving_cpu_back:
        atomic { cpu = FREE; printf("%d gives the CPU lock back\n", me) };
@@ -195,25 +240,30 @@ giving_cpu_back:
 
 taking_network:
 #ifdef NETWORK_WORD_BY_CPU
-       network_swap_by_cpu(FREE, me, was);
+       network_swap_by_cpu(free_word, me, was);
 #else
-       network_swap(me, FREE, me, was, repeated);
+       network_swap(me, free_word, me, was, repeated);
 #endif
        if
        :: atomic { was == CPU_MODE -> was = 0; goto begin }  /* it migrated to our side meanwhile */
        /* Pausing */
-       :: atomic { was < FREE -> was = 0; network == FREE || !network_mode -> goto begin }
-       :: was == FREE -> was = 0
+       :: atomic { was < FREE -> was = 0; is_free(network) || !network_mode -> goto begin }
+       :: atomic { is_free(was) && was != free_word -> free_word = was; was = 0;
+            goto taking_network }
+       :: atomic { was == free_word -> was = 0; alone = (free_word == FREE) }
        fi;
        mode = network_mode;                                           /* looking_at_history */
        network_mode = mode;                                           /* recording */
-       enter(me);
-       leave(me);
+       share_or_enter(me);
 #ifdef NETWORK_WORD_BY_CPU
-       network_swap_by_cpu(me, FREE, was);
+       network_swap_by_cpu(me, free_word, was);
 #else
-       network_swap(me, me, FREE, was, repeated);
+       network_swap(me, me, free_word, was, repeated);
 #endif
+       if
+       :: shares(me) -> count_out(me)
+       :: else
+       fi;
        was = 0;
        goto done;
 
@@ -224,7 +274,7 @@ asking:
          :: note == again -> note = 0; goto begin
          :: note == granted -> note = 0; goto held_cpu                /* step 5 */
          fi };
-done:  mode = false;
+done:  atomic { mode = false; alone = false };
        turns--
   od;
   through++
@@ -232,20 +282,25 @@ done:  mode = false;
 
 proctype Remote(byte me) {
   byte turns = TURNS, was;
-  bool repeated;
+  byte free_word = FREE;
+  bool repeated, alone = false;
   mtype note;
   do
   :: turns == 0 -> break
   :: else ->
 begin:
-       network_swap(me, FREE, me, was, repeated);                     /* step 1 */
+       network_swap(me, free_word, me, was, repeated);          /* step 1 */
        if
        /* Pausing */
-       :: atomic { was < FREE -> was = 0; network == FREE || network == CPU_MODE -> goto begin }
+       :: atomic { was < FREE -> was = 0; is_free(network) || network == CPU_MODE -> goto begin }
        :: atomic { was == CPU_MODE -> was = 0; goto asking }
-       :: atomic { was == FREE -> was = 0; goto held_network }
+       :: atomic { is_free(was) && was != free_word -> free_word = was; was = 0; goto begin }
+       :: atomic { was == free_word -> was = 0; alone = (free_word == FREE); goto held_network }
        fi;
 asking:
+#ifdef GRANTED_UNSEEN
+       alone = true;
+#endif
        ask(me);                                                       /* step 2 */
        atomic { told??note, eval(me) -> heard(me);
          if
@@ -256,16 +311,24 @@ asking:
 #ifdef UNLOCK_IN_NETWORK
        goto held_network;
 #endif
-       enter(me);
-       atomic { leave(me); releases!me };
+       if
+       :: shares(me) -> count_in(me); releases!me; count_out(me)
+       :: !shares(me) -> alone || sharers == 0;
+            enter(me);
+            atomic { leave(me); releases!me }
+       fi;
        goto done;
 held_network:
-       enter(me);
-       leave(me);
-       network_swap(me, me, FREE, was, repeated);
+       share_or_enter(me);
+       network_swap(me, me, free_word, was, repeated);
        assert(was == me);
+       if
+       :: shares(me) -> count_out(me)
+       :: else
+       fi;
        was = 0;
-done:  turns--
+done:  alone = false;
+       turns--
   od;
   through++
 }
@@ -300,6 +363,7 @@ inline pause_unless(good, useful, label) {
 
 active proctype Manager() {
   byte was, front, who;
+  byte free_word = FREE;
   bool in_network_mode, yes, repeated;
   mtype note;
 next:
@@ -358,8 +422,12 @@ keep:
   od;
 
 to_cpu:
-  network_swap(MANAGER, FREE, CPU_MODE, was, repeated);
-  pause_unless(was == FREE, network == FREE, to_cpu);
+  network_swap(MANAGER, free_word, CPU_MODE, was, repeated);
+  if
+  :: atomic { is_free(was) && was != free_word -> free_word = was; was = 0; goto to_cpu }
+  :: else
+  fi;
+  pause_unless(was == free_word, is_free(network), to_cpu);
   was = 0;
 #ifdef ONE_LOCK_ONLY
   cpu = front;
@@ -418,7 +486,8 @@ init {
   timeout -> atomic {
     printf("judge: %d of %d are through\n", through, ALL);
     assert(through == ALL);
-    assert(cpu == FREE && empty(requests) && (network == FREE || network == CPU_MODE));
+    assert(sharers == 0 && cpu == FREE && empty(requests));
+    assert(is_free(network) || network == CPU_MODE);
     assert(network_mode == (network != CPU_MODE))
   }
 }

@@ -76,6 +76,7 @@ enum class LockRule : uint8_t {
   both_locks,      // step 3: the manager takes both locks
   network_mode,    // step 4: and writes "network mode"
   unlock_by_kind,  // what the manager holds for a client goes back to the manager
+  tells_sharers,   // who was counted in leaves a network lock that says so
 };
 inline LockRule lock_rule_left_out = LockRule::none;
 

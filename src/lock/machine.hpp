@@ -89,7 +89,8 @@ struct Action {
     tell,              // note, value, to: a message to a requester -> result
     pause,             // unit, value (pause_ns) -> elapsed; for a manager a message ends it too
     wait,              // rests until a message comes -> told
-    granted,           // client: the lock is held. The next event is unlock, or a message
+    granted,           // client: the lock is held. The next event is unlock, or a message.
+                       // value: 1: no requester that was counted in shares it (see Event::mode)
     released,          // client: it is given back, the client is idle again
     refused,  // client: lock while it holds or unlock while it does not; nothing was changed
   };
@@ -110,7 +111,9 @@ struct Event {
   enum class Kind : uint8_t { lock, unlock, result, elapsed, told };
   Kind kind = Kind::result;
   Note note = Note::none;       // told
-  Mode mode = Mode::exclusive;  // lock; told of a request
+  // lock; told of a request; unlock: `shared`: sharers may have been counted in while it was held,
+  // which a later grant then does not deny. `exclusive`: none are counted in.
+  Mode mode = Mode::exclusive;
   bool local = false;           // told to a manager: the sender is of the lock's node
   Requester from = 0;           // told
   uint64_t value = 0;           // result; told
@@ -223,7 +226,9 @@ constexpr Action pause(const Config& config, Unit unit, uint8_t attempt) {
   return {.kind = Action::Kind::pause, .unit = unit, .value = static_cast<uint64_t>(longest_ns)};
 }
 constexpr Action wait() { return {.kind = Action::Kind::wait}; }
-constexpr Action granted() { return {.kind = Action::Kind::granted}; }
+constexpr Action granted(bool has_no_sharers = false) {
+  return {.kind = Action::Kind::granted, .value = has_no_sharers ? uint64_t{1} : 0};
+}
 constexpr Action released() { return {.kind = Action::Kind::released}; }
 constexpr Action refused() { return {.kind = Action::Kind::refused}; }
 
@@ -285,6 +290,13 @@ constexpr Machines machines_of(Machines table) {
 }
 
 const Machines& migrating();
+// Its network word, of a lock that is free: nobody is counted in as a sharer, or somebody may be.
+// Between them is the word of a lock that the processor gives.
+constexpr uint64_t free_alone(const Config& config) { return config.requesters; }
+constexpr uint64_t free_shared(const Config& config) { return uint64_t{config.requesters} + 2; }
+constexpr bool is_free(const Config& config, uint64_t word) {
+  return word == free_alone(config) || word == free_shared(config);
+}
 
 // The protocol that a lock's record names; null: this process does not know it. Any thread.
 const Machines* protocol_of(uint8_t id);

@@ -27,7 +27,8 @@ constexpr History history_of(uint64_t mode) { return static_cast<History>(mode >
 constexpr uint64_t mode_word(bool network_mode, History history) {
   return static_cast<uint64_t>(history) << 1 | (network_mode ? network_mode_bit : 0);
 }
-uint64_t free_value(const Config& config) { return config.requesters; }
+// Of the processor's lock, and of the network's without sharers.
+uint64_t free_value(const Config& config) { return free_alone(config); }
 uint64_t cpu_mode_value(const Config& config) { return uint64_t{config.requesters} + 1; }
 uint64_t manager_value(const Config& config) { return uint64_t{config.requesters} + 1; }
 
@@ -38,6 +39,31 @@ Action cpu_load(uint8_t word) { return load(Unit::cpu, Place::home, word); }
 Action cpu_store(uint8_t word, uint64_t value) {
   return store(Unit::cpu, Place::home, word, value);
 }
+
+// How a free network lock reads. Sharers are counted in beside the lock, by its holder alone. So
+// the word can say whether there may be any:
+//   - Who has counted itself in gives the lock back as `free_shared`. In CPU mode the word says
+//     neither, and who is granted a lock that changes sides, or is kept, looks at the count.
+//   - Who holds it for itself alone has seen the count at 0, or took it where the word said so. So
+//     it is 0 until the next holder, and the word becomes `free_alone`.
+// Hence who finds `free_alone` need not look at the count, which would take as long as the lock. A
+// count that went back to 0 leaves `free_shared`, until the next exclusive holder has looked.
+class FreeWord {
+ public:
+  uint64_t expected(const Config& config) const {
+    return may_be_shared_ ? free_shared(config) : free_alone(config);
+  }
+  void note(bool may_be_shared) { may_be_shared_ = may_be_shared; }
+  // The word was `found`. Is it free as the other one? Then that is expected from now on.
+  bool is_the_other(uint64_t found, const Config& config) {
+    if (!is_free(config, found) || found == expected(config)) return false;
+    may_be_shared_ = !may_be_shared_;
+    return true;
+  }
+
+ private:
+  bool may_be_shared_ = false;  // as it was last seen or left
+};
 
 class MigratingClient {
  public:
@@ -59,7 +85,7 @@ class MigratingClient {
           return cpu_store(migrating_words::cpu, free_value(config));
         }
         return record(event.value, State::held_cpu, config);
-      case State::recording: state_ = held_, held_ = State::idle; return granted();
+      case State::recording: state_ = held_, held_ = State::idle; return granted(is_alone_);
       case State::giving_cpu_back:
       case State::pausing: return begin(config);
       case State::taking_network: return on_network(event, config);
@@ -94,6 +120,7 @@ class MigratingClient {
   };
 
   Action begin(const Config& config) {
+    is_alone_ = false;
     if (!local_) return take_network(config);  // step 1
     state_ = State::looking;
     return cpu_load(migrating_words::mode);
@@ -101,8 +128,8 @@ class MigratingClient {
 
   Action take_network(const Config& config) {
     state_ = State::taking_network;
-    return exchange(network_unit(config, local_), migrating_words::network, free_value(config),
-                    me_);
+    return exchange(network_unit(config, local_), migrating_words::network,
+                    free_word_.expected(config), me_);
   }
 
   Action try_later(Unit unit, const Config& config) {
@@ -116,7 +143,7 @@ class MigratingClient {
     const uint64_t now = mode_word(is_network_mode(mode), seen(history_of(mode), false));
     if (!needs_history(config.migration) || now == mode) {
       state_ = held;
-      return granted();
+      return granted(is_alone_);
     }
     state_ = State::recording;
     held_ = held;
@@ -134,13 +161,15 @@ class MigratingClient {
   }
 
   Action on_network(const Event& event, const Config& config) {
-    if (event.value == free_value(config)) {
+    if (free_word_.is_the_other(event.value, config)) return take_network(config);
+    if (event.value == free_word_.expected(config)) {
+      is_alone_ = event.value == free_alone(config);
       if (local_ && needs_history(config.migration)) {
         state_ = State::looking_at_history;
         return cpu_load(migrating_words::mode);
       }
       state_ = State::held_network;
-      return granted();
+      return granted(is_alone_);
     }
     if (event.value != cpu_mode_value(config))
       return try_later(network_unit(config, local_), config);  // held
@@ -166,8 +195,9 @@ class MigratingClient {
     state_ = State::releasing;
     if (held == State::held_cpu) return cpu_store(migrating_words::cpu, free_value(config));
     if (held == State::held_manager) return ask(Note::release);
+    free_word_.note(event.mode == Mode::shared && SKERRY_LOCK_RULE(tells_sharers));
     return exchange(network_unit(config, local_), migrating_words::network, me_,
-                    free_value(config));
+                    free_word_.expected(config));
   }
 
   Requester me_;
@@ -175,6 +205,8 @@ class MigratingClient {
   bool local_;
   uint8_t attempt_ = 0;       // failed ones of this request, bounded
   State held_ = State::idle;  // recording: how it will be held
+  FreeWord free_word_;
+  bool is_alone_ = false;  // taken where the word said that there are no sharers
 };
 
 class MigratingManager {
@@ -197,7 +229,9 @@ class MigratingManager {
       case State::freeing_cpu: return answer(Note::granted, links);                 // step 5
       case State::writing_history: return answer(Note::granted_by_manager, links);  // figure 4
       case State::taking_network:
-        if (event.value != free_value(config)) return pause_as(State::network_busy, config);
+        if (free_word_.is_the_other(event.value, config)) return take_network(config);
+        if (event.value != free_word_.expected(config))
+          return pause_as(State::network_busy, config);
         return grant_cpu_lock(config);
       case State::cpu_busy_too: return grant_cpu_lock(config);
       case State::granting_cpu_lock: return granted_cpu_lock(event.value, config);
@@ -258,16 +292,18 @@ class MigratingManager {
     }
     const bool wants_network = !links[queue_.front()].local;
     if (wants_network == network_mode_) return answer(Note::again, links);
-    if (!wants_network) {
-      state_ = State::taking_network;
-      return exchange(network_unit(config, true), migrating_words::network, free_value(config),
-                      cpu_mode_value(config));
-    }
+    if (!wants_network) return take_network(config);
     // Step 3. The network lock is ours already: it says "CPU mode", and only this machine changes
     // that.
     state_ = State::taking_cpu;
     if (!SKERRY_LOCK_RULE(both_locks)) return cpu_load(migrating_words::cpu);
     return exchange(Unit::cpu, migrating_words::cpu, free_value(config), manager_value(config));
+  }
+
+  Action take_network(const Config& config) {
+    state_ = State::taking_network;
+    return exchange(network_unit(config, true), migrating_words::network,
+                    free_word_.expected(config), cpu_mode_value(config));
   }
 
   Action took_cpu(uint64_t before, const Config& config) {
@@ -331,7 +367,7 @@ class MigratingManager {
   State state_ = State::idle;
   bool network_mode_ = false;  // only this machine changes it
   uint8_t attempt_ = 0;
-  uint8_t unused_ = 0;
+  FreeWord free_word_;
 };
 
 }  // namespace

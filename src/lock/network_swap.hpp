@@ -12,7 +12,7 @@ class NetworkSwap {
   static constexpr int most_broken = 64;
 
   NetworkSwap(const Action& action, const Config& config)
-      : action_(action), takes_free_(action.expected == config.requesters) {}
+      : action_(action), takes_free_(is_free(config, action.expected)) {}
 
   // The connection broke under an attempt. False: no other is worth while.
   bool may_repeat() { return ++broken_ < most_broken; }

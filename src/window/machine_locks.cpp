@@ -98,8 +98,9 @@ Status MachineLock::take(bool shared) {
     SKERRY_TRY(count_sharers(1, &sharers));
     SKERRY_INVARIANT(!counted_, "a sharer counts itself in once");
     counted_ = true;
-    return drive({.kind = Event::Kind::unlock});
+    return drive({.kind = Event::Kind::unlock, .mode = lock::machine::Mode::shared});
   }
+  if (has_no_sharers_) return {};
   for (attempt_ = 0;;) {
     SKERRY_TRY(count_sharers(0, &sharers));
     if (sharers == 0) return {};
@@ -143,6 +144,8 @@ Status MachineLock::drive(Event event) {
         break;
       case Action::Kind::wait: status = await(&event); break;
       case Action::Kind::granted:
+        has_no_sharers_ = action.value != 0;
+        return {};
       case Action::Kind::released: return {};
       case Action::Kind::refused:
         return error(Code::internal, "the lock of rank ", rank_,

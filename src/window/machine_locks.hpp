@@ -19,7 +19,8 @@
 // gives it back; holds by its count, and counts itself out in the end. A waiting exclusive
 // requester has the protocol's lock, so later sharers stand behind it and it cannot starve. (The
 // oldest readers-writers solution: Courtois, Heymans, Parnas, CACM 1971, with the writer inside the
-// turnstile.)
+// turnstile.) A protocol may know from its own words that nobody is counted in. Then the count is
+// not looked at, which by the adapter would take as long as the lock.
 #pragma once
 
 #include <cstdint>
@@ -89,6 +90,7 @@ class MachineLock {
   const lock::machine::Home home_;  // of the lock; null: on another node
   lock::machine::MachineBytes client_;
   bool counted_ = false;  // held by a count of sharers, without the protocol's own lock
+  bool has_no_sharers_ = false;  // the protocol's lock, when it was granted: see Action::granted
   uint64_t mail_ = 0;     // taken out of memory and not delivered yet
   uint8_t attempt_ = 0;   // longer_pause
   std::minstd_rand random_;

@@ -206,6 +206,27 @@ TEST(Words, ChangeByTheUnitOfTheirLabelAlone) {
 
 // ---- migrating ----
 
+Scenario with_sharers(std::vector<Requests> requests, Domain domain) {
+  Scenario s = scenario(ProtocolKind::migrating, std::move(requests), domain);
+  s.counts_sharers = true;
+  return s;
+}
+
+// A free word says whether there may be sharers, over migrations to both sides.
+TEST(Migrating, LooksForSharersWhereThereMayBeSome) {
+  for (const Domain domain : {Domain::server, Domain::nic})
+    for (const Migration policy : {Migration::always, Migration::history}) {
+      for (Scenario s : {with_sharers({remote(1, 2, true), remote(2, 2)}, domain),
+                         with_sharers({local(2), remote(1, 2, true), remote(2)}, domain),
+                         with_sharers({local(2, true), remote(1, 2), remote(2)}, domain),
+                         with_sharers({local(1, true), remote(1, 2, true), remote(2, 2)}, domain),
+                         with_sharers({local(2, true), local(1), remote(1, 2)}, domain)}) {
+        s.config.migration = policy;
+        holds(s);
+      }
+    }
+}
+
 TEST(Migrating, HoldsUnderEveryPolicy) {
   for (const Migration policy : {Migration::always, Migration::hysteresis, Migration::history}) {
     Scenario s = scenario(ProtocolKind::migrating, {local(2), remote(1, 2)});
@@ -262,6 +283,7 @@ TEST_F(WithoutRule, MigratingFails) {
   Scenario kept = s;
   kept.config.migration = Migration::history;
   finds(LockRule::unlock_by_kind, kept);
+  finds(LockRule::tells_sharers, with_sharers({remote(1, 1, true), remote(2)}, Domain::nic));
 }
 
 TEST_F(WithoutRule, QueueFails) {

@@ -15,7 +15,11 @@ Action SharingClient::look(const Config& config) {
 }
 
 // The inner lock is ours.
-Action SharingClient::locked(const Config& config) {
+Action SharingClient::locked(bool has_no_sharers, const Config& config) {
+  if (!shared_ && has_no_sharers) {
+    state_ = State::held;
+    return granted();
+  }
   if (!shared_) return look(config);
   state_ = State::counting_in;
   return count(1, config);
@@ -25,12 +29,14 @@ Action SharingClient::inner_unlock(State state, const Config& config) {
   state_ = state;
   Event unlock;
   unlock.kind = Event::Kind::unlock;
+  unlock.mode = shared_ ? Mode::shared : Mode::exclusive;
   return follow(inner_.step(unlock, config), config);
 }
 
 // What the inner machine answered while it is taken or given back.
 Action SharingClient::follow(const Action& action, const Config& config) {
-  if (state_ == State::locking && action.kind == Action::Kind::granted) return locked(config);
+  if (state_ == State::locking && action.kind == Action::Kind::granted)
+    return locked(action.value != 0, config);
   if (action.kind != Action::Kind::released) return action;
   if (state_ == State::unlocking) {
     state_ = State::idle;

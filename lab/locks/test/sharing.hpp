@@ -33,7 +33,7 @@ class SharingClient {
     held_by_count,  // shared
     counting_out,
   };
-  Action locked(const Config& config);
+  Action locked(bool has_no_sharers, const Config& config);
   Action look(const Config& config);
   Action count(int64_t change, const Config& config) const;
   Action inner_unlock(State state, const Config& config);

@@ -1,6 +1,8 @@
 // What a requester and a manager say to each other in the domain `nic`, step by step.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "lock/asking.hpp"
 #include "lock/migrating.hpp"
 #include "lock/network_swap.hpp"
@@ -12,7 +14,8 @@ namespace {
 using Next = Asking::Next;
 
 constexpr uint32_t requesters = 5;
-constexpr uint64_t is_free = requesters, is_in_cpu_mode = requesters + 1;
+constexpr uint64_t is_free = requesters, is_in_cpu_mode = requesters + 1,
+                   is_free_shared = requesters + 2;
 
 // A lock, 0 and 2 of its node, and what requesters were told.
 class AskingTest : public testing::Test {
@@ -135,9 +138,52 @@ TEST(NetworkSwap, WhatIsFoundAfterABreakTellsWhetherItWasDone) {
   EXPECT_TRUE(give.may_repeat());
   EXPECT_EQ(give.before(1), 1u) << "this attempt did it";
   EXPECT_EQ(give.before(3), 1u) << "a broken one did, and another has it since";
+  NetworkSwap take_shared(swap_of(is_free_shared, 1), of_five());
+  EXPECT_TRUE(take_shared.may_repeat());
+  EXPECT_EQ(take_shared.before(1), is_free_shared);
+  EXPECT_EQ(take_shared.before(is_free), is_free) << "nobody has taken it for us";
   NetworkSwap grant(swap_of(is_in_cpu_mode, 3), of_five());
   EXPECT_TRUE(grant.may_repeat());
   EXPECT_EQ(grant.before(3), is_in_cpu_mode);
+}
+
+// To look at the count of sharers takes as long as the lock: the word says whether that is needed.
+TEST(Migrating, AFreeNetworkLockTellsWhetherThereMayBeSharers) {
+  const Config config = of_five();
+  MachineBytes client;
+  migrating().make_client(&client, {1, false});
+  uint64_t word = is_free;
+  const auto step = [&](Event event) {  // until it is granted or released; counts its swaps
+    std::pair<Action, int> done{migrating().step_client(&client, event, config), 0};
+    while (done.first.kind == Action::Kind::compare_and_swap) {
+      const uint64_t before = word;
+      if (word == done.first.expected) word = done.first.value;
+      ++done.second;
+      done.first = migrating().step_client(
+          &client, {.kind = Event::Kind::result, .value = before}, config);
+    }
+    return done;
+  };
+  const auto lock = [&](bool is_alone, int swaps) {
+    const auto [action, count] = step({.kind = Event::Kind::lock});
+    EXPECT_EQ(action.kind, Action::Kind::granted);
+    EXPECT_EQ(action.value, is_alone ? 1u : 0u);
+    EXPECT_EQ(count, swaps);
+  };
+  const auto unlock = [&](Mode mode) {
+    EXPECT_EQ(step({.kind = Event::Kind::unlock, .mode = mode}).first.kind,
+              Action::Kind::released);
+  };
+  lock(true, 1), unlock(Mode::exclusive);
+  EXPECT_EQ(word, is_free);
+  lock(true, 1), unlock(Mode::shared);
+  EXPECT_EQ(word, is_free_shared);
+  lock(false, 1), unlock(Mode::exclusive);
+  EXPECT_EQ(word, is_free) << "its holder has seen that there are none";
+  word = is_free_shared;  // another one was counted in
+  lock(false, 2), unlock(Mode::shared);
+  word = is_free;
+  lock(true, 2), unlock(Mode::exclusive);
 }
 
 // Guards against: where each attempt broke the connection there was no end.
