@@ -88,6 +88,10 @@ Status Engine::start(Lock& lock, Link& link, const Access& access, bool is_rma, 
     if (op->waiting_replies == 0 && !operations_.is_implicit(op)) operations_.free(op);
     return status;
   }
+  if (is_rma && access.mode == Mode::implicit && rma_.goes_by_itself(access)) {
+    progress_.watch_over();  // a connection that breaks is noticed; to be called costs a switch
+    return {};
+  }
   return transfers_.finish(lock, op, access.mode, access.local.bytes, handle);
 }
 

@@ -23,6 +23,10 @@ class Rma {
 
   // Is this transfer better as the fabric's own?
   bool takes(const Access& access) const;
+  // Of those: is it done without any more calls of ours? An adapter has it as a whole.
+  bool goes_by_itself(const Access& access) const {
+    return context_.can().rma_of_adapter && access.local.bytes < context_.can().rma_from_bytes;
+  }
   // The way and the time of an access that may go by messages or by the adapter (Ways). Does
   // nothing for others, and where no adapter performs RMA.
   class Timed {
