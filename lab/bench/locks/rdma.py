@@ -22,6 +22,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -248,15 +249,15 @@ def table(found: dict, names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def in_machine(options: argparse.Namespace) -> int:
-    """Starts this program again inside the virtual machine."""
+def in_machine(options: argparse.Namespace, out: Path) -> int:
+    """Starts this program again inside the virtual machine, which keeps what is in ROOT alone."""
     vm = ROOT / "testbed/rdma-vm.sh"
     lacking = subprocess.run([vm, "--check"], capture_output=True, text=True)
     if lacking.returncode != 0:
         print(f"skipped: {lacking.stdout.strip()}")
         return 77
     words = [sys.executable, HERE / "rdma.py", "--here", "--build", options.build]
-    words += ["--out", options.out, "--only", options.only, "--libraries", options.libraries]
+    words += ["--out", out, "--only", options.only, "--libraries", options.libraries]
     words += ["--quick"] if options.quick else []
     machine_words = ["--timeout", str(VM_LIMIT_S), "--memory", "4096", "--share", ROOT, "--"]
     return subprocess.run([vm, *machine_words, *map(str, words)]).returncode
@@ -284,9 +285,12 @@ def main() -> int:
     compile_peers(options.build)
     began = datetime.datetime.now(datetime.timezone.utc)
     before = machine.load()
-    if status := in_machine(options):
-        return status
-    found = json.loads(options.out.read_text())
+    (ROOT / "out").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "out") as shared:
+        out = Path(shared) / "found.json"
+        if status := in_machine(options, out):
+            return status
+        found = json.loads(out.read_text())
     commit = subprocess.run(
         ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True
     ).stdout.strip()
