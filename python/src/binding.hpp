@@ -107,5 +107,6 @@ nb::object make_mirror(const sk::AnyArray& array);  // collective
 void bind_memory(nb::module_& m);
 void bind_window(nb::module_& m);
 void bind_whole(nb::module_& m);
+void bind_blocks(nb::module_& m);
 
 }  // namespace skpy

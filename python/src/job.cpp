@@ -604,5 +604,6 @@ NB_MODULE(_core, m) {
   skpy::bind_mirror(m);
   skpy::bind_memory(m);
   skpy::bind_window(m);
+  skpy::bind_blocks(m);
   skpy::bind_whole(m);
 }

@@ -296,51 +296,12 @@ PyObject* wrap_all(PyObject* result, Array* const* sources, int count) {
 
 // ---- memory of results -------------------------------------------------------------------------
 
-// Blocks of arrays that went, for results of the same shape and dtype. The kernel would have to map
-// and clear fresh pages for each result, which takes longer than an addition.
-constexpr int kSpares = 6;
-constexpr Py_ssize_t kLeastSpare = 4096;     // elements: less comes from the allocator's own pools
-constexpr Py_ssize_t kMostSpare = 4 << 20;   // elements of one block, so 256 MiB in all at most
-PyObject* spares[kSpares];
-int next_spare = 0;
-
-// Takes over the reference to a block whose array went.
-void keep_or_drop(PyObject* block) {
-  const NdArray* array = as_ndarray(block);
-  const Py_ssize_t count = elements(block);
-  if (Py_REFCNT(block) == 1 && is_ndarray(block) && !array->base && count >= kLeastSpare &&
-      count <= kMostSpare && (array->flags & kOwn) == kOwn) {
-    assert(next_spare >= 0 && next_spare < kSpares);
-    std::swap(spares[next_spare], block);
-    next_spare = (next_spare + 1) % kSpares;
-  }
-  Py_XDECREF(block);
-}
+constexpr Py_ssize_t kLeastTaken = 32768;  // elements: 256 KiB, as in NumPy. Less is in a cache.
 
 bool is_like(PyObject* block, PyObject* dtype, int ndim, const Py_intptr_t* dims) {
   const NdArray* array = as_ndarray(block);
   return array->dtype == dtype && array->ndim == ndim &&
          !std::memcmp(array->dims, dims, sizeof(Py_intptr_t) * std::size_t(ndim));
-}
-
-// A block of a dtype and lengths; a new reference. Null: there is none. The one that went last is
-// the likeliest to be in a cache.
-PyObject* spare_of(PyObject* dtype, int ndim, const Py_intptr_t* dims) {
-  for (int back = 1; back <= kSpares; ++back) {
-    PyObject*& spare = spares[(next_spare + kSpares - back) % kSpares];
-    if (!spare || !is_like(spare, dtype, ndim, dims)) continue;
-    // nobody else's, or shared
-    assert(!as_ndarray(spare)->base && (as_ndarray(spare)->flags & kOwn) == kOwn);
-    return std::exchange(spare, nullptr);
-  }
-  return nullptr;
-}
-
-// The same of a block like `model`.
-PyObject* spare_like(PyObject* model) {
-  const NdArray* wanted = as_ndarray(model);
-  if (elements(model) < kLeastSpare) return nullptr;
-  return spare_of(wanted->dtype, wanted->ndim, wanted->dims);
 }
 
 // Before memory is written: what is still to be computed from it.
@@ -389,6 +350,8 @@ PyObject* unnamed(PyObject* operand) {
 
 using Binary = PyObject* (*)(PyObject*, PyObject*);
 
+bool is_large(PyObject* value) { return is_ndarray(value) && elements(value) >= kLeastTaken; }
+
 bool is_floating(PyObject* block) {
   PyObject* dtype = as_ndarray(block)->dtype;
   return dtype == python.floating[0] || dtype == python.floating[1];
@@ -398,7 +361,7 @@ bool is_floating(PyObject* block) {
 PyObject* model_of(PyObject* a, PyObject* b) {
   const bool first = is_ndarray(a), second = b && is_ndarray(b);
   PyObject* model = first ? a : second ? b : nullptr;
-  if (!model || elements(model) < kLeastSpare || !is_floating(model)) return nullptr;
+  if (!model || elements(model) < kLeastTaken || !is_floating(model)) return nullptr;
   if (first && second) {
     const NdArray *x = as_ndarray(a), *y = as_ndarray(b);
     const bool alike = x->dtype == y->dtype && x->ndim == y->ndim &&
@@ -419,16 +382,7 @@ PyObject* call_into(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* out) {
   return result;
 }
 
-// ufunc(a, b) into the memory of an array that went. Null without an error: there is none.
-PyObject* into_spare(PyObject* ufunc, PyObject* a, PyObject* b) {
-  PyObject* model = ufunc ? model_of(a, b) : nullptr;
-  PyObject* out = model ? spare_like(model) : nullptr;
-  return out ? call_into(ufunc, a, b, out) : nullptr;
-}
-
 // ---- results in the memory of an operand that nobody names --------------------------------------
-
-constexpr Py_ssize_t kLeastTaken = 32768;  // elements: 256 KiB, as in NumPy. Less is in a cache.
 
 // What the interpreter is at in the innermost frame.
 enum class At : char { kElse, kOperator, kInPlace };
@@ -523,15 +477,10 @@ bool is_operand(PyObject* value) {
           (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) == 0);
 }
 
-bool may_be_spare(PyObject* value) {
-  return is_ndarray(value) && elements(value) >= kLeastSpare;
-}
-
 // ufunc(left, right), of operands a and b.
 PyObject* by_ufunc(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left, PyObject* right) {
-  if (may_be_spare(left) || may_be_spare(right)) {
+  if (is_large(left) || is_large(right)) {
     PyObject* out = into_operand(ufunc, a, b, left, right);
-    if (!out && !PyErr_Occurred()) out = into_spare(ufunc, left, right);
     if (out || PyErr_Occurred()) return out;
   }
   PyObject* operands[] = {left, right};
@@ -1009,9 +958,7 @@ struct Function {
   bool is_attribute;  // not called: what NumPy's arrays have under that name
   bool is_lazy;  // large arrays, and those not evaluated yet, go to `spread`, which fuses
   bool fuses;    // those not evaluated yet
-  bool floats;   // a ufunc that makes floating results of floating arrays, of their dtype
   bool writes;   // its first argument
-  int operands;  // of a ufunc that floats: 1 or 2
 };
 
 struct Unwrapped {
@@ -1138,12 +1085,7 @@ PyObject* call_function(PyObject* object, PyObject* const* arguments, std::size_
     fine = stack[made + 1] != nullptr;
   }
   PyObject* out = nullptr;
-  if (fine && self->floats && !names && given == self->operands) {
-    out = into_spare(self->whole, stack[1], given == 2 ? stack[2] : nullptr);
-    fine = out || !PyErr_Occurred();
-    out = wrap(out, nullptr, 0);
-  }
-  if (fine && !out) {
+  if (fine) {
     const std::size_t count = static_cast<std::size_t>(given) | PY_VECTORCALL_ARGUMENTS_OFFSET;
     bool direct = self->direct;
     for (Py_ssize_t i = 0; i < total && direct; ++i) direct = is_plain(stack[i + 1]);
@@ -1203,7 +1145,7 @@ void free_function(PyObject* object) {
 }
 
 // xp_function(whole, spread, kind): kind holds some of the words method, attribute, lazy, fuses,
-// writes, floats, two (operands)
+// writes
 PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_ssize_t length = 0;
   const char* kind = count == 3 ? PyUnicode_AsUTF8AndSize(arguments[2], &length) : nullptr;
@@ -1226,9 +1168,7 @@ PyObject* make_function(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   self->is_attribute = is("attribute");
   self->is_lazy = is("lazy");
   self->fuses = is("fuses");
-  self->floats = is("floats");
   self->writes = is("writes");
-  self->operands = is("two") ? 2 : 1;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -1381,7 +1321,7 @@ void free_array(PyObject* object) {
   assert(!self->first);  // its views refer to it
   delist(self);
   uncount(self);
-  if (self->block) keep_or_drop(self->block);
+  Py_XDECREF(self->block);
   Py_XDECREF(self->layout);
   Py_XDECREF(self->dtype);
   Py_XDECREF(self->expression);
@@ -1613,7 +1553,7 @@ PyObject* wrapped(PyObject*, PyObject* block) {
 }
 
 // xp_room(shape, dtype, operands): memory for a result: that of an operand of an expression which
-// nothing else refers to, or of an array that went. None: there is none. `operands` is a list.
+// nothing else refers to. None: there is none. `operands` is a list.
 PyObject* room(PyObject*, PyObject* const* given, Py_ssize_t count) {
   constexpr Py_ssize_t kMostDims = 32;
   if (count != 3 || !PyTuple_Check(given[0]) || !PyList_Check(given[2])) {
@@ -1632,8 +1572,7 @@ PyObject* room(PyObject*, PyObject* const* given, Py_ssize_t count) {
         is_like(item, given[1], static_cast<int>(ndim), dims))
       return owned(item);
   }
-  PyObject* found = spare_of(given[1], static_cast<int>(ndim), dims);
-  return found ? found : owned(Py_None);
+  return owned(Py_None);
 }
 
 // xp_bytes(): bytes of whole arrays now, and of all that were made.

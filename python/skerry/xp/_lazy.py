@@ -264,8 +264,7 @@ _MOST_BUFFERS = 8  # of a dtype
 
 
 def _room(shape: Shape, dtype: np.dtype[Any], operands: list[Any]) -> Block:
-    """A block for a result: an operand that nobody else has, the memory of an array that went,
-    whose pages are mapped, or a new one."""
+    """A block for a result: an operand that nobody else has, or a new one."""
     found = _core.xp_room(shape, dtype, operands)
     return np.empty(shape, dtype) if found is None else found
 

@@ -171,7 +171,6 @@ def function(name: str, whole: Any, module: str = "numpy") -> Any:
     kind = "lazy" if isinstance(whole, np.ufunc) else ""
     kind += " fuses" if name in _methods._FUSE and module == "numpy" else ""
     kind += " writes" if name in _WRITERS else ""
-    kind += f" floats {('one', 'two')[whole.nin - 1]}" if name in _FLOATS else ""
     made = _core.xp_function(whole, spread, kind)
     made.__name__, made.__doc__ = name, whole.__doc__
     # What pickle imports, and what it takes from there.
@@ -180,11 +179,6 @@ def function(name: str, whole: Any, module: str = "numpy") -> Any:
     return made
 
 
-_FLOATS = set(
-    "add subtract multiply divide true_divide maximum minimum hypot arctan2 sqrt exp expm1 log "
-    "log1p log2 log10 sin cos tan arcsin arccos arctan sinh cosh tanh negative absolute abs square "
-    "floor ceil trunc rint sign reciprocal".split()
-)
 _WRITERS = set("copyto put place putmask fill_diagonal put_along_axis".split())
 
 # ---- methods -------------------------------------------------------------------------------------
@@ -340,3 +334,4 @@ _core.xp_setup(
         "binary_op": opcode.opmap.get("BINARY_OP"),  # of Python 3.11 and newer
     },
 )
+_core.xp_blocks()
