@@ -53,7 +53,6 @@ struct Block {
 };
 std::array<Block, 16> kept;  // the one that went last is the last, and likeliest in a cache
 std::size_t kept_count = 0, kept_bytes = 0;
-const Allocator* numpys = nullptr;
 
 void* take_at(std::size_t place) {
   void* const memory = kept[place].memory;
@@ -71,12 +70,13 @@ void* take(std::size_t bytes) {
   return nullptr;
 }
 
-void* fresh(std::size_t bytes) {
-  const std::size_t lines = (bytes + kLine - 1) / kLine * kLine;
-  void* memory = std::aligned_alloc(kLine, lines);
+// What `allocate` gives. If there is no memory, the kept blocks go, and it tries again.
+template <class Allocate>
+void* tried(std::size_t bytes, Allocate&& allocate) {
+  void* memory = allocate();
   if (!memory && kept_count > 0) {
     while (kept_count > 0) std::free(take_at(0));
-    memory = std::aligned_alloc(kLine, lines);
+    memory = allocate();
   }
   if (memory && bytes >= kHuge) {
     constexpr std::uintptr_t page = 4096;
@@ -88,26 +88,28 @@ void* fresh(std::size_t bytes) {
   return memory;
 }
 
+// All blocks are the C library's. (NumPy's own handler may have them from Python, since 2.5.)
+
 void* get(void*, std::size_t bytes) {
-  if (bytes < kLeast || bytes > kMost) return numpys->malloc(numpys->context, bytes);
+  if (bytes < kLeast)
+    return tried(bytes, [=] { return std::malloc(std::max<std::size_t>(bytes, 1)); });
   void* const memory = take(bytes);
-  return memory ? memory : fresh(bytes);
+  const std::size_t lines = (bytes + kLine - 1) / kLine * kLine;
+  return memory ? memory : tried(bytes, [=] { return std::aligned_alloc(kLine, lines); });
 }
 
-void* get_zeros(void*, std::size_t count, std::size_t size) {
+void* get_zeros(void* context, std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
-  const bool fits = !__builtin_mul_overflow(count, size, &bytes);
-  if (!fits || bytes < kLeast || bytes > kMost)
-    return numpys->calloc(numpys->context, count, size);
-  void* memory = take(bytes);
-  if (!memory && bytes > kMostCleared) return numpys->calloc(numpys->context, count, size);
-  if (!memory) memory = fresh(bytes);
+  if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
+  void* memory = bytes < kLeast ? nullptr : take(bytes);
+  if (!memory && (bytes < kLeast || bytes > kMostCleared))
+    return tried(bytes, [=] { return std::calloc(std::max<std::size_t>(bytes, 1), 1); });
+  if (!memory) memory = get(context, bytes);
   return memory ? std::memset(memory, 0, bytes) : nullptr;
 }
 
-// All blocks are the C library's, so that NumPy's handler can do this for any.
 void* change(void*, void* memory, std::size_t bytes) {
-  return numpys->realloc(numpys->context, memory, bytes);
+  return tried(bytes, [=] { return std::realloc(memory, std::max<std::size_t>(bytes, 1)); });
 }
 
 void put_back(void*, void* memory, std::size_t bytes) {
@@ -115,7 +117,7 @@ void put_back(void*, void* memory, std::size_t bytes) {
   // What the array has may be less than the block: its own size tells.
   const std::size_t usable =
       memory && is_aligned && bytes >= kLeast ? malloc_usable_size(memory) : 0;
-  if (usable < kLeast || usable > kMost) return numpys->free(numpys->context, memory, bytes);
+  if (usable < kLeast || usable > kMost + kMost / 8) return std::free(memory);
   while (kept_count == kept.size() || kept_bytes + usable > kMostKept) std::free(take_at(0));
   kept[kept_count++] = {memory, usable};
   kept_bytes += usable;
@@ -136,7 +138,6 @@ void give() {
   auto* const found = static_cast<Handler*>(PyCapsule_GetPointer(before.ptr(), capsule_name));
   if (!found) nb::raise_python_error();
   if (std::strcmp(found->name, "default_allocator") != 0) return;  // ours, or the program's own
-  numpys = &found->allocator;  // a static of NumPy's
   nb::object ours = nb::steal(PyCapsule_New(&handler, capsule_name, nullptr));
   if (!ours.is_valid() || !nb::steal(set_handler(ours.ptr())).is_valid()) nb::raise_python_error();
 }

@@ -1,10 +1,14 @@
 """Memory of NumPy's arrays beside skerry.numpy: aligned, kept, and never two arrays' at once."""
 
 import contextvars
+import os
 import random
+import subprocess
+import sys
 import threading
 
 import numpy
+import pytest
 from numpy._core.multiarray import get_handler_name
 
 import skerry.numpy as np
@@ -59,6 +63,37 @@ def test_what_is_kept_has_a_bound():
     assert held_bytes() - before > 600 * MIB
     del arrays
     assert held_bytes() - before < 256 * MIB
+
+
+def test_a_block_of_32_mib_is_kept():
+    x = numpy.empty(32 * MIB // 8)
+    before = address(x)
+    del x
+    assert address(numpy.empty(32 * MIB // 8)) == before
+
+
+SHORT_OF_MEMORY = """
+import resource
+import numpy
+import skerry.numpy
+del_me = [numpy.ones(2 << 20) for _ in range(11)]
+del del_me  # 176 MiB are kept
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (now + (40 << 20), -1))
+assert numpy.ones(8 << 20).sum() == 8 << 20
+x = numpy.ones(1 << 10)
+x.resize(8 << 20)
+assert x.sum() == 1 << 10
+"""
+
+
+@pytest.mark.parametrize("allocator", ["pymalloc", "debug", "malloc"])
+def test_kept_blocks_go_where_memory_is_short(allocator):
+    environment = {**os.environ, "PYTHONMALLOC": allocator}
+    command = [sys.executable, "-c", SHORT_OF_MEMORY]
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_two_arrays_have_the_same_memory():
