@@ -12,6 +12,7 @@
 // memory from.
 #include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -43,7 +44,13 @@ constexpr int kSetHandler = 304, kGetHandler = 305;  // places in NumPy's table 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kLeast = 8 << 10;      // bytes: less comes from the allocators' own pools
 constexpr std::size_t kMost = 32 << 20;      // bytes of one block
-constexpr std::size_t kMostKept = 192 << 20;  // bytes of all that are kept
+// Bytes of all that are kept: 192 MiB, and with a rank on each core a 16th of the machine's memory.
+const std::size_t kMostKept = [] {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE),
+             cores = sysconf(_SC_NPROCESSORS_ONLN);
+  const long share = pages / (16 * std::max(1L, cores)) * page;
+  return std::min<std::size_t>(192 << 20, static_cast<std::size_t>(std::max(0L, share)));
+}();
 constexpr std::size_t kMostCleared = 1 << 20;  // bytes: larger zeros are pages the kernel clears
 constexpr std::size_t kHuge = 4 << 20;  // bytes from which NumPy asks for huge pages
 
@@ -117,7 +124,7 @@ void put_back(void*, void* memory, std::size_t bytes) {
   // What the array has may be less than the block: its own size tells.
   const std::size_t usable =
       memory && is_aligned && bytes >= kLeast ? malloc_usable_size(memory) : 0;
-  if (usable < kLeast || usable > kMost + kMost / 8) return std::free(memory);
+  if (usable < kLeast || usable > std::min(kMost + kMost / 8, kMostKept)) return std::free(memory);
   while (kept_count == kept.size() || kept_bytes + usable > kMostKept) std::free(take_at(0));
   kept[kept_count++] = {memory, usable};
   kept_bytes += usable;
