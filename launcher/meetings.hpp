@@ -93,7 +93,7 @@ class Meetings {
   std::vector<Outcome> dismiss_spares();
 
   std::vector<bool> dead_;
-  uint32_t last_;             // how many of all ranks begin as spares
+  uint32_t last_;              // how many of all ranks begin as spares
   std::set<uint32_t> coming_;  // of these, those that live and have not waited yet
   std::map<uint32_t, std::string> spares_;  // those that wait, and under which key
   std::set<uint32_t> leaving_;              // of those that have ever waited

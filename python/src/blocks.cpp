@@ -2,9 +2,8 @@
 // kept when an array goes.
 //
 // NumPy aligns arrays to 16 bytes. A vector of 32 or 64 bytes that is stored across two lines of
-// the cache takes twice as long: `z + z` of 22,000 complex numbers 30 to 40 us, and 15 aligned. And
-// the kernel would map and clear fresh pages for each large result, which takes longer than an
-// addition.
+// the cache takes twice as long. And the kernel would map and clear fresh pages for each large
+// result, which takes longer than an addition.
 //
 // NumPy asks a *handler* for the memory of an array (NEP 49). It calls it with the interpreter
 // lock, which guards the list of blocks. A handler is a context variable: it is that of the thread
@@ -42,8 +41,8 @@ struct Handler {
 constexpr int kSetHandler = 304, kGetHandler = 305;  // places in NumPy's table of functions
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kLeast = 8 << 10;      // bytes: less comes from the allocators' own pools
-constexpr std::size_t kMost = 32 << 20;      // bytes of one block
+constexpr std::size_t kLeast = 8 << 10;  // bytes: less comes from the C library's own pools
+constexpr std::size_t kMost = 32 << 20;  // bytes of one block
 // Bytes of all that are kept: 192 MiB, and with a rank on each core a 16th of the machine's memory.
 const std::size_t kMostKept = [] {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE),
@@ -52,7 +51,7 @@ const std::size_t kMostKept = [] {
   return std::min<std::size_t>(192 << 20, static_cast<std::size_t>(std::max(0L, share)));
 }();
 constexpr std::size_t kMostCleared = 1 << 20;  // bytes: larger zeros are pages the kernel clears
-constexpr std::size_t kHuge = 4 << 20;  // bytes from which NumPy asks for huge pages
+constexpr std::size_t kHuge = 4 << 20;         // bytes from which NumPy asks for huge pages
 
 struct Block {
   void* memory;

@@ -298,6 +298,8 @@ PyObject* wrap_all(PyObject* result, Array* const* sources, int count) {
 
 constexpr Py_ssize_t kLeastTaken = 32768;  // elements: 256 KiB, as in NumPy. Less is in a cache.
 
+bool is_large(PyObject* value) { return is_ndarray(value) && elements(value) >= kLeastTaken; }
+
 bool is_like(PyObject* block, PyObject* dtype, int ndim, const Py_intptr_t* dims) {
   const NdArray* array = as_ndarray(block);
   return array->dtype == dtype && array->ndim == ndim &&
@@ -350,36 +352,18 @@ PyObject* unnamed(PyObject* operand) {
 
 using Binary = PyObject* (*)(PyObject*, PyObject*);
 
-bool is_large(PyObject* value) { return is_ndarray(value) && elements(value) >= kLeastTaken; }
-
 bool is_floating(PyObject* block) {
   PyObject* dtype = as_ndarray(block)->dtype;
   return dtype == python.floating[0] || dtype == python.floating[1];
 }
 
-// The operand whose shape and dtype a floating result has; null: another kind of result. Borrowed.
-PyObject* model_of(PyObject* a, PyObject* b) {
-  const bool first = is_ndarray(a), second = b && is_ndarray(b);
-  PyObject* model = first ? a : second ? b : nullptr;
-  if (!model || elements(model) < kLeastTaken || !is_floating(model)) return nullptr;
-  if (first && second) {
-    const NdArray *x = as_ndarray(a), *y = as_ndarray(b);
-    const bool alike = x->dtype == y->dtype && x->ndim == y->ndim &&
-                       !std::memcmp(x->dims, y->dims, sizeof(Py_intptr_t) * std::size_t(x->ndim));
-    return alike ? model : nullptr;
-  }
-  PyObject* other = first ? b : a;
-  return !other || PyFloat_CheckExact(other) || PyLong_CheckExact(other) ? model : nullptr;
-}
-
-// ufunc(a, b) into `out`, whose reference it takes over.
-PyObject* call_into(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* out) {
-  // By name: maximum and minimum warn of a third operand.
-  static PyObject* const names = Py_BuildValue("(s)", "out");
-  PyObject* arguments[] = {a, b ? b : out, out};
-  PyObject* result = PyObject_Vectorcall(ufunc, arguments, b ? 2 : 1, names);
-  Py_DECREF(out);
-  return result;
+// Whether an operator gives the shape and the floating dtype of the arrays among its operands.
+bool keeps_form(PyObject* left, PyObject* right) {
+  if (!is_ndarray(left)) std::swap(left, right);
+  if (!is_ndarray(left) || !is_floating(left)) return false;
+  if (!is_ndarray(right)) return PyFloat_CheckExact(right) || PyLong_CheckExact(right);
+  const NdArray* other = as_ndarray(right);
+  return is_like(left, other->dtype, other->ndim, other->dims);
 }
 
 // ---- results in the memory of an operand that nobody names --------------------------------------
@@ -438,7 +422,7 @@ bool may_take(PyObject* operand) {
   if (!is_array(operand) || unnamed(operand) != Py_True) return false;
   const Array* array = as_array(operand);
   PyObject* block = array->block;
-  return at_hand(array) && elements(block) >= kLeastTaken && Py_REFCNT(block) == 1 &&
+  return at_hand(array) && is_large(block) && Py_REFCNT(block) == 1 &&
          !as_ndarray(block)->base && (as_ndarray(block)->flags & kOwn) == kOwn && !array->view &&
          !array->first && !array->memory && !array->weak && !array->frozen;
 }
@@ -449,7 +433,7 @@ bool may_take(PyObject* operand) {
 PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left,
                        PyObject* right) {
   PyObject* taken = may_take(a) ? a : may_take(b) ? b : nullptr;
-  if (!taken || !model_of(left, right) || PyDict_Size(python.pending) != 0) return nullptr;
+  if (!taken || !keeps_form(left, right) || PyDict_Size(python.pending) != 0) return nullptr;
   // Then the only reference to an operand is that of the statement. Compiled code that calls an
   // operator may have it in a variable.
   if (interpreter_at() == At::kElse) return nullptr;
@@ -463,7 +447,8 @@ PyObject* into_operand(PyObject* ufunc, PyObject* a, PyObject* b, PyObject* left
   set(&from->expression, python.moved);
   Py_CLEAR(from->block);
   uncount(from);
-  PyObject* result = call_into(ufunc, left, right, owned(block));
+  PyObject* operands[] = {left, right, block};
+  PyObject* result = PyObject_Vectorcall(ufunc, operands, 3, nullptr);
   Py_DECREF(block);
   return result;
 }

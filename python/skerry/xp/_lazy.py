@@ -258,11 +258,6 @@ class _Reduction:
         return self.result
 
 
-# dtype -> pieces of earlier runs, whose pages are mapped already
-_buffers: dict[np.dtype[Any], list[Block]] = {}
-_MOST_BUFFERS = 8  # of a dtype
-
-
 def _room(shape: Shape, dtype: np.dtype[Any], operands: list[Any]) -> Block:
     """A block for a result: an operand that nobody else has, or a new one."""
     found = _core.xp_room(shape, dtype, operands)
@@ -353,10 +348,6 @@ class _Program:
                 owner = node.owner()
                 if owner is not None:
                     owner._settled(array)
-        for buffer in {id(buffer): buffer for buffer in scratch.values()}.values():
-            kept = _buffers.setdefault(buffer.dtype, [])
-            if len(kept) < _MOST_BUFFERS:
-                kept.append(buffer)
         return None if reduction is None else reduction.taken()
 
     def _scratch(self) -> dict[int, Block]:
@@ -369,7 +360,7 @@ class _Program:
         buffers: dict[int, Block] = {}
         for at, (_, inputs, slot, target, dtype) in enumerate(self.steps):
             if target is None:
-                spare = free.get(dtype) or _buffers.get(dtype)
+                spare = free.get(dtype)
                 buffers[slot] = spare.pop() if spare else np.empty(BLOCK_ELEMENTS, dtype)
             for used in set(inputs):
                 if last[used] == at and used in buffers:
