@@ -11,8 +11,22 @@ import numpy as np
 import pytest
 
 import skerry as sk
+from skerry.xp import _exchange, _lazy
 
 sk.init()
+
+
+def late_from(elements):
+    """From so many elements on whole arrays are computed late: otherwise the caches decide."""
+    _exchange.job()
+    _lazy.least_whole = elements
+    _exchange.tell_limits()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def late_alike():
+    """On every machine the same arrays are computed late."""
+    late_from(1 << 19)
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,12 @@
     lab/bench/arrays/npbench.py DIR [--sizes S M L] [--layouts 1x1 2x1 2x2] [--only NAME ...]
 
 DIR is a checkout of spcl/npbench; nothing of it is kept here. Each program's NumPy version runs as
-it is but for its import. One job a program, size and layout (ranks x nodes): rank 0 runs it with
-NumPy while the others sleep, all with NumPy at the same time, each for itself, and all with
-skerry.numpy; the best of 3 each, one BLAS thread a rank. Results are compared. What takes more than
---seconds (20) is given up. A program beside which other processes computed is measured again, twice
-at most; its row says how much of the cores they took. Writes out/npbench.json and out/npbench.png;
-prints the losers first.
+it is but for its import. One job a program, size and layout (ranks x nodes). By turns rank 0 runs
+it with NumPy while the others sleep, all with NumPy at the same time, each for itself, and all with
+skerry.numpy; the best of 5 turns each, fewer after 16 seconds, one BLAS thread a rank. Results are
+compared. What takes more than --seconds (20) is given up. A program beside which other processes
+computed is measured again, twice at most; its row says how much of the cores they took. Writes
+out/npbench.json and out/npbench.png; prints the losers first.
 """
 
 import argparse
@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OUT = ROOT / "out"
 SIZES, LAYOUTS = ["S", "M", "L"], ["1x1", "2x1", "2x2"]
 TARGETS = {"1x1": 1.5, "2x1": 1.5, "2x2": 1.6}
+TURNS = 5
 MOST_OTHERS = 0.05  # of the cores' time, taken by others while a program is measured
 
 
@@ -60,22 +61,31 @@ def _arguments(folder, info, size):
     return values
 
 
-def _best(call, arguments, repeat, together):
-    """The least seconds of several runs, and of processor time; what the last one gave."""
-    times, used = [], []
-    for _ in range(repeat):
-        given = arguments()
-        together()
+class _Way:
+    """One way to run a program: its best seconds, and what it gave last."""
+
+    def __init__(self, kernel, arguments, run, together):
+        self._kernel, self._arguments, self._run = kernel, arguments, run
+        self._together = together
+        self.seconds = self.used = math.inf
+        self.given = self.result = None
+
+    def turn(self):
+        """Runs it once; returns the seconds."""
+        self.given = self._run(self._arguments)
+        self._together()
         begin, begin_used = time.perf_counter(), time.process_time()
-        result = call(*given)
-        for each in _flat([result, given]):  # what is to be computed late is computed now
+        self._run(self._once)
+        self.used = min(self.used, time.process_time() - begin_used)
+        self._together()
+        seconds = time.perf_counter() - begin
+        self.seconds = min(self.seconds, seconds)
+        return seconds
+
+    def _once(self):
+        self.result = self._kernel(*self.given)
+        for each in _flat([self.result, self.given]):  # what is to be computed late is computed now
             getattr(each, "_evaluate", int)()
-        used.append(time.process_time() - begin_used)
-        together()
-        times.append(time.perf_counter() - begin)
-        if sum(times) > 8:
-            break
-    return min(times), min(used), given, result
 
 
 def _flat(value):
@@ -125,28 +135,34 @@ def work(folder, name, size, seconds):
         return [snp.array(values[name]) if isinstance(values[name], numpy.ndarray)
                 else copy.deepcopy(values[name]) for name in names]  # fmt: skip
 
-    told = {"program": name, "size": size}
-    # Every rank has the result to compare with, but rank 0 alone runs while it measures.
-    base, base_used, expected, wanted = None, None, None, None
     # In a context of its own NumPy has its own allocator: skerry.xp gives aligned memory.
-    numpys = contextvars.Context().run
-    if sk.rank() == 0:
-        base, base_used, expected, wanted = numpys(_best, kernels[0], given, 3, lambda: None)
-    sk.sync()
-    signal.alarm(3 * seconds)
+    numpys, skerrys = contextvars.Context().run, contextvars.copy_context().run
+    alone = _Way(kernels[0], given, numpys, int)
     # What the machine's memory and caches leave to ranks that all compute everything.
-    beside = numpys(_best, kernels[0], given, 3, sk.sync)[0] if sk.size() > 1 else None
-    signal.alarm(3 * seconds)
-    found, used, got, result = _best(kernels[1], ours, 3, sk.sync)
-    used = sk.allreduce(used, "max")
+    beside = _Way(kernels[0], given, numpys, sk.sync)
+    skerry = _Way(kernels[1], ours, skerrys, sk.sync)
+    spent = 0.0
+    for _ in range(TURNS):  # by turns, so that a change of the machine's speed meets all of them
+        signal.alarm(3 * seconds)
+        spent += alone.turn() if sk.rank() == 0 else 0.0
+        sk.sync()
+        spent += beside.turn() if sk.size() > 1 else 0.0
+        spent += skerry.turn()
+        if sk.allreduce(spent, "max") > 16:
+            break
+    used = sk.allreduce(skerry.used, "max")
     kept = [at for at, name in enumerate(names) if name in arrays]
+    got, result = skerry.given, skerry.result
     ours_out = [got[at].numpy() if hasattr(got[at], "numpy") else got[at] for at in kept]
     result = [r.numpy() if hasattr(r, "numpy") else r for r in _flat(result)]
     if sk.rank() == 0:
-        right = _alike(ours_out, [expected[at] for at in kept]) and _alike(result, _flat(wanted))
-        told |= {"numpy_s": base, "skerry_s": found, "ratio": found / base, "right": right,
-                 "processor_ratio": used / base_used,
-                 "numpys_ratio": beside and beside / base}  # fmt: skip
+        right = _alike(ours_out, [alone.given[at] for at in kept])
+        right = right and _alike(result, _flat(alone.result))
+        told = {"program": name, "size": size, "numpy_s": alone.seconds,
+                "skerry_s": skerry.seconds, "ratio": skerry.seconds / alone.seconds,
+                "right": right, "processor_ratio": used / alone.used,
+                "numpys_ratio": beside.seconds / alone.seconds
+                if sk.size() > 1 else None}  # fmt: skip
         print(json.dumps(told), flush=True)
     sk.finalize()
 

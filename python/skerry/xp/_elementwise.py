@@ -52,9 +52,9 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
     shape = layout.extent(_exchange.job().rank)
     expression = _lazy.Expression(function, arguments, shape, dtype)
     is_open = any(x._memory.open for x in arrays)
-    if not layout.whole and raises():
-        return Array(agreed(lambda: _now(expression)), layout)
-    least = _lazy.LEAST_WHOLE if layout.whole else _lazy.LEAST_ELEMENTS
+    if raises():  # in this line, as NumPy does
+        return Array(agreed(lambda: _now(expression), layout.whole), layout)
+    least = _lazy.least_whole if layout.whole else _lazy.LEAST_ELEMENTS
     if is_open or expression.nodes > _lazy.MOST_NODES or prod(shape) < least:
         return Array(_now(expression), layout)
     return Array._of(expression, layout)

@@ -18,17 +18,19 @@ from skerry import _core
 from ._type import Array
 from ._types import Block, Cut, Function, Shape
 
-BLOCK_ELEMENTS = 32768  # of one piece: 256 KiB of float64
-LEAST_ELEMENTS = BLOCK_ELEMENTS  # smaller blocks are computed at once
-LEAST_WHOLE = 1 << 19  # the same of whole arrays: NumPy's own statements are faster up to there
+BLOCK_ELEMENTS = 1 << 16  # of one piece: 512 KiB of float64
+LEAST_ELEMENTS = 1 << 15  # smaller blocks are computed at once
+# The same of whole arrays: NumPy's own statements are faster while their operands stay in a cache.
+# Alike on all ranks, set by what their machines have (_exchange._measure_bound).
+least_whole = 1 << 19
 MOST_NODES = 48  # longer expressions are computed when made
 MOST_QUICK_NODES = 4
-# NumPy's vectorised ones, which take about as long as a write: sum(exp(x)) took 1.7 times as long
-# with its block.
+# What takes about as long as a write. Not exp and log: softmax, which reads the exponentials once
+# more, took 1.6 times as long without their block, and sum(exp(x)) takes 1.1 to 1.4 with it.
 _QUICK = frozenset(
     (np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.square, np.maximum,
      np.minimum, np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-     np.sqrt, np.exp, np.log)
+     np.sqrt)
 )  # fmt: skip
 
 
@@ -211,6 +213,8 @@ MOVED: Any = _Moved()
 def evaluate_into(expression: Expression, out: Block, array: Array) -> None:
     """Computes an expression into `out`, of its shape, where that reads nothing of `out` that was
     written before. `array` has it as its value, or as a part of it, and is not used afterwards."""
+    assert array._expression is not None
+    array._expression.owner = None  # no block of its own, if it is a part
     array._expression = MOVED
     pending.discard(array)
     settle(out)
@@ -406,7 +410,10 @@ class _Program:
         inputs_of_all = list(zip(self.leaf_slots, leaves, strict=True))
         views: dict[int, Block] = {}
         seen = None
-        for block, size in _blocks(shape):
+        # One operation reads nothing twice: NumPy's one call is faster than one a piece.
+        at_once = len(steps) == 1 and reduction is None
+        everything: Cut = tuple(slice(0, n) for n in shape)
+        for block, size in [(everything, shape)] if at_once else _blocks(shape):
             if size != seen:
                 count, seen = int(np.prod(size, dtype=np.int64)), size
                 views = {slot: buffer[:count].reshape(size) for slot, buffer in scratch.items()}
