@@ -167,7 +167,7 @@ Status Group::begin_one_way(uint64_t bytes, OneWay** way) {
   *way = nullptr;
   if (bytes == 0 || bytes > OneWay::most_bytes(nodes_) || leaver_ != no_rank) return {};
   if (survivors_.goes_on()) return {};  // where a death must fail the same call on all that live
-  OneWay& wanted = one_way_[bytes <= OneWay::short_bytes ? 0 : 1];
+  OneWay& wanted = one_way_[static_cast<size_t>(OneWay::kind_of(bytes))];
   const auto leaders = leaders_of(job_->map(), members_, is_world_);
   bool ready = false;
   SKERRY_TRY(wanted.prepare(*this, ring_.place(), leaders, &ready));

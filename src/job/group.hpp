@@ -267,7 +267,8 @@ class Group {
   NodeCollectives node_;         // of this node's members
   std::unique_ptr<Departure> departure_ = std::make_unique<Departure>();
   Ring ring_;                    // of several nodes' first members
-  std::array<OneWay, 2> one_way_{OneWay(false), OneWay(true)};  // likewise; the second of long ones
+  std::array<OneWay, 3> one_way_{OneWay(OneWay::Kind::tiny), OneWay(OneWay::Kind::small),
+                                 OneWay(OneWay::Kind::large)};  // likewise, by kind
   Rank parent_ = no_rank;        // no_rank: top of the tree
   Rank other_top_ = no_rank;     // at one of two tops
   bool is_first_top_ = false;    // of two

@@ -1,5 +1,6 @@
 #include "job/one_way.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -19,11 +20,10 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders(
     place_ = place;
     all_ = leaders_of();
     preparing_ = true;
-    int32_t capped = group.job().has_cap();  // of any member
-    Status made = group.reduce(ElementType::int32, Operation::max, &capped, 1, no_rank);
-    is_chain_ = is_long_ && static_cast<int32_t>(leaders()) <= most_in_chain;
-    is_flat_ = !is_long_ && leaders() <= most_below + 1 && capped == 0;
-    refused_ = is_long_ && capped != 0;
+    int32_t of_any[] = {group.job().has_cap(), group.job().is_crowded()};  // member
+    Status made = group.reduce(ElementType::int32, Operation::max, of_any, 2, no_rank);
+    choose_shapes(of_any[0] != 0, of_any[1] != 0);
+    refused_ = kind_ == Kind::large && of_any[0] != 0;
     const uint64_t bytes = messages_at() + slots() * slot_bytes();
     if (made.ok() && !refused_)
       made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);
@@ -63,8 +63,26 @@ Rank OneWay::leader_at(uint32_t relative, NodeId root) const {
   return all_.at[(relative + from) % leaders()];
 }
 
+void OneWay::choose_shapes(bool is_capped, bool is_crowded) {
+  const bool is_chain = kind_ == Kind::large && static_cast<int32_t>(leaders()) <= most_in_chain;
+  const bool is_flat = kind_ == Kind::tiny && leaders() <= most_below + 1 && !is_capped;
+  up_ = is_chain ? Shape::chain : is_flat ? Shape::flat : Shape::binomial;
+  down_ = is_flat && is_crowded ? Shape::binomial : up_;
+  const uint64_t fit = most_slots_bytes / (branches() * slot_bytes());
+  calls_ = static_cast<uint32_t>(std::clamp<uint64_t>(fit, least_calls, most_calls));
+}
+
+uint64_t OneWay::slot_bytes() const {
+  switch (kind_) {
+    case Kind::tiny: return 64 + tiny_bytes;
+    case Kind::small: return 64 + short_bytes;
+    case Kind::large: return 64 + most_bytes(static_cast<int32_t>(leaders()));
+  }
+  return 0;
+}
+
 Status OneWay::send(Rank to, uint32_t branch, const std::byte* data, uint64_t bytes) {
-  SKERRY_INVARIANT(call_ > 0 && call_ <= most_calls && bytes + 64 <= slot_bytes(),
+  SKERRY_INVARIANT(call_ > 0 && call_ <= calls_ && bytes + 64 <= slot_bytes(),
                    "a call has begun, and its message fits");
   constexpr bool is_fenced = false;  // the next meeting says that it arrived
   return slots_->put_notify(to, message(branch), {data, bytes}, {counter(branch), 1}, is_fenced);
@@ -80,12 +98,6 @@ Status OneWay::take(Rank from, uint32_t branch, const std::byte** data) {
 }
 
 // ---- the tree ---------------------------------------------------------------------------------
-
-OneWay::Tree::Tree(const OneWay& all, uint64_t bytes)
-    : leaders_(all.leaders()), shape_(Shape::binomial) {
-  if (all.is_chain_) shape_ = Shape::chain;
-  else if (all.is_flat_ && bytes <= most_flat_bytes) shape_ = Shape::flat;
-}
 
 // In a binomial tree branch b of a place leads to the one with bit b set as well. It is below the
 // lowest bit that the place has itself.
@@ -108,7 +120,7 @@ uint32_t OneWay::Tree::branch_to(uint32_t at) const {
 
 // The largest part of the tree first.
 Status OneWay::broadcast(std::byte* buffer, uint64_t bytes, NodeId root) {
-  const Tree tree(*this, bytes);
+  const Tree tree(down_, leaders());
   const uint32_t me = relative_to(root);
   if (me != 0) {
     const std::byte* came = nullptr;
@@ -122,7 +134,7 @@ Status OneWay::broadcast(std::byte* buffer, uint64_t bytes, NodeId root) {
 }
 
 Status OneWay::reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, NodeId root) {
-  const Tree tree(*this, bytes);
+  const Tree tree(up_, leaders());
   const uint32_t me = relative_to(root);
   for (uint32_t branch = 0; branch < tree.branches_below(me); ++branch) {
     const uint32_t below = tree.child(me, branch);

@@ -1,6 +1,7 @@
 // Groups, collectives over all types and reductions, mutexes.
 #include <complex>
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "ops/check.hpp"
@@ -185,8 +186,42 @@ void check_group(Context& c, skerry_group* group) {
 
 }  // namespace
 
+namespace {
+
+// Broadcasts and reductions to a root in a row, of each length of slots and then of all: more than
+// slots last for. Members that only give run ahead, and none may overwrite what was not read yet.
+void check_rooted_in_a_row(Context& c, skerry_group* group) {
+  constexpr uint64_t counts[] = {1, 32, 33, 128, 129, 512};  // two for each kind of slots
+  constexpr int calls = 150;
+  const int members = skerry_group_size(group), me = skerry_group_index(group, c.rank);
+  std::mt19937_64 draw(c.seed);
+  for (int call = 0; call < 4 * calls; ++call) {
+    const int kind = call / calls;
+    const uint64_t count = counts[kind < 3 ? 2 * kind + draw() % 2 : draw() % 6];
+    const int root = static_cast<int>(draw() % 4 == 0 ? draw() % members : call / 40 % members);
+    const bool reduces = draw() % 2 == 0;
+    const auto value = [&](int member, uint64_t i) {
+      return int64_t{call} * 100'000 + member * 1000 + static_cast<int64_t>(i);
+    };
+    std::vector<int64_t> data(count);
+    for (uint64_t i = 0; i < count; ++i) data[i] = value(me, i);
+    const int to = skerry_group_rank(group, root);
+    if (reduces) OK(skerry_reduce(group, SKERRY_INT64, SKERRY_SUM, data.data(), count, to));
+    else OK(skerry_broadcast(group, data.data(), 8 * count, to));
+    if (reduces && me != root) continue;
+    for (uint64_t i = 0; i < count; ++i) {
+      int64_t sum = 0;
+      for (int m = 0; m < members; ++m) sum += value(m, i);
+      EXPECT_IS(data[i], reduces ? sum : value(root, i));
+    }
+  }
+}
+
+}  // namespace
+
 void run_collectives(Context& c) {
   check_group(c, c.world());
+  check_rooted_in_a_row(c, c.world());
   // The same floating-point sum on every member.
   double x = 0.1 * (c.rank + 1);
   OK(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1));
