@@ -20,10 +20,11 @@ Status OneWay::prepare(Group& group, int32_t place, const std::function<Leaders(
     place_ = place;
     all_ = leaders_of();
     preparing_ = true;
-    int32_t of_any[] = {group.job().has_cap(), group.job().is_crowded()};  // member
-    Status made = group.reduce(ElementType::int32, Operation::max, of_any, 2, no_rank);
-    choose_shapes(of_any[0] != 0, of_any[1] != 0);
-    refused_ = kind_ == Kind::large && of_any[0] != 0;
+    int32_t of_any_member[] = {group.job().has_cap(), group.job().is_crowded()};
+    Status made = group.reduce(ElementType::int32, Operation::max, of_any_member, 2, no_rank);
+    const auto [is_capped, is_crowded] = of_any_member;
+    choose_shapes(is_capped != 0, is_crowded != 0);
+    refused_ = kind_ == Kind::large && is_capped != 0;
     const uint64_t bytes = messages_at() + slots() * slot_bytes();
     if (made.ok() && !refused_)
       made = Segment::alloc(group, place_ >= 0 ? bytes : 0, purpose_group, &slots_);

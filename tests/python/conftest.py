@@ -16,7 +16,7 @@ from skerry.xp import _exchange, _lazy
 sk.init()
 
 
-def late_from(elements):
+def late_from(elements=1 << 19):
     """From so many elements on whole arrays are computed late: otherwise the caches decide."""
     _exchange.job()
     _lazy.least_whole = elements
@@ -26,7 +26,7 @@ def late_from(elements):
 @pytest.fixture(scope="session", autouse=True)
 def late_alike():
     """On every machine the same arrays are computed late."""
-    late_from(1 << 19)
+    late_from()
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def bound(request):
         xp.options(whole_bytes=request.param, loop_bytes=1 << 14)
     yield request.param
     xp.options(whole_bytes=before, loop_bytes=0)
-    late_from(1 << 19)
+    late_from()
 
 
 def test_random_programs(bound):

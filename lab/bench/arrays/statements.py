@@ -128,7 +128,7 @@ def main():
     for n in options.elements:
         calls = {numpy: numpys(_calls, numpy, n), snp: ours(_calls, snp, n)}
         for text, name in STATEMENTS.items():
-            times = max(20, 2000 if n <= 4000 else 200)
+            times = 2000 if n <= 4000 else 200
             show(text, n, *row(lambda np, meet, f=name, k=times, c=calls: _time(c[np][f], k, meet)))
     if options.loop:
         options.turns = 1
