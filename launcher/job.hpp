@@ -90,6 +90,7 @@ class Job {
   void on_decide(uint32_t number, const job::Frame& frame);
   void tell_met(const std::vector<Meetings::Outcome>& outcomes);
   void go_on_without(uint32_t rank, const std::string& cause);
+  void end_leavers();
   void die(uint32_t rank, const std::string& cause);
   void on_output(uint32_t number, const job::Frame& frame);
   void on_look_wanted(uint32_t number, const job::Frame& frame);

@@ -240,6 +240,18 @@ void Job::on_meet(uint32_t, const Frame& frame) {
   if (is_first && limit_ms != job::all_ranks)
     (void)loop_.after(std::chrono::milliseconds(limit_ms),
                       [this, key] { tell_met(meetings_.expire(key)); });
+  end_leavers();
+}
+
+// A rank leaves the job, and others wait for it. Neither can go on while it lives.
+void Job::end_leavers() {
+  for (const uint32_t rank : meetings_.wanted_elsewhere(job::leave_meeting)) {
+    if (meetings_.is_dead(rank)) continue;  // with one before, which led its node
+    if (result_ == 0) result_ = 1;
+    tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
+    go_on_without(rank, "left the job (finalize, or the end of its program) while others wait for "
+                        "it in a collective call, and was ended");
+  }
 }
 
 void Job::on_decide(uint32_t, const Frame& frame) {

@@ -135,6 +135,18 @@ std::vector<Meetings::Outcome> Meetings::expire(std::string_view key) {
   return {std::move(outcome)};
 }
 
+std::vector<uint32_t> Meetings::wanted_elsewhere(std::string_view key) const {
+  const auto here = open_.find(key);
+  if (here == open_.end()) return {};
+  std::set<uint32_t> wanted;
+  for (const auto& [other, meeting] : open_)
+    if (other != key)
+      for_living(meeting, [&](uint32_t rank) {
+        if (here->second.came.contains(rank) && !meeting.came.contains(rank)) wanted.insert(rank);
+      });
+  return {wanted.begin(), wanted.end()};
+}
+
 void Meetings::forget() {
   open_.clear();
   failed_.clear();

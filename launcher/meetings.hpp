@@ -13,6 +13,9 @@
 // their way, at most to its limit. A spare is told that it is not needed when a meeting waits for
 // spares alone: the end of the job.
 //
+// Who comes to the last meeting, the end of the job, and is waited for at another one can never
+// come to that: the launcher ends it.
+//
 // A *decision* is a value under a key that the first who asks proposes. All others get that one.
 #pragma once
 
@@ -59,6 +62,9 @@ class Meetings {
   std::vector<Outcome> died(uint32_t rank);
   // The limit has passed; nothing happens to a meeting that is over.
   std::vector<Outcome> expire(std::string_view key);
+
+  // Who has come to `key`, and is waited for at another meeting; ascending.
+  std::vector<uint32_t> wanted_elsewhere(std::string_view key) const;
 
   uint8_t decide(std::string_view key, uint8_t proposal) {
     return decisions_.try_emplace(std::string(key), proposal).first->second;

@@ -137,7 +137,9 @@ typedef struct skerry_options {
  * NO_MEMORY, UNSUPPORTED (an option that this library does not know). */
 SKERRY_API int skerry_init(const skerry_options* options, skerry_job** job);
 /* Completes all operations, frees what is left of segments, groups and mutexes, and leaves the job.
- * Collective over all ranks. `job` is invalid afterwards, whatever the result. */
+ * Collective over all ranks. `job` is invalid afterwards, whatever the result. While one rank is in
+ * it, collectives of others that need it fail: INVALID. (SKERRY_FAILURE_CONTINUES: the rank is
+ * ended, and they answer as after any death.) */
 SKERRY_API int skerry_finalize(skerry_job* job);
 /* Calls that wait for other ranks to make a call (collectives, skerry_mutex_lock,
  * skerry_notify_wait) run `work(context)` every 0.1 to 1 ms, in the waiting thread. This lets an

@@ -486,6 +486,22 @@ TEST(Meetings, ASpareThatLeavesIsNotTakenInAndNobodyWaitsForIt) {
   EXPECT_EQ(end[0].tell, std::vector<uint32_t>{3});
 }
 
+TEST(Meetings, WhoHasComeToOneMeetingIsWantedAtAnother) {
+  Meetings meetings(4);
+  const Meetings::Run all[] = {{0, 4}}, pair[] = {{0, 1}, {2, 1}}, alone[] = {{3, 1}};
+  bool is_first = false;
+  (void)meetings.come(0, "a", pair, {}, &is_first);
+  EXPECT_TRUE(meetings.wanted_elsewhere("finalize").empty());
+  (void)meetings.come(1, "finalize", all, {}, &is_first);
+  (void)meetings.come(3, "finalize", all, {}, &is_first);
+  EXPECT_TRUE(meetings.wanted_elsewhere("finalize").empty());
+  (void)meetings.come(2, "finalize", all, {}, &is_first);
+  EXPECT_EQ(meetings.wanted_elsewhere("finalize"), std::vector<uint32_t>{2});
+  EXPECT_EQ(meetings.died(2).size(), 1u);  // "a", with rank 0 alone
+  EXPECT_TRUE(meetings.wanted_elsewhere("finalize").empty());
+  EXPECT_EQ(meetings.come(3, "hear.3.1", alone, {}, &is_first).size(), 1u);
+}
+
 TEST(Meetings, SparesAreDismissedWhenAMeetingWaitsForThemAloneOrNobodyIsAtWork) {
   Meetings meetings(4);
   const Meetings::Run all[] = {{0, 4}}, first[] = {{0, 2}};

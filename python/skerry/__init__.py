@@ -146,8 +146,6 @@ def finalize() -> None:
     PeerDeadError."""
     if _protected.has_not_joined():
         raise InvalidError(_protected.NOT_JOINED)
-    if _core.is_spare():
-        _protected.end_if_apart()
     _core.finalize()
 
 

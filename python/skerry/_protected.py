@@ -411,9 +411,6 @@ class _Kept:
         self.is_newcomer = False
         self.given: list[Any] = []  # of a newcomer: the program's arrays, as they were protected
         self.makes_arrays = False  # of a newcomer: the program has none
-        # It left a step, or an attempt of go_on(), by SystemExit after so many collective calls.
-        self.left_after: int | None = None
-        self.process = os.getpid()
         # Of a newcomer that has not come to the state's place: what the program has just kept.
         self.passed: dict[str, Any] = {}
         self.at = 0  # of a newcomer: the place in the program that it has come to
@@ -928,25 +925,15 @@ def joined(on_failure: str) -> None:
     _kept.ranks = sum(len(_core.node_ranks(node)) for node in range(_core.nodes()))
     _kept.spares = _kept.ranks - _core.size()
     _kept.is_newcomer = _core.is_spare()
-    _kept.process = os.getpid()
     if _kept.is_newcomer:
         atexit.register(end_if_apart)
 
 
 def end_if_apart() -> None:
-    """The program of a spare ends. The others wait for one that never came to them, or that leaves
-    them in the midst of a step: it dies. Not one that has caught the SystemExit and gone on with
-    the others, nor a fork of it."""
-    if not _core.initialized():
-        return
-    if has_not_joined():
+    """The program of a spare ends. The others wait for one that never came to them: it dies, and
+    they wait no longer."""
+    if _core.initialized() and has_not_joined():
         _end_alone(NOT_JOINED)
-    is_fork = os.getpid() != _kept.process
-    if not is_fork and _kept.left_after == _core.counters()["collectives"]:
-        _end_alone(
-            "this spare has left a step by SystemExit, and the others go on without it: to end the "
-            "loop on all, leave it by break"
-        )
 
 
 def _end_alone(why: str) -> NoReturn:
@@ -961,13 +948,6 @@ NOT_JOINED = (
     "this spare was taken in, and its program has ended without joining the others: it calls "
     "sk.protect(), sk.go_on() or loops over sk.steps(), or the refill() of its world"
 )
-
-
-def left_by(error: BaseException) -> None:
-    """What ends a step or an attempt. Finalizing would wait for those that are still in it. (With
-    another status than 0 nobody finalizes.)"""
-    if isinstance(error, SystemExit) and not error.code and os.getpid() == _kept.process:
-        _kept.left_after = _core.counters()["collectives"]
 
 
 def has_not_joined() -> bool:

@@ -20,7 +20,6 @@ from ._protected import (
     join,
     join_making,
     kept,
-    left_by,
     next_loop,
     own_state,
     protect_for,
@@ -282,7 +281,6 @@ class Steps:
         if isinstance(value, PeerDeadError) and not isinstance(value, LostError):
             self._died = value
         if self._died is None:
-            left_by(value)
             self._release()  # the error ends the loop
         return self._died is not None
 
@@ -353,9 +351,6 @@ def go_on(attempt: Callable[[Group, list[Any]], _Result], *, timeout: float = -1
                 _core.sync(group)  # a member that came through does not leave those that did not
                 return result
             except LostError:
-                raise
-            except SystemExit as error:
-                left_by(error)
                 raise
             except PeerDeadError as error:
                 _hear_of(error, group)

@@ -86,14 +86,36 @@ class View {
 // A C-contiguous buffer, or InvalidError. DtypeError if other processes cannot use its elements.
 void acquire_contiguous(View& view, nb::handle object, bool writable, const char* what);
 
-// A transfer under way, with what must outlive it: the transfers come last, so that they are waited
-// for before the buffer goes.
+// A transfer or a collective under way, with what must outlive it. The transfers come last, so that
+// they are waited for before the buffer goes.
 struct Request {
-  bool returns_buffer;  // a get
+  Request(bool gives_buffer, nb::object of, nb::object memory, std::unique_ptr<View> of_memory,
+          sk::Transfer of_array, sk::Handle of_others, bool is_of_all = false)
+      : returns_buffer(gives_buffer),
+        is_collective(is_of_all),
+        owner(std::move(of)),
+        buffer(std::move(memory)),
+        view(std::move(of_memory)),
+        transfer(std::move(of_array)),
+        handle(std::move(of_others)) {}
+  Request(Request&&) = default;
+  ~Request() {
+    if (is_collective) keep_until_done();
+  }
+  // Of a collective: whatever its result is.
+  bool is_done() noexcept;
+
+  bool returns_buffer;  // a get, or a collective that brings data
+  bool is_collective;
   nb::object owner, buffer;
   std::unique_ptr<View> view;  // of buffer
   sk::Transfer transfer;       // of an array; done for others
-  sk::Handle handle;           // of a segment; done for others
+  sk::Handle handle;           // of a segment, or a collective; done for others
+
+ private:
+  // Nobody waits for a collective that the program drops: other ranks may never come to it, and
+  // leaving the job tells them, and this one. With the interpreter lock.
+  void keep_until_done();
 };
 
 // Of all that skerry.xp is over: elements that were read ahead may be others.

@@ -290,8 +290,15 @@ void reduce_by(nb::handle buffer, std::uint64_t element_bytes, nb::callable func
   if (combiner.raised) std::rethrow_exception(combiner.raised);
 }
 
+// What the program has dropped of collectives that go on. Never destroyed: Python ends before.
+std::vector<std::unique_ptr<Request>>& dropped_collectives() {
+  static auto& dropped = *new std::vector<std::unique_ptr<Request>>;
+  return dropped;
+}
+
 // Null `buffer`: a barrier. `reduction` empty: a broadcast.
 nb::object begin_collective(nb::object buffer, const std::string& op, int root, nb::handle group) {
+  std::erase_if(dropped_collectives(), [](auto& request) { return request->is_done(); });
   const sk::Group members = group_or_world(group);
   auto view = std::make_unique<View>();
   if (!buffer.is_none()) acquire_contiguous(*view, buffer, true, "the array");
@@ -313,7 +320,8 @@ nb::object begin_collective(nb::object buffer, const std::string& op, int root, 
                           std::move(buffer),
                           std::move(view),
                           {},
-                          sk::Handle(job().world().job_ref(), begun)});
+                          sk::Handle(job().world().job_ref(), begun),
+                          true});
 }
 
 void broadcast_in_place(nb::handle buffer, int root, nb::handle group) {
@@ -582,6 +590,18 @@ void bind_collectives(nb::module_& m) {
 }
 
 }  // namespace
+
+bool Request::is_done() noexcept {
+  try {
+    return handle.test();
+  } catch (const sk::Error&) {
+    return true;  // it failed
+  }
+}
+
+void Request::keep_until_done() {
+  if (!is_done()) dropped_collectives().push_back(std::make_unique<Request>(std::move(*this)));
+}
 
 void bind_job(nb::module_& m) {
   bind_life(m);

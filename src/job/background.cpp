@@ -51,7 +51,7 @@ void Background::run(Line& line) {
   Lock lock(mutex_);
   for (;;) {
     line.changed.wait(lock, [&] { return line.ends || !line.begun.empty(); });
-    if (line.begun.empty()) return;
+    if (line.begun.empty()) break;
     const auto& [handle, what] = line.begun.front();
     lock.unlock();
     Status status = what(*line.twin);
@@ -60,6 +60,9 @@ void Background::run(Line& line) {
     line.begun.pop_front();
     done_.notify_all();
   }
+  if (!leaves_) return;
+  lock.unlock();
+  line.twin->part_with(job_.rank());
 }
 
 // ---- waiting ----------------------------------------------------------------------------------
@@ -126,18 +129,32 @@ Status Background::free_twin(Group& group) {
   return status;
 }
 
-Group* Background::finish(Group& group) {
-  Lock lock(mutex_);
-  const auto found = lines_.find(&group);
-  if (found == lines_.end() || found->second == nullptr) return nullptr;
-  end(lock, *found->second);
-  return found->second->twin;
+void Background::leave() {
+  const Lock lock(mutex_);
+  leaves_ = true;
+  for (auto& [group, line] : lines_) {
+    if (line == nullptr) continue;
+    line->ends = true;
+    line->changed.notify_one();
+    if (!line->thread.joinable()) line->twin->part_with(job_.rank());  // there was none to be had
+  }
 }
 
-void Background::finish() {
+bool Background::is_twin(const Group& group) {
+  const Lock lock(mutex_);
+  return std::ranges::any_of(lines_, [&](const auto& of) {
+    return of.second != nullptr && of.second->twin == &group;
+  });
+}
+
+Status Background::finish() {
   Lock lock(mutex_);
   for (auto& [group, line] : lines_)
     if (line != nullptr) end(lock, *line);
+  Status first;
+  for (auto& [handle, result] : results_) first.also(std::move(result.status));
+  results_.clear();
+  return first;
 }
 
 }  // namespace skerry::job

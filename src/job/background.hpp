@@ -25,7 +25,7 @@ class Job;
 class Background {
  public:
   explicit Background(Job& job) : job_(job) {}
-  ~Background() { finish(); }
+  ~Background() { (void)finish(); }
 
   using What = std::function<Status(Group& twin)>;
   // Begins it; what it names stays as it is until it is done. Collective over the group: the first
@@ -39,15 +39,18 @@ class Background {
 
   // The group goes: what was begun is done first. Collective.
   Status free_twin(Group& group);
-  // The job ends: what was begun is done first. Returns the group's twin; null: it has none.
-  Group* finish(Group& group);
-  void finish();
+  // This rank leaves the job, and begins nothing more. Each twin leaves it (Group::part_with) when
+  // what was begun is done: others may wait for this rank there.
+  void leave();
+  bool is_twin(const Group& group);
+  // Until what was begun is done. Errors: the first of those that nobody waited for.
+  Status finish();
 
  private:
   struct Line {  // of one group
     Group* twin = nullptr;
     std::deque<std::pair<origin::Handle, What>> begun;  // the first one is being made
-    bool ends = false;
+    bool ends = false;    // the thread does, when all of `begun` is done
     Condition changed;
     Thread thread;
   };
@@ -62,6 +65,7 @@ class Background {
   Job& job_;
   Mutex mutex_;  // guards all of it; held by none that makes a collective
   Condition done_;
+  bool leaves_ = false;  // the job
   std::map<const Group*, std::unique_ptr<Line>> lines_;
   uint64_t last_ = 0;
   std::map<origin::Handle, Result> results_;  // of what was begun and not waited for

@@ -39,6 +39,13 @@ uint64_t callers(uint64_t a, uint64_t b) {
 }
 bool are_apart(uint64_t head) { return (head & some_stay) != 0 && leaver_of(head) != no_rank; }
 
+// Whether all members are in the same kind of collective: the same answer on all.
+Status check_together(const std::byte* message, Rank* leaver) {
+  if (!are_apart(head_of(message))) return {};
+  *leaver = leaver_of(head_of(message));
+  return departed(*leaver);
+}
+
 // ---- what sweeps of whole buffers give and take -----------------------------------------------
 
 auto copy_from(const void* buffer) {
@@ -192,13 +199,28 @@ Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, 
 
 // Who knows that somebody leaves does not wait for long: for one that comes later the message with
 // that name is there.
-Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes,
+Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, Sender from,
                       bool* is_late) {
-  constexpr int64_t known_ns = 2'000'000'000;
-  const int64_t timeout_ns = what.leaver != no_rank ? known_ns : -1;
-  const Status status = area_->wait_counter(counter, at_least, timeout_ns, nullptr, from_nodes);
-  *is_late = status.code() == Code::timeout;
-  return *is_late ? Status() : status;
+  *is_late = false;
+  if (ends_by_leave_) {
+    constexpr int64_t known_ns = 2'000'000'000;
+    const int64_t timeout_ns = what.leaver != no_rank ? known_ns : -1;
+    const Status status =
+        area_->wait_counter(counter, at_least, timeout_ns, nullptr, from.is_elsewhere);
+    *is_late = status.code() == Code::timeout;
+    return *is_late ? Status() : status;
+  }
+  const Status status =
+      departure_->wait_in_sweep(counter, at_least, from.rank, from.is_elsewhere);
+  if (!status.ok() && departure_->leaver() != no_rank) part_with(departure_->leaver());
+  return status;
+}
+
+void Group::part_with(Rank leaver, bool now) {
+  (void)job_->engine().fence_all();  // what fails is reported elsewhere
+  if (leaver_ == no_rank) leaver_ = leaver;
+  node_.part_with(leaver);
+  if (!is_on_one_node()) departure_->tell(leaver, now);
 }
 
 // At a top: what the other has gathered joins what this one has, in the same order at both.
@@ -220,15 +242,6 @@ Status Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) c
   return {};
 }
 
-// Whether all members are in the same kind of collective. The answer is the same on all.
-Status Group::check_together(const std::byte* message) {
-  if (are_apart(head_of(message))) leaver_ = leaver_of(head_of(message));
-  if (leaver_ == no_rank) return {};
-  return error(Code::invalid, "rank ", leaver_,
-               " leaves the job (finalize, or the end of its program) while others are in another "
-               "collective call: all ranks make the same collective calls, finalize last");
-}
-
 // Chunk s of the tree: what this member gives, [from, from + bytes), joins what came from below.
 Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from,
                       uint64_t bytes) {
@@ -241,7 +254,7 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
     // children_ is the order of slots.
     const bool is_leader = c + static_cast<size_t>(leaders_below_) >= children_.size();
     bool is_late = false;
-    SKERRY_TRY(receive(what, up_counter(c), s + 1, is_leader, &is_late));
+    SKERRY_TRY(receive(what, up_counter(c), s + 1, {children_[c], is_leader}, &is_late));
     if (is_late) continue;
     const std::byte* const theirs = area_->own() + up_data(c, s);
     const uint64_t their_length = length_of(theirs);
@@ -270,7 +283,7 @@ Status Group::sweep(const Sweep& what) {
                                return sweep(half);
                              });
   }
-  if (leaver_ != no_rank) return check_together(area_->own());
+  if (leaver_ != no_rank) return departed(leaver_);
   const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, what.bytes);
   const Job::Borrowed server(*job_);
   SKERRY_ASSERT(what.unit > 0 && what.unit <= chunk_bytes, "a unit goes in one chunk");
@@ -291,8 +304,8 @@ Status Group::sweep(const Sweep& what) {
   // Down go the chunks [t, end), after one wait for all: each wait may be a sleep. Chunk t tells
   // whether all members are in the same collective. If not, it is the last.
   auto down = [&](uint64_t t, uint64_t end) -> Status {
-    if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(what, down_counter, chunk_ + end, ring_.leads(), &is_late));
+    if (const Rank above = parent_ != no_rank ? parent_ : other_top_; above != no_rank)
+      SKERRY_TRY(receive(what, down_counter, chunk_ + end, {above, ring_.leads()}, &is_late));
     for (uint64_t d = t; d < end; ++d) {
       if (other_top_ != no_rank && !is_late)
         SKERRY_TRY(
@@ -306,7 +319,7 @@ Status Group::sweep(const Sweep& what) {
       for (uint64_t d = t; d < end; ++d)
         SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))},
                         down_counter));
-    SKERRY_TRY(check_together(result(t)));
+    SKERRY_TRY(check_together(result(t), &leaver_));
     for (uint64_t d = t; what.deliver && d < end; ++d)
       if (const uint64_t length = length_of(result(d)); length > 0)
         what.deliver(result(d) + 8, d * step, length);
@@ -332,9 +345,9 @@ Status Group::sweep(const Sweep& what) {
 
 // ---- what is no sweep, between nodes ----------------------------------------------------------
 
-// Those that wait for a member see that it leaves the job. They tell those that wait for them, and
-// come to the sweep that the leaver is in. Members that only gave come to it with their next call,
-// or wait elsewhere for one that does. So the wait of those that know has a limit.
+// Those that wait for a member see that it leaves the job. They tell those that wait for them. In
+// the world they come to the sweep that the leaver is in. Members that only gave come to it with
+// their next call, or wait elsewhere for one that does. So the wait of those that know has a limit.
 Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
   if (survivors_.goes_on()) return survivors_.settle(Survivors::Call::brings_data, what);
   const memory::CallSpan call(counted(), memory::SpanKind::collective, no_rank, bytes);
@@ -343,14 +356,16 @@ Status Group::apart(uint64_t bytes, const std::function<Status()>& what) {
   const Rank leaver = departure_->leaver() != no_rank ? departure_->leaver() : node_.leaver();
   if (leaver == no_rank) [[likely]]
     return status;
-  departure_->tell(leaver, true);
-  node_.abandon(leaver, Flags::Gone::apart);
-  Sweep meeting;
-  meeting.leaver = leaver;
-  const Status met = sweep(meeting);
-  if (met.code() == Code::peer_dead) return met;
-  leaver_ = leaver;
-  return check_together(area_->own());
+  part_with(leaver, true);
+  if (ends_by_leave_) {
+    leaver_ = no_rank;
+    Sweep meeting;
+    meeting.leaver = leaver;
+    const Status met = sweep(meeting);
+    leaver_ = leaver;
+    if (met.code() == Code::peer_dead) return met;
+  }
+  return departed(leaver_);
 }
 
 // Every member has a part of `bytes` bytes from `base` on. The leaders pass them round the ring in
@@ -444,10 +459,10 @@ Status Group::barrier() {
 
 Status Group::leave() {
   if (is_on_one_node()) return in_node(0, [&] { return node_.leave(); });
-  if (leaver_ == no_rank && !survivors_.goes_on()) {
+  if (leaver_ == no_rank) {
     (void)ring_.take_owed();  // the sweep tells of what is wrong
-    departure_->tell(job_->rank(), false);
-    node_.abandon(job_->rank(), Flags::Gone::together);
+    part_with(job_->rank());
+    leaver_ = no_rank;
   }
   Sweep last;
   last.leaves = true;

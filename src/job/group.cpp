@@ -224,6 +224,7 @@ std::unique_ptr<Group> Group::stand_in(Job& job) {
 Status Group::create_world(Job& job, Group** group) {
   auto world = std::make_unique<Group>(job, placement::Members::all(job.size()));
   world->is_world_ = true;
+  world->ends_by_leave_ = !job.options().goes_on;
   SKERRY_TRY(world->open_area(SegmentId{0, 1}));
   *group = keep(std::move(world));
   return {};

@@ -104,8 +104,12 @@ class Group {
 
   Status barrier();
   // The last collective of the world: a barrier that meets only its like. Errors: invalid, on all
-  // members, if some are in another collective meanwhile.
+  // members, if some are in another collective meanwhile. Not in a job that goes on.
   Status leave();
+  // From now on this member is in no collective here, since `leaver` leaves the job: who waits for
+  // it finds that, when all that it sent has arrived. `now`: it drops out of the present one, which
+  // is no sweep.
+  void part_with(Rank leaver, bool now = false);
   Status sync();
   Status broadcast(void* buffer, uint64_t bytes, Rank root);
   // The type has the operation (check_reduction). `root` no_rank: all get the result.
@@ -234,14 +238,16 @@ class Group {
   memory::Spans* counted();  // one more collective call; where it is recorded
   Status sweep(const Sweep& what);
   Status join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
-  Status check_together(const std::byte* message);
   Status send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from, uint64_t bytes);
   // Returns how large the areas of this node's members are.
   std::map<Rank, uint64_t> build_tree();
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
-  // `from_nodes`: its sender is on another node.
+  struct Sender {
+    Rank rank;
+    bool is_elsewhere;  // on another node
+  };
   // *is_late: it has not come, and what is known goes without it.
-  Status receive(const Sweep& what, uint64_t counter, uint64_t at_least, bool from_nodes,
+  Status receive(const Sweep& what, uint64_t counter, uint64_t at_least, Sender from,
                  bool* is_late);
   Status open_area(SegmentId id);
   static Group* keep(std::unique_ptr<Group> group);
@@ -250,6 +256,7 @@ class Group {
 
   Job* job_;
   bool is_world_ = false;
+  bool ends_by_leave_ = false;  // who leaves the job comes to leave(), which is a sweep
   bool freed_ = false;
   placement::Members members_;
   int32_t index_;

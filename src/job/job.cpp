@@ -15,6 +15,7 @@
 
 #include "core/crash.hpp"
 #include "core/memory_limits.hpp"
+#include "job/bootstrap/control_protocol.hpp"
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
@@ -548,18 +549,25 @@ Status Job::stop() {
   first.also(engine_->fence_all());
   if (!options_.goes_on && (first.code() == Code::peer_dead || first.code() == Code::network))
     return first;  // nothing can come of a barrier any more
-  background_.finish();
-  if (Group* const twin = background_.finish(*world_); twin != nullptr) SKERRY_TRY(twin->leave());
-  // With a dead rank nobody meets all, nor with a spare that waits: the launcher's fence is one of
-  // those that live.
-  const Status left = spares_.count() == 0 ? world_->leave() : Status();
-  if (!left.ok() && !world_->survivors_.is_broken() && views_.deaths() == 0) return left;
-  // Views go on until all that live have come here: a leader buries those that die meanwhile.
+  // Others may wait for this rank in some groups, and it for them in the background. So it tells
+  // all, comes to the end of the world, and waits then.
+  background_.leave();
+  objects_.for_each_group([&](Group& group) {
+    const bool meets = &group == world_ && !options_.goes_on;
+    if (!meets && !background_.is_twin(group)) group.part_with(rank_);
+  });
+  Status left;
   if (options_.goes_on) {
+    std::fflush(stdout);  // it may be ended here: others may wait for it elsewhere
     News::Met met;
     const Bootstrap::Run all{0, size()};
-    SKERRY_TRY(views_.meet("finalize", -1, {&all, 1}, {}, &met));
+    // Views go on until all that live have come here: a leader buries those that die meanwhile.
+    SKERRY_TRY(views_.meet(leave_meeting, -1, {&all, 1}, {}, &met));
+  } else {
+    left = world_->leave();
   }
+  first.also(background_.finish());
+  SKERRY_TRY(left);
   // Farewells to ranks that died meanwhile are nothing to the program.
   const Status closed = engine_->close_all();
   if (!options_.goes_on || closed.code() != Code::peer_dead) first.also(closed);
@@ -588,7 +596,7 @@ Status Job::stop() {
 }
 
 Job::~Job() {
-  background_.finish();
+  (void)background_.finish();
   deaths_.stop();
   views_.stop();
   engine_.reset();

@@ -5,6 +5,7 @@
 
 #include "core/pure/assert.hpp"
 #include "core/pure/copy_bytes.hpp"
+#include "job/departure.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/segment.hpp"
@@ -77,16 +78,14 @@ std::byte* NodeCollectives::board(uint32_t member) const {
 Status NodeCollectives::check_together() const {
   if (leaver_ == none) return {};
   if (!died_.ok()) return died_;
-  return error(Code::invalid, "rank ", flags_.leaver(leaver_),
-               " leaves the job (finalize, or the end of its program) while others are in another "
-               "collective call: all ranks make the same collective calls, finalize last");
+  return departed(flags_.leaver(leaver_));
 }
 
 Status NodeCollectives::await(uint32_t member, bool* has_left) {
   Status status = flags_.await(member, has_left);
   if (!status.ok()) [[unlikely]]
     return fall(std::move(status));
-  if (*has_left && flags_.why_gone(member) == Flags::Gone::died) [[unlikely]]
+  if (*has_left && is_ended(member)) [[unlikely]]
     return fall_with(member);
   return {};
 }
@@ -97,8 +96,8 @@ Status NodeCollectives::await(uint32_t member) {
   if (!has_left) [[likely]]
     return {};
   leaver_ = member;
-  // The first member tells those who wait for it alone. It may not have written this step's result.
-  if (own() == 0 && !is_direct()) flags_.leave(flags_.leaver(member), Flags::Gone::apart);
+  // Some may wait for this member alone. It may not have written what it gives to this step.
+  flags_.leave(flags_.leaver(member), Flags::Gone::apart);
   return check_together();
 }
 
@@ -122,9 +121,16 @@ bool NodeCollectives::note_death(const Status& why, Rank* dead) {
   return true;
 }
 
+bool NodeCollectives::is_ended(uint32_t member) const {
+  return flags_.why_gone(member) == Flags::Gone::died || group_->survivors_.goes_on();
+}
+
 Status NodeCollectives::fall_with(uint32_t member) {
   leaver_ = none;
-  return fall(group_->survivors_.death_told(flags_.leaver(member)));
+  const Rank who = flags_.leaver(member);
+  if (flags_.why_gone(member) != Flags::Gone::died)
+    SKERRY_TRY(group_->job().views_.await_end_of(who));
+  return fall(group_->survivors_.death_told(who));
 }
 
 // A slower member may be in the last step still. It takes a line that this member left in that step
@@ -186,10 +192,10 @@ Status NodeCollectives::leave() {
   return check_together();
 }
 
-void NodeCollectives::abandon(Rank leaver, Flags::Gone why) {
-  uint32_t ignored = none;
-  (void)flags_.next(&ignored);
-  flags_.leave(leaver, why);
+void NodeCollectives::part_with(Rank leaver) {
+  if (leaver_ != none) return;  // it was told
+  flags_.leave_from_next(leaver, Flags::Gone::apart);
+  leaver_ = own();
 }
 
 // ---- broadcast --------------------------------------------------------------------------------

@@ -72,9 +72,9 @@ class NodeCollectives {
     died_ = why;
     leaver_ = own();
   }
-  // This member takes part in no more calls: `leaver` leaves the job.
-  // Those that wait for it here get an error.
-  void abandon(Rank leaver, Flags::Gone why);
+  // Between calls: this member takes part in no more of them, since `leaver` leaves the job. Those
+  // that wait for it here hear of that.
+  void part_with(Rank leaver);
   // no_rank: nobody has found one.
   Rank leaver() const { return leaver_ == none ? no_rank : flags_.leaver(leaver_); }
 
@@ -96,7 +96,7 @@ class NodeCollectives {
         return fall(std::move(status));
       if (leaver_ == none) [[likely]]
         return {};
-      if (flags_.why_gone(leaver_) == Flags::Gone::died) return fall_with(leaver_);
+      if (is_ended(leaver_)) return fall_with(leaver_);
     }
     return check_together();
   }
@@ -108,7 +108,8 @@ class NodeCollectives {
   Status meet();
   Status check_together() const;
   [[gnu::cold]] Status fall(Status why);
-  // A member says that somebody died.
+  // Of a member that is gone: somebody died, or will (Departure).
+  bool is_ended(uint32_t member) const;
   [[gnu::cold]] Status fall_with(uint32_t member);
   bool note_death(const Status& why, Rank* dead);
   Status reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,

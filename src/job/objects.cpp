@@ -139,6 +139,13 @@ bool Objects::find_address(Rank rank, uint64_t address, Slice* slice) {
   return true;
 }
 
+void Objects::for_each_group(const std::function<void(Group&)>& call) {
+  const std::lock_guard guard(mutex_);
+  shelf<Group>().for_each([&](Group& group) {
+    if (!group.is_freed()) call(group);
+  });
+}
+
 uint64_t Objects::group_bytes() {
   const std::lock_guard guard(mutex_);
   uint64_t bytes = 0;

@@ -75,6 +75,9 @@ class Objects {
   std::unique_ptr<Group> take_group(const std::function<bool(const Group&)>& fits);
   void give_up_groups();
 
+  // Those that are not freed.
+  void for_each_group(const std::function<void(Group&)>& call);
+
   // Of the lists of members of groups; of the tables of live segments. Not while another thread
   // makes or frees any.
   uint64_t group_bytes();

@@ -760,7 +760,7 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
 }
 
 Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
-                             uint64_t* value, bool from_nodes) {
+                             uint64_t* value, bool from_nodes, const Look* look) {
   SKERRY_INVARIANT(own() != nullptr && counter_offset % sizeof(uint64_t) == 0 &&
                        counter_offset + sizeof(uint64_t) <= local(job_->rank())->bytes,
                    "a counter lies in this rank's slice");
@@ -778,8 +778,8 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     // The rank that was to add to it may be among the dead.
     const Survivors& survivors = group_->survivors_;
     const auto ready = [&] { return is_there() || survivors.is_hurt(); };
-    switch (from_nodes ? wait_for_nodes(*job_, timeout_ns, ready, text)
-                       : wait_here(*job_, timeout_ns, nullptr, ready, text)) {
+    switch (from_nodes ? wait_for_nodes(*job_, timeout_ns, ready, text, look)
+                       : wait_here(*job_, timeout_ns, nullptr, ready, text, look)) {
       case WaitResult::reached:
         if (!is_there()) return survivors.death();
         break;

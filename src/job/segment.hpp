@@ -187,9 +187,11 @@ class Segment {
                     const origin::Notify& notify, bool is_fenced = true, bool stays = false);
   Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
-  // `from_nodes`: other nodes alone add to it, and there is no limit.
+  // `from_nodes`: other nodes alone add to it, and there is no limit. `look`: of a long wait, now
+  // and then; null: none. If it answers true the wait ends as at its limit.
   Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
-                      uint64_t* value, bool from_nodes = false);
+                      uint64_t* value, bool from_nodes = false,
+                      const std::function<bool()>* look = nullptr);
 
  private:
   // Of small groups each member has a table of sizes of its own, so that nobody waits for another

@@ -113,36 +113,51 @@ constexpr uint8_t succeeded = 0, failed = 1;
 
 }  // namespace
 
-// *waits: somebody has not come yet, and nobody has given up.
-uint8_t Survivors::ask_all(uint64_t call, bool* waits) const {
-  *waits = false;
+// *missing: who has not come yet, unless somebody has given up.
+uint8_t Survivors::ask_all(uint64_t call, std::vector<Rank>* missing) const {
+  missing->clear();
   for (int32_t i = 0; i < group_->size(); ++i) {
     const Rank member = group_->rank_of(i);
     if (i == group_->index() || group_->job().views_.is_dead(member)) continue;
     Said said{};
     if (const Status done = read(member, &said); !done.ok()) {
       // Its node is being lost. Or it has freed the group's memory: then it came out of this.
-      *waits = *waits || (done.code() != Code::freed && done.code() != Code::invalid);
+      if (done.code() != Code::freed && done.code() != Code::invalid) missing->push_back(member);
       continue;
     }
     if (said.entered >= call) continue;
     if (said.failed != 0 && said.failed <= call) return failed;
-    *waits = true;
+    missing->push_back(member);
   }
   return succeeded;
+}
+
+// The member had not entered the call. It has not, and never does, if it leaves the job and has not
+// said so by then.
+Status Survivors::end_if_it_leaves(Rank member, uint64_t call) const {
+  Rank leaver = no_rank;
+  Said said{};
+  // What fails is of a node that is being lost, or of one that has freed the group.
+  if (!group_->departure_->look_at(member, true, &leaver).ok() || leaver == no_rank) return {};
+  if (!read(member, &said).ok() || said.entered >= call) return {};
+  return group_->job().views_.await_end_of(leaver);
 }
 
 // This member has entered the call, and does not know whether all did.
 Status Survivors::arbitrate(uint64_t call) {
   constexpr int64_t pause_ns = 500'000;
+  constexpr uint64_t look_every = 200;
   Job& job = group_->job();
   std::atomic<uint32_t> nobody_wakes{0};
   uint8_t answer = succeeded;
-  for (bool waits = true; waits;) {
+  for (uint64_t round = 1;; ++round) {
     SKERRY_TRY(job.check_abort());
-    answer = ask_all(call, &waits);
-    if (answer == failed) break;
-    if (waits) (void)futex_wait(&nobody_wakes, 0, pause_ns);
+    std::vector<Rank> missing;
+    answer = ask_all(call, &missing);
+    if (answer == failed || missing.empty()) break;
+    (void)futex_wait(&nobody_wakes, 0, pause_ns);
+    if (round % look_every == 0)
+      for (const Rank member : missing) SKERRY_TRY(end_if_it_leaves(member, call));
   }
   const SegmentId id = group_->area_->id();
   const std::string key = concat("call.", id.owner, ".", id.generation, ".", call);

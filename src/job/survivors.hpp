@@ -101,7 +101,8 @@ class Survivors {
   Status settle_all(Call call, const std::function<Status()>& once);
   Status give_up(uint64_t call);
   Status arbitrate(uint64_t call);
-  uint8_t ask_all(uint64_t call, bool* waits) const;
+  Status end_if_it_leaves(Rank member, uint64_t call) const;
+  uint8_t ask_all(uint64_t call, std::vector<Rank>* missing) const;
   Status read(Rank member, Said* said) const;
   void say(const Said& said) const;
 

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
@@ -284,6 +285,18 @@ Status Views::hear() {
   const Bootstrap::Run alone{watched_.rank, 1};
   News::Met met;
   return ask(concat("hear.", watched_.rank, ".", number), -1, {&alone, 1}, {}, &met, 0);
+}
+
+// The launcher ends a rank that leaves and is wanted at another meeting.
+Status Views::await_end_of(Rank leaver) {
+  uint64_t number = 0;
+  {
+    const Lock lock(mutex_);
+    number = ++hearings_;
+  }
+  const std::array<Bootstrap::Run, 2> both{{{watched_.rank, 1}, {leaver, 1}}};
+  News::Met met;
+  return ask(concat("left.", watched_.rank, ".", number), -1, both, {}, &met, 0);
 }
 
 Status Views::decide(std::string_view key, uint8_t* value) {

@@ -75,6 +75,9 @@ class Views {
   // peer_dead (the job is ending), network, unsupported.
   Status meet(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
               std::span<const std::byte> bytes, News::Met* met, int size = 0);
+  // Of a rank that has come to leave_meeting, and that this one waits for: it is ended, and when
+  // this returns, this rank has heard so. Errors: of a meeting.
+  Status await_end_of(Rank leaver);
   // This rank has heard of all deaths that any rank had heard of before. Errors: peer_dead (the job
   // is ending), network.
   Status hear();

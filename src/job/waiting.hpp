@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "core/futex.hpp"
 #include "job/job.hpp"
@@ -34,11 +35,15 @@ class Asleep {
   std::atomic<uint32_t>* const count_;
 };
 
+// What a long wait looks at now and then. True: it waits in vain, and has come to its limit.
+using Look = std::function<bool()>;
+
 // Until ready(), `timeout_ns` (negative: no limit) passed, or the job ends. What makes it ready
 // rings this rank's doorbell. `text()` says what it waits for, for those who look from outside.
+// `look`: null: none.
 template <class Ready, class Text>
 WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep, Ready&& ready,
-                     Text&& text) {
+                     Text&& text, const Look* look = nullptr) {
   const int64_t deadline_ns = deadline_after(timeout_ns);
   const memory::WaitSpan span(&job.spans(), text);
   memory::Member& me = job.control().member(job.member_index());
@@ -46,13 +51,13 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
   // ranks that wait for each other by turns, one that has slept would make the other sleep, and so
   // on for ever.
   constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
-  const auto look = [&] {
+  const auto ready_now = [&] {
     if (ready()) return true;
     job.take_turn(0);
     return ready();
   };
   if (timeout_ns < 0 || timeout_ns >= time_slice_ns) {
-    if (job.has_borrowed() ? job.idle_core_spin().give_way(look, longest_spin_ns)
+    if (job.has_borrowed() ? job.idle_core_spin().give_way(ready_now, longest_spin_ns)
         : job.is_crowded() ? job.idle_core_spin().give_way(ready, longest_spin_ns)
                          : job.idle_core_spin().spin(ready, longest_spin_ns))
       return WaitResult::reached;
@@ -64,17 +69,28 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
     const Asleep here(asleep);
     return memory::wait_doorbell(me, job.control().abort_flag(), until_ns, ready);
   };
-  return job.wait_working(deadline_ns, [&](int64_t until_ns) {
-    return memory::wait_and_tell(note, began_ns, until_ns, bell,
-                                 [&] { note.tell(began_ns, text()); });
-  });
+  // Under a cap on connections each look may evict one.
+  constexpr int64_t first_pause_ns = 100'000'000, longest_pause_ns = 1'000'000'000;
+  for (int64_t pause_ns = first_pause_ns;; pause_ns = std::min(2 * pause_ns, longest_pause_ns)) {
+    const int64_t look_ns = deadline_after(pause_ns);
+    const bool looks =
+        look != nullptr && (deadline_ns == no_deadline || look_ns < deadline_ns);
+    const int64_t end_ns = looks ? look_ns : deadline_ns;
+    const WaitResult result = job.wait_working(end_ns, [&](int64_t until_ns) {
+      return memory::wait_and_tell(note, began_ns, until_ns, bell,
+                                   [&] { note.tell(began_ns, text()); });
+    });
+    if (result != WaitResult::timeout || !looks) return result;
+    if ((*look)()) return ready() ? WaitResult::reached : WaitResult::timeout;
+  }
 }
 
 // The same for what other nodes alone make ready. A thread that has borrowed its
 // node's data server sleeps in that first: one wake-up in place of two. Not for long: the server's
 // own thread serves what this rank knows nothing of, and sleeps without waking up in between.
 template <class Ready, class Text>
-WaitResult wait_for_nodes(Job& job, int64_t timeout_ns, Ready&& ready, Text&& text) {
+WaitResult wait_for_nodes(Job& job, int64_t timeout_ns, Ready&& ready, Text&& text,
+                          const Look* look = nullptr) {
   constexpr int64_t longest_loan_ns = 2'000'000;
   if (job.has_borrowed()) {
     const memory::WaitSpan span(&job.spans(), text);  // of the loan alone
@@ -86,7 +102,7 @@ WaitResult wait_for_nodes(Job& job, int64_t timeout_ns, Ready&& ready, Text&& te
     }
     job.give_back_server();
   }
-  return wait_here(job, timeout_ns, nullptr, ready, text);
+  return wait_here(job, timeout_ns, nullptr, ready, text, look);
 }
 
 }  // namespace skerry::job

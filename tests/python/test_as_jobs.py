@@ -225,6 +225,184 @@ def test_who_leaves_is_found_by_those_that_wait_for_it(ranks, nodes, leaver, wai
     assert f"rank {leaver} leaves the job" in job.stdout, job.stdout
 
 
+# Rank 1 ends, or finalizes; the others are in a call of a group that has it.
+LEAVES_GROUP = """
+import sys
+import numpy as np, skerry as sk
+how, on_failure, waits = sys.argv[1:]
+sk.init(on_failure=on_failure)
+pair = sk.world().split(0)
+if sk.rank() == 1:
+    how == "finalize" and sk.finalize()
+    sys.exit(0)
+for _ in range(12):  # a barrier that finds a death may succeed: the next one does not
+    exec(waits)
+print("passed")
+"""
+BARRIER, MEGABYTES = "sk.barrier(pair)", "sk.allreduce(np.ones(400_000), group=pair)"
+
+
+@pytest.mark.parametrize(
+    "ranks,nodes,how,on_failure,waits",
+    [
+        (3, 1, "exit", "end", BARRIER),
+        (3, 1, "exit", "continue", BARRIER),
+        (3, 1, "finalize", "end", MEGABYTES),
+        (3, 1, "finalize", "continue", "sk.barrier()"),
+        (10, 1, "exit", "end", BARRIER),
+        (3, 2, "finalize", "end", BARRIER),
+        (3, 2, "exit", "continue", MEGABYTES),
+        (4, 4, "exit", "end", MEGABYTES),
+        (4, 4, "finalize", "continue", BARRIER),
+        (4, 4, "exit", "continue", "sk.allreduce(np.ones(4), group=pair)"),
+        (4, 4, "exit", "end", "sk.broadcast(np.ones(4), 1, group=pair)"),
+        (4, 2, "exit", "continue", "sk.world().shrink() if sk.failed() else sk.barrier()"),
+    ],
+)
+def test_who_leaves_is_found_in_every_group(ranks, nodes, how, on_failure, waits, tmp_path):
+    """The others waited for it in a group, and it for them in finalize."""
+    program = tmp_path / "program.py"
+    program.write_text(LEAVES_GROUP)
+    job = run(ranks, nodes, program, how, on_failure, waits)
+    assert job.returncode == 1 and "passed" not in job.stdout, job.stdout
+    assert "rank 1 le" in job.stdout or "rank 1 on host" in job.stdout, job.stdout
+    assert "(finalize, or the end of its program) while others" in job.stdout, job.stdout
+
+
+# All have made such a call before, so the leaver is found by one that waits for it in the midst of
+# it. The others catch the error, and finalize too.
+LEAVES_CAUGHT = """
+import sys
+import numpy as np, skerry as sk
+sk.init()
+group = sk.world().split(0)
+x = np.ones(int(sys.argv[2]))
+call = lambda: eval(sys.argv[1])
+for _ in range(8):
+    call()
+try:
+    sk.rank() != 1 and call()
+except sk.InvalidError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "ranks,call,size",
+    [
+        (4, "sk.allreduce(x, group=group)", 400_000),
+        (4, "sk.broadcast(x, 1, group=group)", 400),
+        (6, "sk.broadcast(x, 1, group=group)", 400_000),
+        (4, "sk.allgather(x, group=group)", 100_000),
+        (5, "sk.reduce(x, 'sum', 2, group=group)", 400_000),
+    ],
+)
+def test_who_was_told_of_a_leaver_and_leaves_too_says_so(ranks, call, size, tmp_path):
+    """Its own leaving, from a later call on, overwrote what it had said: others waited for it."""
+    program = tmp_path / "program.py"
+    program.write_text(LEAVES_CAUGHT)
+    job = run(ranks, ranks, program, call, size)
+    assert 0 < job.stdout.count("rank 1 leaves the job"), job.stdout
+    assert job.stdout.count("rank 1 leaves") == job.stdout.count(" leaves the job"), job.stdout
+
+
+# Ranks 1 and 2 have a group of their own, in which rank 0 serves the memory of rank 1. It is
+# stopped while rank 2 looks whether rank 1 has left: the answer comes when rank 1 has done so.
+LEAVES_SOON = """
+import os, signal, sys, time
+import skerry as sk
+sk.init(on_failure=sys.argv[1])
+group = sk.world().split(int(sk.rank() in (1, 2)))
+sk.barrier()
+if sk.rank() == 0 and os.fork() == 0:
+    time.sleep(0.06)
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(0.5)
+    os.kill(os.getppid(), signal.SIGCONT)
+    os._exit(0)
+if sk.rank() == 1:
+    time.sleep(0.3)
+if sk.rank() in (1, 2):
+    sk.barrier(group)
+    print("well")
+"""
+
+
+@pytest.mark.parametrize("on_failure", ["end", "continue"])
+def test_who_leaves_after_all_that_it_owed_harms_nobody(on_failure, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LEAVES_SOON)
+    job = run(4, 2, program, on_failure)
+    assert job.returncode == 0 and job.stdout.count("well") == 2, job.stdout
+
+
+# Rank 1 begins a collective in the background that nobody else begins, or not one that all others
+# do. Or ranks 0 and 1 each wait so for the other.
+LEAVES_BACKGROUND = """
+import sys, time
+import skerry as sk
+what, how = sys.argv[1:]
+sk.init()
+one, two, three = (sk.world().split(0) for _ in range(3))
+for group in (one, two):
+    sk.barrier_nb(group).wait()
+rank = sk.rank()
+request = None
+if what in ("begins", "waits"):
+    request = sk.barrier_nb(one) if rank == 1 else None
+elif what == "misses":
+    request = sk.barrier_nb(one) if rank != 1 else None
+elif what == "cross":
+    request = sk.barrier_nb([one, two][rank]) if rank < 2 else None
+elif what == "world":
+    request = sk.barrier_nb(one) if rank == 1 else sk.barrier()
+elif what == "late":  # both have something to do in both groups when they leave
+    rank == 2 and time.sleep(1)
+    all_of = [(one, one, two), (one, two, two), (one, one, two, two)][rank]
+    request = [sk.barrier_nb(group) for group in all_of]
+else:
+    request = sk.barrier_nb(one) if rank == 0 else None
+    rank == 1 and sk.barrier(three)
+if request is not None and what in ("waits", "misses"):
+    try:
+        request.wait()
+        print("passed")
+    except sk.InvalidError:
+        print("told")
+
+def leave(request):  # which lives until the frames of SystemExit go
+    how == "function" and sys.exit(0)
+
+how == "finalize" and sk.finalize()
+leave(request)
+"""
+
+
+@pytest.mark.parametrize(
+    "ranks,nodes,what,how,told",
+    [
+        (3, 1, "begins", "exit", 0),
+        (3, 1, "waits", "finalize", 1),
+        (3, 1, "cross", "exit", 0),
+        (3, 2, "misses", "exit", 2),
+        (3, 2, "chain", "exit", 0),
+        (4, 4, "begins", "finalize", 0),
+        (4, 4, "waits", "exit", 1),
+        (4, 4, "cross", "finalize", 0),
+        (3, 2, "cross", "function", 0),
+        (3, 1, "world", "exit", 0),
+        (3, 3, "world", "finalize", 0),
+        (3, 3, "late", "exit", 0),
+    ],
+)
+def test_who_leaves_is_found_in_the_background(ranks, nodes, what, how, told, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LEAVES_BACKGROUND)
+    job = run(ranks, nodes, program, what, how)
+    assert job.stdout.count("told") == told and "passed" not in job.stdout, job.stdout
+    assert (job.returncode == 0) == (told > 0), job.stdout
+
+
 BAD_TEST = """
 import skerry as sk
 sk.init()

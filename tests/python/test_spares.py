@@ -297,7 +297,8 @@ def test_a_spare_that_does_not_join_is_left_out(what, status, tmp_path):
     assert (status == 0) == ("without joining" not in job.stdout), job.stdout
 
 
-# The first spare has joined, and ends its program in the midst of what it does with the others.
+# A rank, perhaps a spare that has joined, ends its program in the midst of what it does with the
+# others.
 LEFT = """
 import os, signal, sys
 import skerry as sk
@@ -306,7 +307,8 @@ sk.init(on_failure="continue")
 def die_or_leave(step):
     if sk.rank() == 1 and step == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-    if sk.rank() == 3 and step == 6:
+    if str(sk.rank()) == sys.argv[2] and step == 6 or sys.argv[2] == "all" and step == 7:
+        print("leaves here")
         sys.exit()
 
 def attempt(group, arrays):
@@ -333,12 +335,22 @@ print("all is well", flush=True)
 """
 
 
-@pytest.mark.parametrize("way", ["step", "attempt"])
-def test_a_spare_that_leaves_a_step_by_sys_exit_ends_alone(way, tmp_path):
+@pytest.mark.parametrize(("way", "who"), [("step", 3), ("attempt", 3), ("step", 2)])
+def test_a_rank_that_leaves_a_step_by_sys_exit_ends_alone(way, who, tmp_path):
     """It waited for the others to finalize, and they for it in the step."""
-    job = run(3, 3, written(tmp_path, LEFT), way, spares=2)
+    job = run(3, 3, written(tmp_path, LEFT), way, who, spares=2)
     assert job.stdout.count("all is well") == 3, job.stdout
-    assert job.returncode == 1 and "has left a step by SystemExit" in job.stdout, job.stdout
+    assert job.returncode == 1 and f"rank {who} on host" in job.stdout, job.stdout
+    assert job.stdout.count("while others wait for it") == 1, job.stdout
+    assert "leaves here" in job.stdout, job.stdout  # what it wrote is not lost
+
+
+@pytest.mark.parametrize("way", ["step", "attempt"])
+def test_all_may_leave_a_step_by_sys_exit(way, tmp_path):
+    """Spares ended with status 1."""
+    job = run(3, 3, written(tmp_path, LEFT), way, "all", spares=2)
+    assert job.returncode == 0 and "while others" not in job.stdout, job.stdout
+    assert job.stdout.count("leaves here") == 3, job.stdout
 
 
 # All leave the loop by SystemExit, catch it, and go on: the spare with them. Or the program

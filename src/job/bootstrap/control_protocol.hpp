@@ -105,6 +105,10 @@ const char* to_string(FrameType type);
 
 inline constexpr uint32_t all_ranks = UINT32_MAX;
 
+// The key of the meeting of all ranks that leave a job which goes on without its dead. Who has come
+// to it comes to no other. The launcher ends one that others wait for at another.
+inline constexpr std::string_view leave_meeting = "finalize";
+
 // Before every payload. Little endian, like everything here.
 struct FrameHeader {
   uint32_t payload_bytes;
