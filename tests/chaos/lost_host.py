@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A host of a job that goes on is lost: its processes are killed, its link is cut, its agent is
 killed, or it is stopped for three times the lease and continues. The others go on and end with the
-right result, and nothing goes on on the lost host.
+right result, nothing goes on on the lost host, and nothing that it writes arrives any more.
 
     tests/chaos/lost_host.py [--build DIR] [--lease MS]
 
@@ -80,7 +80,7 @@ def run(way, build, lease_ms):
         stage.HOSTS, "exec", "sk0", build / "bin/skerry", "run", "--hosts", where,
         "--agent", os.environ["TESTBED_AGENT"], "--lease", lease_ms,
         "--env", f"PYTHONPATH={build / 'python'}", "--env", "OMP_NUM_THREADS=1",
-        sys.executable, PROGRAM,
+        sys.executable, PROGRAM, 5 * lease_ms / 1000 if way == "stopped" else 0,
     ]  # fmt: skip
     with open(output, "w") as file:
         job = subprocess.Popen(
