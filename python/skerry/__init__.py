@@ -20,7 +20,9 @@ are bytes, times are seconds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -143,9 +145,12 @@ def init(
 def finalize() -> None:
     """Leaves the job and frees what is left; collective. Called at the program's end if you did
     not, except if its exit status is not 0: then the job ends. Errors: NetworkError,
-    PeerDeadError."""
+    PeerDeadError; InvalidError (others are in another collective meanwhile, or one in the
+    background failed for which nobody waited)."""
     if _protected.has_not_joined():
         raise InvalidError(_protected.NOT_JOINED)
+    with suppress(Exception):  # closed, or a full disk
+        sys.stdout.flush()  # where this rank is ended, what it has written is not lost
     _core.finalize()
 
 

@@ -296,9 +296,17 @@ std::vector<std::unique_ptr<Request>>& dropped_collectives() {
   return dropped;
 }
 
+// Those that are done. What they held may run code of the program, which may drop another one.
+void forget_dropped() {
+  std::vector<std::unique_ptr<Request>> all;
+  all.swap(dropped_collectives());
+  for (auto& request : all)
+    if (!request->is_done()) dropped_collectives().push_back(std::move(request));
+}
+
 // Null `buffer`: a barrier. `reduction` empty: a broadcast.
 nb::object begin_collective(nb::object buffer, const std::string& op, int root, nb::handle group) {
-  std::erase_if(dropped_collectives(), [](auto& request) { return request->is_done(); });
+  forget_dropped();
   const sk::Group members = group_or_world(group);
   auto view = std::make_unique<View>();
   if (!buffer.is_none()) acquire_contiguous(*view, buffer, true, "the array");

@@ -152,8 +152,7 @@ Status Background::finish() {
   for (auto& [group, line] : lines_)
     if (line != nullptr) end(lock, *line);
   Status first;
-  for (auto& [handle, result] : results_) first.also(std::move(result.status));
-  results_.clear();
+  for (const auto& [handle, result] : results_) first.also(result.status);
   return first;
 }
 

@@ -63,7 +63,9 @@ class Background {
   Status take(std::map<origin::Handle, Result>::iterator one, origin::Handle* handle);
 
   Job& job_;
-  Mutex mutex_;  // guards all of it; held by none that makes a collective
+  // Guards all of it. Held by none that makes a collective, nor before any other mutex but the
+  // engine's.
+  Mutex mutex_;
   Condition done_;
   bool leaves_ = false;  // the job
   std::map<const Group*, std::unique_ptr<Line>> lines_;

@@ -217,7 +217,7 @@ Status Group::receive(const Sweep& what, uint64_t counter, uint64_t at_least, Se
 }
 
 void Group::part_with(Rank leaver, bool now) {
-  (void)job_->engine().fence_all();  // what fails is reported elsewhere
+  (void)job_->engine().fence_all(true);
   if (leaver_ == no_rank) leaver_ = leaver;
   node_.part_with(leaver);
   if (!is_on_one_node()) departure_->tell(leaver, now);
@@ -274,7 +274,7 @@ Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_
 }
 
 Status Group::sweep(const Sweep& what) {
-  if (survivors_.goes_on() && !what.leaves && !what.is_half) [[unlikely]] {
+  if (survivors_.goes_on() && !what.is_half) [[unlikely]] {
     const bool brings_data = what.contribute || what.deliver;
     return survivors_.settle(brings_data ? Survivors::Call::brings_data : Survivors::Call::barrier,
                              [&] {

@@ -1,8 +1,8 @@
 // A member that leaves the job while others are in a collective of a group on several nodes, or
 // come to one: how those find it. (On one node flags tell: flags.hpp.)
 //
-// The member has completed all its requests. Then it says in its own memory, in each of its groups,
-// from which call on nothing comes from it, and who leaves. Who waits for long for a message reads
+// The member waits until all that it sent has been applied. Then it says in its own memory, in each
+// of its groups, from which call on nothing comes from it, and who leaves. Who waits for long reads
 // that word where it is, and looks once more for the message: what it does not find now never
 // comes. It writes the same into its own word, for those that wait for it.
 //

@@ -14,9 +14,9 @@
 // meetings: all await all, and then this is known without a look. A root that only gives may be
 // `places` - 1 steps ahead.
 //
-// A member that leaves the job writes so into all its lines, with the step in which it left. Steps
-// before that one are read as usual. A first member that speaks for the others does the same when
-// it finds that some leave and some do not: `gone` tells which it is.
+// A member that leaves the job writes so into all its lines, with the first step without it. Steps
+// before that one are read as usual. Who finds that some leave and some do not does the same, for
+// others may wait for it alone: `gone` tells which it is. (This part is not in the model.)
 //
 // In a job that goes on without its dead, one that died and has not posted a step never will. All
 // who wait for it find the same, for what it posted stays. A member that finds it posts that

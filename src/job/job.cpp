@@ -552,10 +552,10 @@ Status Job::stop() {
   // Others may wait for this rank in some groups, and it for them in the background. So it tells
   // all, comes to the end of the world, and waits then.
   background_.leave();
-  objects_.for_each_group([&](Group& group) {
-    const bool meets = &group == world_ && !options_.goes_on;
-    if (!meets && !background_.is_twin(group)) group.part_with(rank_);
-  });
+  for (Group* const group : objects_.groups()) {
+    const bool meets = group == world_ && !options_.goes_on;
+    if (!meets && !background_.is_twin(*group)) group->part_with(rank_);
+  }
   Status left;
   if (options_.goes_on) {
     std::fflush(stdout);  // it may be ended here: others may wait for it elsewhere

@@ -139,11 +139,13 @@ bool Objects::find_address(Rank rank, uint64_t address, Slice* slice) {
   return true;
 }
 
-void Objects::for_each_group(const std::function<void(Group&)>& call) {
+std::vector<Group*> Objects::groups() {
   const std::lock_guard guard(mutex_);
+  std::vector<Group*> groups;
   shelf<Group>().for_each([&](Group& group) {
-    if (!group.is_freed()) call(group);
+    if (!group.is_freed()) groups.push_back(&group);
   });
+  return groups;
 }
 
 uint64_t Objects::group_bytes() {

@@ -75,8 +75,7 @@ class Objects {
   std::unique_ptr<Group> take_group(const std::function<bool(const Group&)>& fits);
   void give_up_groups();
 
-  // Those that are not freed.
-  void for_each_group(const std::function<void(Group&)>& call);
+  std::vector<Group*> groups();  // those that are not freed
 
   // Of the lists of members of groups; of the tables of live segments. Not while another thread
   // makes or frees any.

@@ -140,6 +140,7 @@ Status Survivors::end_if_it_leaves(Rank member, uint64_t call) const {
   // What fails is of a node that is being lost, or of one that has freed the group.
   if (!group_->departure_->look_at(member, true, &leaver).ok() || leaver == no_rank) return {};
   if (!read(member, &said).ok() || said.entered >= call) return {};
+  if (said.failed != 0 && said.failed <= call) return {};
   return group_->job().views_.await_end_of(leaver);
 }
 

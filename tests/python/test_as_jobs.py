@@ -306,33 +306,37 @@ def test_who_was_told_of_a_leaver_and_leaves_too_says_so(ranks, call, size, tmp_
     assert job.stdout.count("rank 1 leaves") == job.stdout.count(" leaves the job"), job.stdout
 
 
-# Ranks 1 and 2 have a group of their own, in which rank 0 serves the memory of rank 1. It is
-# stopped while rank 2 looks whether rank 1 has left: the answer comes when rank 1 has done so.
+# Two ranks on different nodes have a group of their own. The late one comes to a barrier in it, and
+# leaves. A rank that serves one of the nodes is stopped meanwhile: the waiter's look is answered
+# when the late one has left, or what the late one sent arrives after that.
 LEAVES_SOON = """
 import os, signal, sys, time
 import skerry as sk
+late, waiter, stopped = map(int, sys.argv[2:])
 sk.init(on_failure=sys.argv[1])
-group = sk.world().split(int(sk.rank() in (1, 2)))
+group = sk.world().split(int(sk.rank() in (late, waiter)))
+sk.barrier(group)
 sk.barrier()
-if sk.rank() == 0 and os.fork() == 0:
+if sk.rank() == stopped and os.fork() == 0:
     time.sleep(0.06)
     os.kill(os.getppid(), signal.SIGSTOP)
-    time.sleep(0.5)
+    time.sleep(0.6)
     os.kill(os.getppid(), signal.SIGCONT)
     os._exit(0)
-if sk.rank() == 1:
-    time.sleep(0.3)
-if sk.rank() in (1, 2):
+if sk.rank() == late:
+    time.sleep(0.25)
+if sk.rank() in (late, waiter):
     sk.barrier(group)
     print("well")
 """
 
 
 @pytest.mark.parametrize("on_failure", ["end", "continue"])
-def test_who_leaves_after_all_that_it_owed_harms_nobody(on_failure, tmp_path):
+@pytest.mark.parametrize(("late", "waiter", "stopped"), [(1, 2, 0), (0, 3, 2)])
+def test_who_leaves_when_it_owes_nothing_harms_nobody(on_failure, late, waiter, stopped, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(LEAVES_SOON)
-    job = run(4, 2, program, on_failure)
+    job = run(4, 2, program, on_failure, late, waiter, stopped)
     assert job.returncode == 0 and job.stdout.count("well") == 2, job.stdout
 
 

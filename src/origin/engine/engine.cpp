@@ -258,7 +258,7 @@ Status Engine::wait_implicit() {
   }
 }
 
-Status Engine::fence(placement::ServerRef server, bool tells) {
+Status Engine::fence(placement::ServerRef server, bool tells, bool of_all) {
   Lock lock(context_.mutex);
   if (tells) ++context_.counters.fences;
   Link* const found = links_.find(server);
@@ -276,7 +276,7 @@ Status Engine::fence(placement::ServerRef server, bool tells) {
     SKERRY_TRY(
         sender_.wait_sendable(lock, link, batches_.bytes_of(link), Sender::Room::or_queue));
   SKERRY_TRY(sender_.wait_connected(lock, link));
-  const uint64_t newest = link.requests.fenced();
+  const uint64_t newest = of_all ? link.requests.issued() : link.requests.fenced();
   if (link.direct.outstanding() > 0)
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.direct.outstanding() == 0 || failed(); }));
@@ -303,7 +303,7 @@ Status Engine::fence_node(NodeId node, bool tells) {
   return fence(placement::server_on(*context_.config.map, node, context_.config.rank), tells);
 }
 
-Status Engine::fence_all() {
+Status Engine::fence_all(bool quietly) {
   const CallSpan call(context_.config.spans, SpanKind::fence, no_rank, 0);
   std::vector<placement::ServerRef> servers;
   {
@@ -311,11 +311,11 @@ Status Engine::fence_all() {
     sender_.flush();
     links_.open_queued();
     for (const Link* link : links_.listed()) servers.push_back(link->server);
-    ++context_.counters.fences;
+    if (!quietly) ++context_.counters.fences;
   }
   Status first;
-  for (const placement::ServerRef server : servers) first.also(fence(server));
-  return first;
+  for (const placement::ServerRef server : servers) first.also(fence(server, !quietly, quietly));
+  return quietly ? Status() : first;
 }
 
 // ---- before sleeping elsewhere ----------------------------------------------------------------

@@ -79,7 +79,9 @@ class Engine final : fabric::Sink, Work, Links::User {
   // What this rank has asked its server of that node. `tells` false: what was refused or lost is
   // left for the next fence to tell.
   Status fence_node(NodeId node, bool tells = true);
-  Status fence_all();
+  // `quietly`: until all that this rank sent was applied, or never will be. So it waits for
+  // notifications, too, which a fence leaves out. It leaves what failed to the next fence.
+  Status fence_all(bool quietly = false);
   // A completion slot for a wait within the node (a mutex); given back when free again. May block
   // while replies to others are outstanding.
   Status borrow_slot(uint32_t* slot);
@@ -126,7 +128,7 @@ class Engine final : fabric::Sink, Work, Links::User {
     ++context_.config.traffic[node].operations;
     context_.config.traffic[node].bytes += bytes;
   }
-  Status fence(placement::ServerRef server, bool tells = true);
+  Status fence(placement::ServerRef server, bool tells = true, bool of_all = false);
   Status key_of(Lock& lock, Link& link, const Target& target, uint64_t most_bytes, Rma::Key* key);
   Status send_all(Lock& lock, Link& link, const Access& access, Handle* handle);
   Status start(Lock& lock, Link& link, const Access& access, bool is_rma, Handle* handle);
