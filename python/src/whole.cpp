@@ -121,6 +121,7 @@ struct {
   PyObject* floating[2];          // dtypes float64 and float32
   PyObject* ufuncs[kTruediv + 1];  // of the operators from add on
   PyObject* moved;                 // the expression of an array whose memory a result took
+  PyObject* set_shape;             // (array, shape), of a divided one
   PyObject* binary_op;  // the number of the interpreter's instruction for operators; None: unknown
 } python;
 static_assert(kAdd == 0 && kTruediv < kOps, "ufuncs are those of the first operators");
@@ -752,10 +753,14 @@ int set_shape(PyObject* object, PyObject* shape, void*) {
     if (!block) return -1;
     Py_DECREF(block);
   }
-  if (!at_hand(self) || !shape) {
-    PyErr_SetString(PyExc_AttributeError,
-                    "the shape of a divided array cannot be set: take x.reshape(shape)");
+  if (!shape) {
+    PyErr_SetString(PyExc_AttributeError, "the shape of an array cannot be deleted");
     return -1;
+  }
+  if (!at_hand(self)) {
+    PyObject* done = PyObject_CallFunctionObjArgs(python.set_shape, object, shape, nullptr);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
   }
   if (!settle(self->block)) return -1;  // expressions read the block as it is
   set(&self->layout, nullptr);
@@ -1487,6 +1492,7 @@ PyObject* setup(PyObject*, PyObject* const* given, Py_ssize_t count) {
       {"missing", &python.missing},     {"memory", &python.memory},
       {"number", &python.number},       {"writable", &python.writable},
       {"crowded", &python.crowded},     {"moved", &python.moved},
+      {"set_shape", &python.set_shape},
       {"binary_op", &python.binary_op},
       {"lt", &python.comparisons[Py_LT]}, {"le", &python.comparisons[Py_LE]},
       {"eq", &python.comparisons[Py_EQ]}, {"ne", &python.comparisons[Py_NE]},

@@ -187,6 +187,54 @@ def test_what_is_set_of_an_array_is_what_it_has():
             x.dtype = "int32"
 
 
+def test_a_shape_is_set_wherever_elements_are():
+    values = numpy.arange(12000.0).reshape(2, 30, 200)
+    x = np.array(values)
+    late = x + 1.0
+    x.shape = (60, -1)
+    assert x.shape == (60, 200) and (x.numpy() == values.reshape(60, 200)).all()
+    x[3, 4] = -1.0
+    x += 1
+    assert float(x[3, 4]) == 0 and (late.numpy() == values + 1).all()
+    if not x.layout.whole:
+        part = x[2:5]
+        with pytest.raises(AttributeError, match="that has views"):
+            x.shape = 12000
+        del part
+    x.shape = 12000
+    assert x.ndim == 1 and float(x.sum()) == values.sum() + 12000 - 605
+    with pytest.raises(ValueError):
+        x.shape = 7
+    one, two = np.array(values)
+    one.shape = 6000
+    assert (one.numpy() == values[0].reshape(-1)).all()
+    if not one.layout.whole:
+        with pytest.raises(ValueError, match="a copy"):  # NumPy writes the other name of it, too
+            one[0] = 5.0
+    del two
+    one[0] = 5.0
+    assert float(one[0]) == 5
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
+def test_powers_by_operator_have_numpys_bits(dtype):
+    # NumPy's operator squares; its power() multiplies, which rounds otherwise: so did z ** 2.
+    rng = numpy.random.default_rng(5)
+    values = rng.normal(size=(300, 40)).astype(dtype)
+    if values.dtype.kind == "c":
+        values += 1j * rng.normal(size=values.shape)
+    for exponent in (-1, 0, 0.5, 1, 2, 2.0, 3, numpy.float64(2), numpy.int64(2)):
+        with numpy.errstate(invalid="ignore"):
+            wanted = values**exponent
+            x = np.array(values)
+            got = (x**exponent).numpy()
+            assert got.dtype == wanted.dtype, exponent
+            assert numpy.array_equal(got, wanted, equal_nan=True), exponent
+            assert numpy.array_equal(
+                np.power(x, exponent).numpy(), numpy.power(values, exponent), equal_nan=True
+            ), exponent
+
+
 def test_functions_of_numpy_take_arrays_wherever_they_are():
     x = np.arange(24.0).reshape(4, 6)
     a = x.numpy()

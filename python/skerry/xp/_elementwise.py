@@ -442,9 +442,21 @@ def _takes(x: Any) -> bool:
     return _is_scalar(x) or isinstance(x, (Array, np.ndarray, np.generic, sk.Array))
 
 
+# NumPy's operator has these for floating and complex numbers. Its power() rounds otherwise.
+_POWERS = {(int, -1): np.reciprocal, (int, 2): np.square, (float, 0.5): np.sqrt}
+
+
+def _power(a: Any, b: Any) -> Any:
+    function = _POWERS.get((type(b), b)) if type(b) in (int, float) else None
+    if function is None or not isinstance(a, Array) or a.dtype.kind not in "fc":
+        return pow(a, b)
+    return apply(function, a)
+
+
 def _operator(function: Function) -> Callable[..., Any]:
     """What the slots in C++ call if some operand is divided, large or not evaluated yet."""
-    call = pow if function is np.power else lambda a, b: apply(function, a, b)
+    is_power = function is np.power
+    call = _power if is_power else lambda a, b: apply(function, a, b)
 
     def operation(a: Any, b: Any, inplace: bool = False, unnamed: bool = False) -> Any:
         if inplace and isinstance(a, Array) and a.layout.whole and not a._frozen:
@@ -456,7 +468,7 @@ def _operator(function: Function) -> Callable[..., Any]:
             return NotImplemented
         if not inplace:
             return call(a, b)
-        if call is not pow and isinstance(a, Array) and _into_divided(function, a, b):
+        if not is_power and isinstance(a, Array) and _into_divided(function, a, b):
             return a
         a[...] = _same_kind(call(a, b), a)
         return a

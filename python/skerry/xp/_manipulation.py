@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
@@ -15,6 +16,7 @@ from ._array import (
     axis_of,
     empty_block,
     flat_layout,
+    forget_ahead,
     gathered,
     in_layout,
     new_layout,
@@ -156,6 +158,31 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
     flat = Array(np.ascontiguousarray(ordered._evaluate()).reshape(-1), _flat(ordered.layout))
     block = in_layout(flat, _flat(target))
     return _shown(Array(block.reshape(target.extent(_exchange.job().rank)), target), x, copy)
+
+
+def set_shape(x: Array, shape: ShapeLike) -> None:
+    """x.shape = shape, of a divided array: its elements may move to other ranks. What shared
+    memory with x, as NumPy has it, does not any more: so x may not be written while that lives."""
+    shared = x._memory
+    if _exchange.on_any_rank(
+        shared.source is not None
+        or any(not x._is_view or each._recipe is None or each._recipe[1] is x
+               for each in shared.views if each is not x)
+    ):  # fmt: skip
+        raise AttributeError(
+            "the shape of a divided array that has views, or is an sk.Array, cannot be set: "
+            "take x.reshape(shape)"
+        )
+    out = reshape(x, (shape,) if isinstance(shape, SupportsIndex) else shape)
+    if out is x:
+        return
+    if out._memory is shared:
+        out = out.copy()
+    forget_ahead(shared)
+    shared.views.discard(x)
+    x._is_view, x._recipe = False, None
+    x.layout, x._block, x._memory = out.layout, out._evaluate(), out._memory
+    x._frozen, x._memory.shown = True, weakref.ref(shared)
 
 
 def _shown(out: Array, x: Array, copy: bool | None = None) -> Array:

@@ -20,7 +20,7 @@ from . import (
 from ._array import Array, Memory, may_write, new_layout
 from ._dispatch import broadcasts, into, number, numbers
 from ._elementwise import apply, functions
-from ._manipulation import reshape
+from ._manipulation import reshape, set_shape
 from ._whole import NotDistributed, array_of
 from .linalg import matmul
 
@@ -331,6 +331,7 @@ _core.xp_setup(
         "writable": may_write,
         "crowded": _exchange.crowded,
         "moved": _lazy.MOVED,
+        "set_shape": set_shape,
         "binary_op": opcode.opmap.get("BINARY_OP"),  # of Python 3.11 and newer
     },
 )
