@@ -102,7 +102,7 @@ struct Request {
   ~Request() {
     if (is_collective) keep_until_done();
   }
-  // Of a collective: whatever its result is.
+  // Of a collective that is dropped. Its error is told when the program leaves the job.
   bool is_done() noexcept;
 
   bool returns_buffer;  // a get, or a collective that brings data

@@ -43,6 +43,17 @@ struct Identity {
   int rank = 0, size = 1, node = 0, nodes = 1;
 } identity;
 
+// The first of a collective in the background that the program dropped: leaving the job tells it.
+std::unique_ptr<sk::Error>& dropped_error() {
+  static auto& error = *new std::unique_ptr<sk::Error>;
+  return error;
+}
+
+void finalize_job(sk::Job& job) {
+  job.finalize();
+  if (dropped_error()) throw sk::Error(*dropped_error());
+}
+
 // The process ends, Python has ended before. Whatever calls for a status other than 0 is known
 // here, and nowhere in Python: SystemExit of any origin, an uncaught exception, a runner's answer.
 // Finalizing waits for the other ranks, so it must not happen after an error: then this process
@@ -52,7 +63,7 @@ void leave(int status, void*) {
   if (status != 0 || mine.stage != Life::Stage::joined || mine.pid != getpid()) return;
   mine.stage = Life::Stage::ended;
   try {
-    mine.job->finalize();
+    finalize_job(*mine.job);
   } catch (const sk::Error& error) {
     std::fprintf(stderr, "skerry: leaving the job at the end of the program failed: %s\n",
                  error.what());
@@ -114,7 +125,7 @@ void finalize() {
     mine.stage = Life::Stage::ended;
     const std::unique_ptr<sk::Job> job = std::move(mine.job);
     nb::gil_scoped_release waits;
-    job->finalize();
+    finalize_job(*job);
   });
 }
 
@@ -602,8 +613,9 @@ void bind_collectives(nb::module_& m) {
 bool Request::is_done() noexcept {
   try {
     return handle.test();
-  } catch (const sk::Error&) {
-    return true;  // it failed
+  } catch (const sk::Error& error) {
+    if (!dropped_error()) dropped_error() = std::make_unique<sk::Error>(error);
+    return true;
   }
 }
 
