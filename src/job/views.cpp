@@ -274,29 +274,27 @@ Status Views::ask(std::string_view key, int64_t timeout_ns,
   return status;
 }
 
-// The launcher tells each rank of deaths and of meetings in their order. So a meeting of this rank
-// alone comes after all that others were told before.
-Status Views::hear() {
+// A meeting that nobody but this rank comes to. The launcher tells each rank of deaths and of
+// meetings in their order: this one comes after all that others were told before.
+Status Views::meet_alone(std::string_view what, std::span<const Bootstrap::Run> members) {
   uint64_t number = 0;
   {
     const Lock lock(mutex_);
     number = ++hearings_;
   }
-  const Bootstrap::Run alone{watched_.rank, 1};
   News::Met met;
-  return ask(concat("hear.", watched_.rank, ".", number), -1, {&alone, 1}, {}, &met, 0);
+  return ask(concat(what, watched_.rank, ".", number), -1, members, {}, &met, 0);
+}
+
+Status Views::hear() {
+  const Bootstrap::Run alone{watched_.rank, 1};
+  return meet_alone("hear.", {&alone, 1});
 }
 
 // The launcher ends a rank that leaves and is wanted at another meeting.
 Status Views::await_end_of(Rank leaver) {
-  uint64_t number = 0;
-  {
-    const Lock lock(mutex_);
-    number = ++hearings_;
-  }
   const std::array<Bootstrap::Run, 2> both{{{watched_.rank, 1}, {leaver, 1}}};
-  News::Met met;
-  return ask(concat("left.", watched_.rank, ".", number), -1, both, {}, &met, 0);
+  return meet_alone("left.", both);
 }
 
 Status Views::decide(std::string_view key, uint8_t* value) {

@@ -97,6 +97,7 @@ class Views {
   // meet() that answers ok also if somebody is missing. *met names who.
   Status ask(std::string_view key, int64_t timeout_ns, std::span<const Bootstrap::Run> members,
              std::span<const std::byte> bytes, News::Met* met, int size);
+  Status meet_alone(std::string_view what, std::span<const Bootstrap::Run> members);
   Status await(Lock& lock, const std::function<bool()>& answered);
 
   Watched watched_{};

@@ -72,7 +72,7 @@ WaitResult wait_here(Job& job, int64_t timeout_ns, std::atomic<uint32_t>* asleep
   // Under a cap on connections each look may evict one.
   constexpr int64_t first_pause_ns = 100'000'000, longest_pause_ns = 1'000'000'000;
   for (int64_t pause_ns = first_pause_ns;; pause_ns = std::min(2 * pause_ns, longest_pause_ns)) {
-    const int64_t look_ns = deadline_after(pause_ns);
+    const int64_t look_ns = look == nullptr ? no_deadline : deadline_after(pause_ns);
     const bool looks =
         look != nullptr && (deadline_ns == no_deadline || look_ns < deadline_ns);
     const int64_t end_ns = looks ? look_ns : deadline_ns;
