@@ -2,8 +2,8 @@
  * years ahead, as an administrator or NTP may set it. All clocks then go an hour ahead at once, as
  * after a pause of a virtual machine.
  *
- * The kernel's clocks do not jump. A moment that the process computed from its own clocks is told to
- * the kernel without the jump, or a wait of 5 ms would end an hour later. */
+ * The kernel's clocks do not jump. A moment that the process computed from its own clocks is told
+ * to the kernel without the jump, or a wait of 5 ms would end an hour later. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ time_t time(time_t* seconds) {
   return now.tv_sec;
 }
 
-/* A moment of a kernel's clock. A moment from before the jump may become negative: it has passed. */
+/* A moment of the kernel's clock. One from before the jump may become negative: it has passed. */
 static struct timespec kernels(clockid_t clock, const struct timespec* moment) {
   struct timespec kernel = *moment;
   kernel.tv_sec -= jump_s(clock);

@@ -283,13 +283,16 @@ def main():
     if not (options.folder / "bench_info").is_dir():
         sys.exit(f"{options.folder} is no checkout of spcl/npbench: git clone it, and name it")
     names = sorted(path.stem for path in (options.folder / "bench_info").glob("*.json"))
+    unknown = set(options.only) - set(names)
+    if unknown:
+        parser.error(f"--only {' '.join(sorted(unknown))}: no program; there are {' '.join(names)}")
+    names = [name for name in names if not options.only or name in options.only]
     rows = []
     for layout in options.layouts:
         for size in options.sizes:
             for name in names:
-                if not options.only or name in options.only:
-                    rows.append(measured(options, name, size, layout))
-                    print(json.dumps(rows[-1]), flush=True)
+                rows.append(measured(options, name, size, layout))
+                print(json.dumps(rows[-1]), flush=True)
             table(rows, layout, size)
     OUT.mkdir(exist_ok=True)
     told = {"load": os.getloadavg()[0], "cores": os.cpu_count(), "rows": rows}

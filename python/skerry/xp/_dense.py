@@ -28,8 +28,9 @@ from ._layout import Layout
 from ._manipulation import matrix_transpose
 from ._types import Block, Shape
 
-# Below so many rows or columns one rank is done before the panels have gone around. Measured: on two
-# ranks of fast cores (60 GFlop/s) panels of 512 take 0.6 to 1.3 of one rank's time, of 384 0.9 to 2.
+# Below so many rows or columns one rank is done before the panels have gone around. Measured: on
+# two ranks of fast cores (60 GFlop/s) panels take 0.6 to 1.8 of one rank's time at 512, 0.9 to 2.5
+# at 384, 0.6 to 1.3 at 640.
 LEAST = 512
 _STRIP = 512  # rows of a product that is subtracted while it is in the cache
 _LEAF = 8  # columns that are eliminated one by one
