@@ -346,6 +346,26 @@ def test_cumulative_sums_keep_the_dtype_asked_for_on_all_ranks(dtype):
     same(x, np.cumsum(WHOLE_NUMBERS % 2, dtype=dtype))
 
 
+@pytest.mark.parametrize("rows", [2, 23])  # two: divided in columns where ranks are more
+def test_values_of_what_a_mask_chose_are_written_where_they_are(rows):
+    values = RANDOM.random((rows, 17))
+    for mask in (values < 0.4, values[:, 0] < 0.4, values < 2, values < 0):
+        x, known, expected = xp.asarray(values.copy()), xp.asarray(mask), values.copy()
+        before = xp.counters()["gathers"]
+        x[known] = x[known] ** 2 + x[known]
+        assert xp.counters()["gathers"] == before or rows == 2
+        expected[mask] = expected[mask] ** 2 + expected[mask]
+        same(x, expected)
+        chosen = len(values[mask])
+        other = RANDOM.random((chosen, *values.shape[mask.ndim :]))
+        x[mask] = xp.asarray(other)  # divided by other counts than the mask's
+        expected[mask] = other
+        same(x, expected)
+        with pytest.raises(ValueError):
+            x[known] = xp.zeros((chosen + 2, *values.shape[mask.ndim :]))
+        same(x, expected)
+
+
 def test_products_and_masks_without_elements():
     rows, none = xp.asarray(MATRIX[:1]), xp.zeros((17, 0))
     same(xp.matmul(rows, none), np.zeros((1, 0)))

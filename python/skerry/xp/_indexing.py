@@ -307,9 +307,13 @@ def in_order(x: Array) -> Array:
 
 def by_counts(block: Block, shape: Sequence[int]) -> Array:
     """The array whose own part is `block`, of a length along the first axis known here only."""
-    counts = _exchange.agree([block.shape[0]])[:, 0]
+    return Array(block, _along_counts(_exchange.agree([block.shape[0]])[:, 0], shape))
+
+
+def _along_counts(counts: Block, shape: Sequence[int]) -> Layout:
+    """Of so many entries of each rank, of such a shape."""
     cuts = np.concatenate(([0], np.cumsum(counts))).tolist()
-    return Array(block, _layout.along((cuts[-1], *shape), 0, cuts))
+    return _layout.along((cuts[-1], *shape), 0, cuts)
 
 
 def select(x: Array, mask: Array) -> Array:
@@ -427,7 +431,7 @@ def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
         _assign(_target(x, _basic(key, x.shape)), value)
     elif _single_mask(key) and (not isinstance(value, Array) or value.ndim == 0):
         _assign_masked(x, as_array(key[0]), value)
-    else:
+    elif not (_single_mask(key) and _assign_chosen(x, as_array(key[0]), value)):
         _assign_gathered(x, key, value)
 
 
@@ -548,6 +552,27 @@ def _assign_masked(x: Array, mask: Array, value: Any) -> None:
             block[...] = value
         return
     block[in_layout(mask, _mask_layout(x.layout, mask.ndim))] = value
+
+
+def _assign_chosen(x: Array, mask: Array, value: Array) -> bool:
+    """x[mask] = value with an entry for each that is chosen, such as x[mask] ** 2: each rank writes
+    its own. False, and nothing is done, of any other value. Collective."""
+    if x.layout.whole or not _layout.ordered(x.layout) or not mask.ndim:
+        return False
+    if mask.shape != x.shape[: mask.ndim] or value.shape[1:] != x.shape[mask.ndim :]:
+        return False
+    block = x._evaluate()
+    chosen = in_layout(mask, _mask_layout(x.layout, mask.ndim))
+    counts = _exchange.agree([np.count_nonzero(chosen)])[:, 0]
+    if counts.sum() != len(value):
+        return False
+    part = in_layout(value, _along_counts(counts, value.shape[1:]))
+    if np.may_share_memory(part, block):
+        part = part.copy()
+    _lazy.settle(block)
+    if part.size:  # a rank without rows has not their shape either
+        block[chosen] = part
+    return True
 
 
 def _assign_gathered(x: Array, key: Any, value: Any) -> None:
