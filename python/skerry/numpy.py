@@ -264,8 +264,28 @@ _AS_THEY_ARE = set(
 )
 
 
+class _Indexed:
+    """NumPy's mgrid, ogrid, r_ and c_: what they make are arrays of this module."""
+
+    def __init__(self, numpys: Any) -> None:
+        self._numpys = numpys
+        self.__doc__ = numpys.__doc__
+
+    def __getitem__(self, key: Any) -> Any:
+        made = self._numpys[key]
+        return tuple(map(array, made)) if isinstance(made, tuple) else array(made)
+
+    def __len__(self) -> int:
+        return 0
+
+
+_INDEXED = {"mgrid", "ogrid", "r_", "c_"}
+
+
 def _of(name: str, value: Any, module: str = "numpy") -> Any:
     """What stands under a name of NumPy's here."""
+    if name in _INDEXED:
+        return _Indexed(value)
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
     if plain or name in _AS_THEY_ARE:
         return value

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import skerry as sk
+import skerry.numpy as snp
 import skerry.xp as xp
 
 RANDOM = np.random.default_rng(7)
@@ -364,6 +365,19 @@ def test_values_of_what_a_mask_chose_are_written_where_they_are(rows):
         with pytest.raises(ValueError):
             x[known] = xp.zeros((chosen + 2, *values.shape[mask.ndim :]))
         same(x, expected)
+
+
+def test_grids_and_rows_by_an_index_are_arrays_of_ours():
+    # NumPy's were returned: an index that is divided could not be taken of them.
+    x, y = snp.mgrid[0:6, 0:50:3]
+    wanted = np.mgrid[0:6, 0:50:3]
+    assert isinstance(x, xp.Array) and isinstance(snp.c_[[1, 2], [3, 4]], xp.Array)
+    same(x, wanted[0])
+    same(x[y > 7], wanted[0][wanted[1] > 7])
+    for ours, numpys in zip(snp.ogrid[0:4, 0:1:5j], np.ogrid[0:4, 0:1:5j], strict=True):
+        same(ours, numpys)
+    same(snp.r_[1:9, 3], np.r_[1:9, 3])
+    same(snp.mgrid[3:9], np.mgrid[3:9])
 
 
 def test_products_and_masks_without_elements():
