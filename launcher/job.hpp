@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -90,8 +91,12 @@ class Job {
   void on_decide(uint32_t number, const job::Frame& frame);
   void tell_met(const std::vector<Meetings::Outcome>& outcomes);
   void go_on_without(uint32_t rank, const std::string& cause);
-  void end_leavers();
-  void die(uint32_t rank, const std::string& cause);
+  void end_leavers(const std::vector<uint32_t>& leavers);
+  struct Dead {
+    uint32_t rank;
+    std::string cause;
+  };
+  void die(std::span<const Dead> dead);
   void on_output(uint32_t number, const job::Frame& frame);
   void on_look_wanted(uint32_t number, const job::Frame& frame);
   void on_report(uint32_t number, const job::Frame& frame);

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "launcher/describe.hpp"
@@ -240,12 +242,12 @@ void Job::on_meet(uint32_t, const Frame& frame) {
   if (is_first && limit_ms != job::all_ranks)
     (void)loop_.after(std::chrono::milliseconds(limit_ms),
                       [this, key] { tell_met(meetings_.expire(key)); });
-  end_leavers();
+  end_leavers(meetings_.wanted_elsewhere(job::leave_meeting, key, frame.rank, is_first));
 }
 
-// A rank leaves the job, and others wait for it. Neither can go on while it lives.
-void Job::end_leavers() {
-  for (const uint32_t rank : meetings_.wanted_elsewhere(job::leave_meeting)) {
+// They leave the job, and others wait for them. Neither can go on while they live.
+void Job::end_leavers(const std::vector<uint32_t>& leavers) {
+  for (const uint32_t rank : leavers) {
     if (meetings_.is_dead(rank)) continue;  // with one before, which led its node
     if (result_ == 0) result_ = 1;
     tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
@@ -268,45 +270,43 @@ void Job::on_decide(uint32_t, const Frame& frame) {
 
 void Job::tell_met(const std::vector<Meetings::Outcome>& outcomes) {
   for (const auto& outcome : outcomes) {
-    const bool failed = !outcome.missing.empty();
-    const size_t entries = failed ? outcome.missing.size() : outcome.came.size();
-    for (size_t next = 0; next == 0 || next < entries;) {
-      FrameWriter list(FrameType::met);
-      size_t bytes = 0;
-      for (; next < entries && bytes < job::values_frame_bytes; ++next) {
-        if (failed) {
-          list.u32(outcome.missing[next]);
-          bytes += sizeof(uint32_t);
-          continue;
-        }
-        const auto& [rank, gave] = outcome.came[next];
-        list.u32(rank).u32(static_cast<uint32_t>(gave.size())).bytes(gave);
-        bytes += 2 * sizeof(uint32_t) + gave.size();
+    const auto payloads = Meetings::payloads_of(outcome);
+    std::map<uint32_t, std::vector<uint32_t>> by_agent;
+    for (const uint32_t rank : outcome.tell) by_agent[ranks_[rank].agent].push_back(rank);
+    for (const auto& [number, told] : by_agent) {
+      const Agent& agent = agents_[number];
+      if (!agent.link) continue;
+      const auto living = std::ranges::count_if(agent.host.ranks, [&](const PlannedRank& planned) {
+        return !ranks_[planned.rank].ended && !meetings_.is_dead(planned.rank);
+      });
+      const bool all = told.size() > 1 && static_cast<size_t>(living) == told.size();
+      for (const auto& payload : payloads) {
+        if (all) agent.link->send(FrameType::met, job::all_ranks, payload);
+        else
+          for (const uint32_t rank : told) agent.link->send(FrameType::met, rank, payload);
       }
-      const auto frame = list.finish();
-      const auto payload = std::span(frame).subspan(sizeof(job::FrameHeader));
-      for (const uint32_t rank : outcome.tell)
-        tell(rank, FrameWriter(FrameType::met, rank)
-                       .string(outcome.key)
-                       .u8(next >= entries)
-                       .u8(failed)
-                       .bytes(payload)
-                       .finish());
-      if (entries == 0) break;
     }
   }
 }
 
-// From here on the rank is dead, whatever its process does: a new view begins.
-void Job::die(uint32_t rank, const std::string& cause) {
-  ++view_;
-  exchange_.gone(rank, true);
-  tell_all(FrameWriter(FrameType::rank_died, job::all_ranks)
-               .u32(rank)
-               .string(cause)
-               .u32(view_)
-               .finish());
-  tell_met(meetings_.died(rank));
+// From here on these ranks are dead, whatever their processes do: each begins a new view. Agents
+// are told of all in one piece, and before the meetings that the deaths end.
+void Job::die(std::span<const Dead> dead) {
+  std::vector<std::byte> frames;
+  std::vector<Meetings::Outcome> outcomes;
+  for (const auto& [rank, cause] : dead) {
+    ++view_;
+    exchange_.gone(rank, true);
+    const auto frame = FrameWriter(FrameType::rank_died, job::all_ranks)
+                           .u32(rank)
+                           .string(cause)
+                           .u32(view_)
+                           .finish();
+    frames.insert(frames.end(), frame.begin(), frame.end());
+    std::ranges::move(meetings_.died(rank), std::back_inserter(outcomes));
+  }
+  tell_all(frames);
+  tell_met(outcomes);
   if (meetings_.living_at_work() == 0) result_ = 1;  // nobody is left that could go on
 }
 
@@ -327,11 +327,12 @@ void Job::go_on_without(uint32_t rank, const std::string& cause) {
   output_.say(concat(name_of(rank), " ", cause,
                      leads ? concat("; node ", node, " is lost with it") : "",
                      "; the job goes on"));
-  die(rank, cause);
+  std::vector<Dead> dead{{rank, cause}};
   for (const uint32_t other : others) {
     tell(other, FrameWriter(FrameType::signal_rank, other).u32(SIGKILL).finish());
-    die(other, concat("ended with rank ", rank, ", which led its node"));
+    dead.push_back({other, concat("ended with rank ", rank, ", which led its node")});
   }
+  die(dead);
   advance();
 }
 
@@ -387,18 +388,18 @@ void Job::go_on_without_host(uint32_t number, const std::string& why) {
                        ", and was never heard of in this job; ending the job"));
     return begin_ending(1);
   }
-  std::vector<uint32_t> dead;
+  const std::string cause = concat("was on host ", agent.host.host, ", which ", why);
+  std::vector<Dead> dead;
   for (const auto& planned : agent.host.ranks) {
     if (ranks_[planned.rank].ended || meetings_.is_dead(planned.rank)) continue;
     output_.flush(planned.rank);
-    if (exchange_.joined(planned.rank)) dead.push_back(planned.rank);
+    if (exchange_.joined(planned.rank)) dead.push_back({planned.rank, cause});
     else exchange_.gone(planned.rank, false);
   }
   output_.say(concat("host ", agent.host.host, " ", why, " and is lost, with ", dead.size(),
                      " ranks that were in the job; the job goes on"));
   agent_is_gone(agent);
-  const std::string cause = concat("was on host ", agent.host.host, ", which ", why);
-  for (const uint32_t rank : dead) die(rank, cause);
+  die(dead);
   advance();
   check_end();
 }

@@ -1,22 +1,102 @@
 #include "launcher/meetings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+
+#include "job/bootstrap/control_protocol.hpp"
 
 namespace skerry::launcher {
 
-bool Meetings::is_complete(const Meeting& meeting) const {
-  bool complete = true;
-  for_living(meeting, [&](uint32_t rank) { complete = complete && meeting.came.contains(rank); });
-  return complete;
+namespace {
+
+// One `met` frame after the other.
+class MetFrames {
+ public:
+  MetFrames(std::string_view key, bool failed) : key_(key), failed_(failed) { begin(); }
+  void add(std::span<const uint32_t> numbers, std::span<const std::byte> bytes = {}) {
+    if (frame_.size() >= job::values_frame_bytes) {
+      close(false);
+      begin();
+    }
+    append(std::as_bytes(numbers));
+    append(bytes);
+  }
+  std::vector<Meetings::Payload> finish() && {
+    close(true);
+    return std::move(frames_);
+  }
+
+ private:
+  void append(std::span<const std::byte> bytes) {
+    frame_.insert(frame_.end(), bytes.begin(), bytes.end());
+  }
+  void begin() {
+    const auto length = static_cast<uint32_t>(key_.size());
+    append(std::as_bytes(std::span(&length, 1)));
+    append(std::as_bytes(std::span(key_)));
+    frame_.insert(frame_.end(), {std::byte{0}, std::byte{failed_}});
+  }
+  void close(bool is_last) {
+    frame_[sizeof(uint32_t) + key_.size()] = std::byte{is_last};
+    frames_.push_back(std::make_shared<const std::vector<std::byte>>(std::move(frame_)));
+    frame_.clear();
+  }
+
+  std::string_view key_;
+  bool failed_;
+  std::vector<std::byte> frame_;
+  std::vector<Meetings::Payload> frames_;
+};
+
+// The same ranks, in runs that ascend and do not touch each other.
+std::vector<Meetings::Run> in_order(std::span<const Meetings::Run> members) {
+  std::vector<Meetings::Run> runs(members.begin(), members.end());
+  std::erase_if(runs, [](const Meetings::Run& run) { return run.count == 0; });
+  std::ranges::sort(runs, {}, &Meetings::Run::first);
+  std::vector<Meetings::Run> joined;
+  for (const Meetings::Run& run : runs) {
+    const uint64_t end = uint64_t{run.first} + run.count;
+    if (joined.empty() || run.first > uint64_t{joined.back().first} + joined.back().count)
+      joined.push_back(run);
+    else if (const uint64_t count = end - joined.back().first; count > joined.back().count)
+      joined.back().count = static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
+  }
+  return joined;
+}
+
+}  // namespace
+
+bool Meetings::is_member(const Meeting& meeting, uint32_t rank) {
+  const auto behind = std::ranges::upper_bound(meeting.members, rank, {}, &Run::first);
+  return behind != meeting.members.begin() && rank - std::prev(behind)->first <
+                                                  std::prev(behind)->count;
 }
 
 // It has the spares that it wants, or no more are on their way.
 bool Meetings::is_over(const Meeting& meeting) const {
-  if (!is_complete(meeting)) return false;
+  if (meeting.waiting != 0) return false;
   const auto fit = std::ranges::count_if(
       spares_, [this](const auto& spare) { return !leaving_.contains(spare.first); });
   return coming_.empty() || meeting.came.size() + static_cast<size_t>(fit) >= meeting.size;
+}
+
+std::vector<Meetings::Payload> Meetings::payloads_of(const Outcome& outcome) {
+  MetFrames frames(outcome.key, !outcome.missing.empty());
+  for (const uint32_t rank : outcome.missing) frames.add(std::span(&rank, 1));
+  const auto& came = outcome.came;
+  for (size_t first = 0, behind = 0; outcome.missing.empty() && first < came.size();
+       first = behind) {
+    const auto& [rank, gave] = came[first];
+    for (behind = first + 1; behind < came.size() &&
+                             came[behind].first == rank + (behind - first) &&
+                             came[behind].second == gave;)
+      ++behind;
+    frames.add(std::array{rank, static_cast<uint32_t>(behind - first),
+                          static_cast<uint32_t>(gave.size())},
+               gave);
+  }
+  return std::move(frames).finish();
 }
 
 Meetings::Outcome Meetings::outcome_of(Open::iterator one) {
@@ -62,7 +142,8 @@ size_t Meetings::living_at_work() const {
 }
 
 bool Meetings::waits_for_spares_alone(const Meeting& meeting) const {
-  bool alone = !is_complete(meeting);
+  bool alone = meeting.waiting != 0 && meeting.waiting <= spares_.size();
+  if (!alone) return false;  // without a look at all members
   for_living(meeting, [&](uint32_t rank) {
     alone = alone && (meeting.came.contains(rank) || spares_.contains(rank));
   });
@@ -91,18 +172,23 @@ std::vector<Meetings::Outcome> Meetings::come(uint32_t rank, std::string_view ke
   auto [meeting, is_new] = open_.try_emplace(std::string(key));
   *is_first = is_new;
   if (is_new) {
-    meeting->second.members.assign(members.begin(), members.end());
+    meeting->second.members = in_order(members);
     meeting->second.size = size;
+    for_living(meeting->second, [&](uint32_t) { ++meeting->second.waiting; });
   }
-  meeting->second.came[rank].assign(bytes.begin(), bytes.end());
+  const auto [mine, comes_now] = meeting->second.came.try_emplace(rank);
+  mine->second.assign(bytes.begin(), bytes.end());
+  if (comes_now && is_member(meeting->second, rank)) --meeting->second.waiting;
   return is_over(meeting->second) ? end(meeting) : dismiss_spares();
 }
 
 std::vector<Meetings::Outcome> Meetings::died(uint32_t rank) {
+  if (dead_[rank]) return {};
   dead_[rank] = true;
   coming_.erase(rank);
   spares_.erase(rank);
-  for (auto& [key, meeting] : open_) meeting.came.erase(rank);
+  for (auto& [key, meeting] : open_)
+    if (meeting.came.erase(rank) == 0 && is_member(meeting, rank)) --meeting.waiting;
   // The next that comes is the first.
   std::erase_if(open_, [](const auto& one) { return one.second.came.empty(); });
   return end_those_over();
@@ -124,7 +210,7 @@ std::vector<Meetings::Outcome> Meetings::end_those_over() {
 std::vector<Meetings::Outcome> Meetings::expire(std::string_view key) {
   const auto meeting = open_.find(key);
   if (meeting == open_.end()) return {};
-  if (is_complete(meeting->second)) return end(meeting);  // without the spares on their way
+  if (meeting->second.waiting == 0) return end(meeting);  // without the spares on their way
   std::vector<uint32_t> missing;
   for_living(meeting->second, [&](uint32_t rank) {
     if (!meeting->second.came.contains(rank)) missing.push_back(rank);
@@ -135,16 +221,25 @@ std::vector<Meetings::Outcome> Meetings::expire(std::string_view key) {
   return {std::move(outcome)};
 }
 
-std::vector<uint32_t> Meetings::wanted_elsewhere(std::string_view key) const {
-  const auto here = open_.find(key);
-  if (here == open_.end()) return {};
-  std::set<uint32_t> wanted;
-  for (const auto& [other, meeting] : open_)
-    if (other != key)
-      for_living(meeting, [&](uint32_t rank) {
-        if (here->second.came.contains(rank) && !meeting.came.contains(rank)) wanted.insert(rank);
-      });
-  return {wanted.begin(), wanted.end()};
+// Its members are those that the first named: no later one makes more of them wanted.
+std::vector<uint32_t> Meetings::wanted_elsewhere(std::string_view last, std::string_view key,
+                                                 uint32_t rank, bool is_first) const {
+  const auto here = open_.find(last), there = open_.find(key);
+  std::vector<uint32_t> wanted;
+  if (here == open_.end() || there == open_.end()) return wanted;
+  const auto misses = [](const Meeting& meeting, uint32_t one) {
+    return is_member(meeting, one) && !meeting.came.contains(one);
+  };
+  if (key == last) {
+    const bool is_wanted = std::ranges::any_of(open_, [&](const auto& other) {
+      return other.first != last && misses(other.second, rank);
+    });
+    if (is_wanted) wanted.push_back(rank);
+  } else if (is_first) {
+    for (const auto& [one, gave] : here->second.came)
+      if (misses(there->second, one)) wanted.push_back(one);
+  }
+  return wanted;
 }
 
 void Meetings::forget() {

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -49,6 +50,10 @@ class Meetings {
     std::vector<std::pair<uint32_t, std::vector<std::byte>>> came;
     std::vector<uint32_t> missing;  // who lives and had not come when the limit passed
   };
+  // The `met` frames that tell of it, alike for all: of ten thousand nodes each has sixteen ranks,
+  // most of which gave the same. At least one.
+  using Payload = std::shared_ptr<const std::vector<std::byte>>;
+  static std::vector<Payload> payloads_of(const Outcome& outcome);
   // `rank` comes to the meeting of `members`, which all that come name alike. *is_first: nobody had
   // come before, so its limit counts from here.
   std::vector<Outcome> come(uint32_t rank, std::string_view key, std::span<const Run> members,
@@ -63,8 +68,10 @@ class Meetings {
   // The limit has passed; nothing happens to a meeting that is over.
   std::vector<Outcome> expire(std::string_view key);
 
-  // Who has come to `key`, and is waited for at another meeting; ascending.
-  std::vector<uint32_t> wanted_elsewhere(std::string_view key) const;
+  // `rank` has just come to `key`, and was the first. Who has come to `last`, and is waited for at
+  // another meeting because of that; ascending.
+  std::vector<uint32_t> wanted_elsewhere(std::string_view last, std::string_view key,
+                                         uint32_t rank, bool is_first) const;
 
   uint8_t decide(std::string_view key, uint8_t proposal) {
     return decisions_.try_emplace(std::string(key), proposal).first->second;
@@ -79,8 +86,9 @@ class Meetings {
 
  private:
   struct Meeting {
-    std::vector<Run> members;
+    std::vector<Run> members;  // ascending, apart from each other
     std::map<uint32_t, std::vector<std::byte>> came;
+    size_t waiting = 0;  // members that live and have not come
     uint32_t size = 0;  // as large as this with spares; 0: it wants none
   };
   using Open = std::map<std::string, Meeting, std::less<>>;
@@ -90,7 +98,7 @@ class Meetings {
       for (uint32_t rank = run.first; rank - run.first < run.count && rank < dead_.size(); ++rank)
         if (!dead_[rank]) what(rank);
   }
-  bool is_complete(const Meeting& meeting) const;
+  static bool is_member(const Meeting& meeting, uint32_t rank);
   bool is_over(const Meeting& meeting) const;
   std::vector<Outcome> end(Open::iterator one);
   std::vector<Outcome> end_those_over();

@@ -490,16 +490,72 @@ TEST(Meetings, WhoHasComeToOneMeetingIsWantedAtAnother) {
   Meetings meetings(4);
   const Meetings::Run all[] = {{0, 4}}, pair[] = {{0, 1}, {2, 1}}, alone[] = {{3, 1}};
   bool is_first = false;
-  (void)meetings.come(0, "a", pair, {}, &is_first);
-  EXPECT_TRUE(meetings.wanted_elsewhere("finalize").empty());
-  (void)meetings.come(1, "finalize", all, {}, &is_first);
-  (void)meetings.come(3, "finalize", all, {}, &is_first);
-  EXPECT_TRUE(meetings.wanted_elsewhere("finalize").empty());
-  (void)meetings.come(2, "finalize", all, {}, &is_first);
-  EXPECT_EQ(meetings.wanted_elsewhere("finalize"), std::vector<uint32_t>{2});
+  const auto wanted_after = [&](uint32_t rank, const char* key,
+                                std::span<const Meetings::Run> members) {
+    (void)meetings.come(rank, key, members, {}, &is_first);
+    return meetings.wanted_elsewhere("finalize", key, rank, is_first);
+  };
+  EXPECT_TRUE(wanted_after(0, "a", pair).empty());
+  EXPECT_TRUE(wanted_after(1, "finalize", all).empty());
+  EXPECT_TRUE(wanted_after(3, "finalize", all).empty());
+  EXPECT_EQ(wanted_after(2, "finalize", all), std::vector<uint32_t>{2});
   EXPECT_EQ(meetings.died(2).size(), 1u);  // "a", with rank 0 alone
-  EXPECT_TRUE(meetings.wanted_elsewhere("finalize").empty());
-  EXPECT_EQ(meetings.come(3, "hear.3.1", alone, {}, &is_first).size(), 1u);
+  EXPECT_TRUE(wanted_after(3, "hear.3.1", alone).empty());
+  // The first that comes to a meeting behind them wants all that have left, the next nobody new.
+  EXPECT_EQ(wanted_after(0, "b", all), (std::vector<uint32_t>{1, 3}));
+  EXPECT_TRUE(wanted_after(0, "b", all).empty());
+}
+
+// What a meeting of 160,000 ranks was told each rank in megabytes.
+TEST(Meetings, RanksInARowThatGaveTheSameAreToldOfAsOne) {
+  Meetings::Outcome outcome{"a", {}, {}, {}};
+  for (uint32_t rank = 0; rank < 100'000; ++rank)
+    if (rank != 70'000) outcome.came.emplace_back(rank, bytes_of(rank == 9 ? "nine" : "other"));
+  const auto payloads = Meetings::payloads_of(outcome);
+  ASSERT_EQ(payloads.size(), 1u);
+  job::FrameReader reader(job::Frame{.payload = *payloads[0]});
+  EXPECT_EQ(reader.string(), "a");
+  EXPECT_EQ(reader.u8(), 1);  // the last
+  EXPECT_EQ(reader.u8(), 0);
+  const uint32_t firsts[] = {0, 9, 10, 70'001}, counts[] = {9, 1, 69'990, 29'999};
+  for (int run = 0; run < 4; ++run) {
+    EXPECT_EQ(reader.u32(), firsts[run]);
+    EXPECT_EQ(reader.u32(), counts[run]);
+    const auto gave = reader.bytes(reader.u32());
+    EXPECT_TRUE(std::ranges::equal(gave, bytes_of(run == 1 ? "nine" : "other")));
+  }
+  EXPECT_TRUE(reader.done());
+}
+
+TEST(Meetings, TheMissingAreListedInSeveralFramesIfTheyAreMany) {
+  Meetings::Outcome outcome{"a", {}, {}, {}};
+  for (uint32_t rank = 0; rank < 50'000; ++rank) outcome.missing.push_back(rank);
+  const auto payloads = Meetings::payloads_of(outcome);
+  ASSERT_GT(payloads.size(), 1u);
+  uint32_t next = 0;
+  for (const auto& payload : payloads) {
+    job::FrameReader reader(job::Frame{.payload = *payload});
+    EXPECT_EQ(reader.string(), "a");
+    EXPECT_EQ(reader.u8(), payload == payloads.back());
+    EXPECT_EQ(reader.u8(), 1);
+    while (!reader.done()) ASSERT_EQ(reader.u32(), next++);
+  }
+  EXPECT_EQ(next, 50'000u);
+  EXPECT_EQ(Meetings::payloads_of(Meetings::Outcome{"a", {}, {}, {}}).size(), 1u);
+}
+
+TEST(Meetings, MembersMayBeNamedTwiceAndInAnyOrder) {
+  Meetings meetings(8);
+  const Meetings::Run crooked[] = {{5, 2}, {0, 3}, {1, 3}, {6, 1}, {7, 0}};  // 0 to 3, 5 and 6
+  bool is_first = false;
+  for (const uint32_t rank : {5u, 0u, 3u, 2u, 2u})
+    EXPECT_TRUE(meetings.come(rank, "a", crooked, {}, &is_first).empty());
+  EXPECT_TRUE(meetings.died(7).empty());
+  EXPECT_TRUE(meetings.died(6).empty());
+  EXPECT_TRUE(meetings.died(6).empty());  // once is enough
+  const auto done = meetings.come(1, "a", crooked, {}, &is_first);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].tell, (std::vector<uint32_t>{0, 1, 2, 3, 5}));
 }
 
 TEST(Meetings, SparesAreDismissedWhenAMeetingWaitsForThemAloneOrNobodyIsAtWork) {

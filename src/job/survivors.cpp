@@ -230,10 +230,9 @@ namespace {
 // Those who came: they live. Spares among them take the first places of the dead, others go.
 void take_in(Survivors::Round* round, const News::Met& met) {
   const std::vector<Rank> living = ranks_of(met);
-  std::vector<Rank> fresh;
-  std::ranges::copy_if(living, std::back_inserter(fresh), [&](Rank rank) {
-    return std::ranges::find(round->in_order, rank) == round->in_order.end();
-  });
+  std::vector<Rank> before = round->in_order, fresh;
+  std::ranges::sort(before);
+  std::ranges::set_difference(living, before, std::back_inserter(fresh));
   auto next = fresh.begin();
   for (Rank& place : round->in_order)
     if (!std::ranges::binary_search(living, place)) place = next == fresh.end() ? no_rank : *next++;

@@ -18,7 +18,7 @@
 
 namespace skerry::job {
 
-inline constexpr uint16_t control_version = 5;
+inline constexpr uint16_t control_version = 6;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
@@ -58,9 +58,10 @@ enum class FrameType : uint16_t {
                 // the first rank, u32 how many, u32 bytes, the value. Several frames, of which
                 // one is the last
   lowest_is = 22,  // u32: the lowest rank that put this value under this key, or all_ranks: none
-  met = 23,      // string key, u8 last, u8 1: somebody is missing. Then for each that came,
-                 // ascending: u32 rank, u32 bytes, what it gave. Or u32 each rank that is missing.
-                 // Several frames, of which one is the last
+  met = 23,      // string key, u8 last, u8 1: somebody is missing. Then for those in a row that
+                 // came with the same: u32 the first rank, u32 how many, u32 bytes, what each
+                 // gave. Or u32 each rank that is missing. Several frames, of which one is the
+                 // last. On a link, header rank all_ranks: for every rank of the agent
   decided = 24,  // string key, u8 value: the first proposal
   leave = 25,    // -: the rank's host is taken out of the job; at any time after report_failures
 

@@ -222,13 +222,18 @@ Status RunBootstrap::note_met(const Frame& frame, News* news) {
   met_.key = reader.string();
   const bool last = reader.u8() != 0, failed = reader.u8() != 0;
   while (reader.ok() && !reader.done()) {
-    const auto rank = static_cast<int>(reader.u32());
+    const uint32_t rank = reader.u32();
     if (failed) {
-      met_.missing.push_back(rank);
+      met_.missing.push_back(static_cast<int>(rank));
       continue;
     }
+    const uint32_t count = reader.u32(), ranks_here = static_cast<uint32_t>(size());
+    if (rank > ranks_here || count > ranks_here - rank)
+      return error(Code::network, "the launcher says that ranks have met which do not exist");
     const auto gave = reader.bytes(reader.u32());
-    met_.came.emplace_back(rank, std::vector<std::byte>(gave.begin(), gave.end()));
+    for (uint32_t i = 0; i < count; ++i)
+      met_.came.emplace_back(static_cast<int>(rank + i),
+                             std::vector<std::byte>(gave.begin(), gave.end()));
   }
   if (!reader.ok()) return error(Code::network, "the launcher's word of a meeting is cut short");
   if (last) news->met.push_back(std::exchange(met_, {}));

@@ -137,19 +137,20 @@ TEST(RunBootstrap, TakesWhatTheLauncherSaysOfViewsMeetingsAndDecisions) {
     return writer;
   };
   launcher.send(FrameWriter(FrameType::rank_died).u32(2).string("was killed").u32(1).finish());
-  launcher.send(met(false, false).u32(0).u32(2).bytes(bytes_of("ab")).finish());
+  launcher.send(met(false, false).u32(0).u32(1).u32(2).bytes(bytes_of("ab")).finish());
   News news;
   ASSERT_TRUE(mine->take_news(&news).ok());
   ASSERT_EQ(news.dead.size(), 1u);
   EXPECT_TRUE(news.met.empty());  // its last frame has not come
-  launcher.send(met(true, false).u32(1).u32(0).finish());
+  launcher.send(met(true, false).u32(1).u32(2).u32(0).finish());
   launcher.send(FrameWriter(FrameType::decided).string("call.0.1.5").u8(1).finish());
   launcher.send(met(true, true).u32(0).finish());
   ASSERT_TRUE(mine->take_news(&news).ok());
   EXPECT_TRUE(news.dead.empty());
   ASSERT_EQ(news.met.size(), 2u);
   EXPECT_EQ(news.met[0].key, "shrink.0.1.1");
-  ASSERT_EQ(news.met[0].came.size(), 2u);
+  ASSERT_EQ(news.met[0].came.size(), 3u);  // ranks 1 and 2 gave the same: nothing
+  EXPECT_EQ(news.met[0].came[2].first, 2);
   EXPECT_EQ(news.met[0].came[0].first, 0);
   EXPECT_TRUE(std::ranges::equal(news.met[0].came[0].second, bytes_of("ab")));
   EXPECT_EQ(news.met[1].missing, std::vector<int>{0});
@@ -158,6 +159,8 @@ TEST(RunBootstrap, TakesWhatTheLauncherSaysOfViewsMeetingsAndDecisions) {
   EXPECT_EQ(news.decided[0].value, 1);
   // Expect: a rank that does not exist is no news but an error.
   launcher.send(FrameWriter(FrameType::rank_died).u32(3).string("was killed").u32(2).finish());
+  EXPECT_EQ(mine->take_news(&news).code(), Code::network);
+  launcher.send(met(true, false).u32(1).u32(3).u32(0).finish());
   EXPECT_EQ(mine->take_news(&news).code(), Code::network);
 }
 
