@@ -69,8 +69,9 @@ std::vector<Meetings::Run> in_order(std::span<const Meetings::Run> members) {
 
 bool Meetings::is_member(const Meeting& meeting, uint32_t rank) {
   const auto behind = std::ranges::upper_bound(meeting.members, rank, {}, &Run::first);
-  return behind != meeting.members.begin() && rank - std::prev(behind)->first <
-                                                  std::prev(behind)->count;
+  if (behind == meeting.members.begin()) return false;
+  const Run& run = *std::prev(behind);
+  return rank - run.first < run.count;
 }
 
 // It has the spares that it wants, or no more are on their way.
