@@ -89,6 +89,7 @@ class Job {
   void on_rank_request(uint32_t number, const job::Frame& frame);
   void on_meet(uint32_t number, const job::Frame& frame);
   void on_decide(uint32_t number, const job::Frame& frame);
+  bool lives(uint32_t rank) const;
   void tell_met(const std::vector<Meetings::Outcome>& outcomes);
   void go_on_without(uint32_t rank, const std::string& cause);
   void end_leavers(const std::vector<uint32_t>& leavers);

@@ -42,7 +42,7 @@ std::string Job::drain(const std::string& host) {
   size_t at_work = 0;  // spares that wait have nothing to bring away, and are not told
   for (const auto& planned : agent->host.ranks) {
     const uint32_t rank = planned.rank;
-    if (ranks_[rank].ended || meetings_.is_dead(rank)) continue;
+    if (!lives(rank)) continue;
     if (meetings_.is_spare(rank)) continue;
     ++at_work;
     tell(rank, FrameWriter(FrameType::leave, rank).finish());
@@ -64,9 +64,6 @@ bool Job::has_left(const Agent& agent) const {
 // node along: it waits until the others of its node have left.
 void Job::end_spares_of_drained(Agent& agent) {
   std::set<uint32_t> nodes_at_work;
-  const auto lives = [this](uint32_t rank) {
-    return !ranks_[rank].ended && !meetings_.is_dead(rank);
-  };
   for (const auto& planned : agent.host.ranks)
     if (lives(planned.rank) && !meetings_.is_spare(planned.rank))
       nodes_at_work.insert(ranks_[planned.rank].node);

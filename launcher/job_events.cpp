@@ -248,7 +248,8 @@ void Job::on_meet(uint32_t, const Frame& frame) {
 // They leave the job, and others wait for them. Neither can go on while they live.
 void Job::end_leavers(const std::vector<uint32_t>& leavers) {
   for (const uint32_t rank : leavers) {
-    if (meetings_.is_dead(rank)) continue;  // with one before, which led its node
+    // One before led its node, or was the one that wanted it.
+    if (meetings_.is_dead(rank) || !meetings_.is_wanted(job::leave_meeting, rank)) continue;
     if (result_ == 0) result_ = 1;
     tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
     go_on_without(rank, "left the job (finalize, or the end of its program) while others wait for "
@@ -268,17 +269,19 @@ void Job::on_decide(uint32_t, const Frame& frame) {
                        .finish());
 }
 
+bool Job::lives(uint32_t rank) const { return !ranks_[rank].ended && !meetings_.is_dead(rank); }
+
 void Job::tell_met(const std::vector<Meetings::Outcome>& outcomes) {
   for (const auto& outcome : outcomes) {
     const auto payloads = Meetings::payloads_of(outcome);
     std::map<uint32_t, std::vector<uint32_t>> by_agent;
-    for (const uint32_t rank : outcome.tell) by_agent[ranks_[rank].agent].push_back(rank);
+    for (const uint32_t rank : outcome.tell)
+      if (lives(rank)) by_agent[ranks_[rank].agent].push_back(rank);
     for (const auto& [number, told] : by_agent) {
       const Agent& agent = agents_[number];
       if (!agent.link) continue;
-      const auto living = std::ranges::count_if(agent.host.ranks, [&](const PlannedRank& planned) {
-        return !ranks_[planned.rank].ended && !meetings_.is_dead(planned.rank);
-      });
+      const auto living = std::ranges::count_if(
+          agent.host.ranks, [this](const PlannedRank& planned) { return lives(planned.rank); });
       const bool all = told.size() > 1 && static_cast<size_t>(living) == told.size();
       for (const auto& payload : payloads) {
         if (all) agent.link->send(FrameType::met, job::all_ranks, payload);
@@ -322,7 +325,7 @@ void Job::go_on_without(uint32_t rank, const std::string& cause) {
   }
   if (!leads) others.clear();
   std::erase_if(others, [&](uint32_t other) {
-    return meetings_.is_dead(other) || ranks_[other].ended || !exchange_.joined(other);
+    return !lives(other) || !exchange_.joined(other);
   });
   output_.say(concat(name_of(rank), " ", cause,
                      leads ? concat("; node ", node, " is lost with it") : "",
@@ -391,7 +394,7 @@ void Job::go_on_without_host(uint32_t number, const std::string& why) {
   const std::string cause = concat("was on host ", agent.host.host, ", which ", why);
   std::vector<Dead> dead;
   for (const auto& planned : agent.host.ranks) {
-    if (ranks_[planned.rank].ended || meetings_.is_dead(planned.rank)) continue;
+    if (!lives(planned.rank)) continue;
     output_.flush(planned.rank);
     if (exchange_.joined(planned.rank)) dead.push_back({planned.rank, cause});
     else exchange_.gone(planned.rank, false);

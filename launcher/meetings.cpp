@@ -74,6 +74,10 @@ bool Meetings::is_member(const Meeting& meeting, uint32_t rank) {
   return rank - run.first < run.count;
 }
 
+bool Meetings::misses(const Meeting& meeting, uint32_t rank) {
+  return is_member(meeting, rank) && !meeting.came.contains(rank);
+}
+
 // It has the spares that it wants, or no more are on their way.
 bool Meetings::is_over(const Meeting& meeting) const {
   if (meeting.waiting != 0) return false;
@@ -138,17 +142,12 @@ std::vector<Meetings::Outcome> Meetings::wait_as_spare(uint32_t rank, std::strin
   return end_those_over();
 }
 
-size_t Meetings::living_at_work() const {
-  return static_cast<size_t>(std::ranges::count(dead_, false)) - spares_.size();
-}
-
 bool Meetings::waits_for_spares_alone(const Meeting& meeting) const {
-  bool alone = meeting.waiting != 0 && meeting.waiting <= spares_.size();
-  if (!alone) return false;  // without a look at all members
-  for_living(meeting, [&](uint32_t rank) {
-    alone = alone && (meeting.came.contains(rank) || spares_.contains(rank));
+  if (meeting.waiting == 0 || meeting.waiting > spares_.size()) return false;
+  const auto wanted = std::ranges::count_if(spares_, [&](const auto& spare) {
+    return misses(meeting, spare.first);
   });
-  return alone;
+  return static_cast<size_t>(wanted) == meeting.waiting;
 }
 
 std::vector<Meetings::Outcome> Meetings::dismiss_spares() {
@@ -186,6 +185,7 @@ std::vector<Meetings::Outcome> Meetings::come(uint32_t rank, std::string_view ke
 std::vector<Meetings::Outcome> Meetings::died(uint32_t rank) {
   if (dead_[rank]) return {};
   dead_[rank] = true;
+  --living_;
   coming_.erase(rank);
   spares_.erase(rank);
   for (auto& [key, meeting] : open_)
@@ -228,19 +228,18 @@ std::vector<uint32_t> Meetings::wanted_elsewhere(std::string_view last, std::str
   const auto here = open_.find(last), there = open_.find(key);
   std::vector<uint32_t> wanted;
   if (here == open_.end() || there == open_.end()) return wanted;
-  const auto misses = [](const Meeting& meeting, uint32_t one) {
-    return is_member(meeting, one) && !meeting.came.contains(one);
-  };
   if (key == last) {
-    const bool is_wanted = std::ranges::any_of(open_, [&](const auto& other) {
-      return other.first != last && misses(other.second, rank);
-    });
-    if (is_wanted) wanted.push_back(rank);
+    if (is_wanted(last, rank)) wanted.push_back(rank);
   } else if (is_first) {
     for (const auto& [one, gave] : here->second.came)
       if (misses(there->second, one)) wanted.push_back(one);
   }
   return wanted;
+}
+
+bool Meetings::is_wanted(std::string_view last, uint32_t rank) const {
+  return std::ranges::any_of(
+      open_, [&](const auto& one) { return one.first != last && misses(one.second, rank); });
 }
 
 void Meetings::forget() {

@@ -35,7 +35,8 @@ namespace skerry::launcher {
 class Meetings {
  public:
   // The last `spares` of all ranks are on their way to wait as spares.
-  explicit Meetings(uint32_t size, uint32_t spares = 0) : dead_(size, false), last_(spares) {
+  explicit Meetings(uint32_t size, uint32_t spares = 0)
+      : dead_(size, false), living_(size), last_(spares) {
     forget();
   }
 
@@ -72,6 +73,8 @@ class Meetings {
   // another meeting because of that; ascending.
   std::vector<uint32_t> wanted_elsewhere(std::string_view last, std::string_view key,
                                          uint32_t rank, bool is_first) const;
+  // Whether a meeting but `last` waits for this rank.
+  bool is_wanted(std::string_view last, uint32_t rank) const;
 
   uint8_t decide(std::string_view key, uint8_t proposal) {
     return decisions_.try_emplace(std::string(key), proposal).first->second;
@@ -79,7 +82,7 @@ class Meetings {
   bool is_dead(uint32_t rank) const { return dead_[rank]; }
   bool is_spare(uint32_t rank) const { return spares_.contains(rank); }  // and waits
   // Ranks that live and are no spares.
-  size_t living_at_work() const;
+  size_t living_at_work() const { return living_ - spares_.size(); }
   size_t open() const { return open_.size(); }
   // All have left the job: the next one begins anew.
   void forget();
@@ -99,6 +102,7 @@ class Meetings {
         if (!dead_[rank]) what(rank);
   }
   static bool is_member(const Meeting& meeting, uint32_t rank);
+  static bool misses(const Meeting& meeting, uint32_t rank);  // is a member, and has not come
   bool is_over(const Meeting& meeting) const;
   std::vector<Outcome> end(Open::iterator one);
   std::vector<Outcome> end_those_over();
@@ -107,6 +111,7 @@ class Meetings {
   std::vector<Outcome> dismiss_spares();
 
   std::vector<bool> dead_;
+  size_t living_;
   uint32_t last_;              // how many of all ranks begin as spares
   std::set<uint32_t> coming_;  // of these, those that live and have not waited yet
   std::map<uint32_t, std::string> spares_;  // those that wait, and under which key

@@ -504,6 +504,9 @@ TEST(Meetings, WhoHasComeToOneMeetingIsWantedAtAnother) {
   // The first that comes to a meeting behind them wants all that have left, the next nobody new.
   EXPECT_EQ(wanted_after(0, "b", all), (std::vector<uint32_t>{1, 3}));
   EXPECT_TRUE(wanted_after(0, "b", all).empty());
+  EXPECT_TRUE(meetings.is_wanted("finalize", 3));
+  (void)meetings.died(0);  // who wanted them
+  EXPECT_FALSE(meetings.is_wanted("finalize", 3));
 }
 
 // What a meeting of 160,000 ranks was told each rank in megabytes.

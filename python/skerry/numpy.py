@@ -264,28 +264,34 @@ _AS_THEY_ARE = set(
 )
 
 
-class _Indexed:
-    """NumPy's mgrid, ogrid, r_ and c_: what they make are arrays of this module."""
+class _Grid:
+    """NumPy's mgrid and ogrid: what they make are arrays of this module. Of a dense grid each rank
+    makes its part of all of them."""
 
     def __init__(self, numpys: Any) -> None:
         self._numpys = numpys
         self.__doc__ = numpys.__doc__
 
     def __getitem__(self, key: Any) -> Any:
-        made = self._numpys[key]
-        return tuple(map(array, made)) if isinstance(made, tuple) else array(made)
+        if not isinstance(key, tuple):
+            return array(self._numpys[key])
+        lines = tuple(map(array, _numpy.ogrid[key]))
+        if self._numpys.sparse or not lines:
+            return lines if lines else array(self._numpys[key])
+        grids = _xp.meshgrid(*(line.reshape(-1) for line in lines), indexing="ij")
+        return _xp.stack(grids, axis=0)
 
     def __len__(self) -> int:
         return 0
 
-
-_INDEXED = {"mgrid", "ogrid", "r_", "c_"}
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._numpys, name)
 
 
 def _of(name: str, value: Any, module: str = "numpy") -> Any:
     """What stands under a name of NumPy's here."""
-    if name in _INDEXED:
-        return _Indexed(value)
+    if name in ("mgrid", "ogrid"):
+        return _Grid(value)
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
     if plain or name in _AS_THEY_ARE:
         return value

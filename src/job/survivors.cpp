@@ -277,6 +277,8 @@ Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeo
     exchange.position = static_cast<int>(std::ranges::find(in_order, job.rank()) -
                                          in_order.begin());
     exchange.count = static_cast<int>(in_order.size());
+    if (exchange.position == exchange.count)
+      return error(Code::peer_dead, "this rank was declared dead");
     exchange.gather = [&](std::span<const std::byte> mine, std::vector<std::byte>* all) -> Status {
       News::Met gathered;
       SKERRY_TRY(meet(mine, 0, &gathered));

@@ -59,7 +59,7 @@ time_t time(time_t* seconds) {
 static struct timespec kernels(clockid_t clock, const struct timespec* moment) {
   struct timespec kernel = *moment;
   kernel.tv_sec -= jump_s(clock);
-  if (kernel.tv_sec < 0) kernel = (struct timespec){.tv_nsec = 1};
+  if (kernel.tv_sec <= 0) kernel = (struct timespec){.tv_nsec = 1};
   return kernel;
 }
 

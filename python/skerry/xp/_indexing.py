@@ -429,9 +429,13 @@ def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
     value = _value(value, x)
     if not by_arrays:
         _assign(_target(x, _basic(key, x.shape)), value)
-    elif _single_mask(key) and (not isinstance(value, Array) or value.ndim == 0):
-        _assign_masked(x, as_array(key[0]), value)
-    elif not (_single_mask(key) and _assign_chosen(x, as_array(key[0]), value)):
+    elif _single_mask(key):
+        mask = as_array(key[0])
+        if not isinstance(value, Array) or value.ndim <= x.ndim - mask.ndim:  # the same for each
+            _assign_masked(x, mask, value)
+        elif not _assign_chosen(x, mask, value):
+            _assign_gathered(x, key, value)
+    else:
         _assign_gathered(x, key, value)
 
 
@@ -543,15 +547,21 @@ def _assign(target: Array, value: Any) -> None:
 def _assign_masked(x: Array, mask: Array, value: Any) -> None:
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    rest = x.shape[mask.ndim :]
+    box = x.layout.boxes[_exchange.job().rank][mask.ndim :]
     if isinstance(value, Array):
-        value = gathered(value, "a 0-d value")
+        value = gathered(value, "a value for each place")
+    if np.ndim(value):
+        value = np.broadcast_to(value, rest)[tuple(slice(*bounds) for bounds in box)]
     block = x._evaluate()
     _lazy.settle(block)
     if mask.ndim == 0:
         if bool(mask):
             block[...] = value
         return
-    block[in_layout(mask, _mask_layout(x.layout, mask.ndim))] = value
+    chosen = in_layout(mask, _mask_layout(x.layout, mask.ndim))
+    if block.size:  # a rank without elements has not their shape either
+        block[chosen] = value
 
 
 def _assign_chosen(x: Array, mask: Array, value: Array) -> bool:
@@ -565,7 +575,9 @@ def _assign_chosen(x: Array, mask: Array, value: Array) -> bool:
     chosen = in_layout(mask, _mask_layout(x.layout, mask.ndim))
     counts = _exchange.agree([np.count_nonzero(chosen)])[:, 0]
     if counts.sum() != len(value):
-        return False
+        if len(value) == 1:  # for all of them
+            return False
+        raise ValueError(f"{len(value)} values for {counts.sum()} places where the mask is true")
     part = in_layout(value, _along_counts(counts, value.shape[1:]))
     if np.may_share_memory(part, block):
         part = part.copy()

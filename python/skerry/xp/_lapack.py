@@ -64,7 +64,7 @@ def _library() -> _Library | None:
 
     try:
         handle = ctypes.CDLL(_umath_linalg.__file__)  # loaded already
-    except OSError:
+    except (OSError, AttributeError):  # it is a part of the interpreter
         return None
     for before, after in _NAMES:
         try:

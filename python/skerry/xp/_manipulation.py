@@ -269,7 +269,11 @@ def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array
     dtype = np.result_type(*[x.dtype for x in arrays])
     length = sum(x.shape[axis] for x in arrays)
     shape = tuple(length if d == axis else n for d, n in enumerate(first.shape))
-    layout = new_layout(shape, dtype)
+    # Where no part is divided along the axis, as in a stack, nothing has to move.
+    stays = any(not x.layout.whole for x in arrays) and not any(
+        _layout.divided(x.layout, (axis,)) for x in arrays
+    )
+    layout = new_layout(shape, dtype, fixed=(axis,) if stays else ())
     out, at = Array(empty_block(layout, dtype), layout), 0
     for x in arrays:
         end = at + x.shape[axis]
