@@ -372,6 +372,17 @@ def test_values_of_what_a_mask_chose_are_written_where_they_are(rows):
         same(x, expected)
 
 
+def test_lists_and_single_values_beside_divided_arrays():
+    line = xp.asarray(VECTOR)
+    same(snp.where(True, line, np.nan), VECTOR)
+    same(snp.where(np.bool_(False), line, 3.0), np.where(False, VECTOR, 3.0))
+    same(snp.where([True, False] * 50 + [True], line, 0.0),
+         np.where([True, False] * 50 + [True], VECTOR, 0.0))  # fmt: skip
+    rtol = [0.1, 0.0, 0.9, 0.5, 0.2]
+    wanted = np.linalg.matrix_rank(CUBE, rtol=rtol)
+    same(snp.linalg.matrix_rank(xp.asarray(CUBE), rtol=rtol), wanted)
+
+
 def test_grids_are_arrays_of_ours():
     # NumPy's were returned: an index that is divided could not be taken of them.
     x, y = snp.mgrid[0:6, 0:50:3]

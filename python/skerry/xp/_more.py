@@ -143,7 +143,11 @@ def where(condition: Operand, x: Any = None, y: Any = None) -> Any:
     """Elements of x where the condition holds, of y elsewhere; or where it holds."""
     if (x is None) != (y is None):
         raise ValueError("where takes both x and y, or neither")
-    return nonzero(condition) if x is None else _elementwise.where(condition, x, y)
+    if x is None:
+        return nonzero(condition)
+    if not isinstance(condition, Array):  # a list, or one truth value
+        condition = np.asarray(condition)
+    return _elementwise.where(condition, x, y)
 
 
 def unique(

@@ -492,7 +492,9 @@ def matrix_power(x: Operand, n: int, /) -> Array:
 
 
 def _tolerance(rtol: Any) -> Any:
-    return rtol if rtol is None or isinstance(rtol, (int, float)) else gathered(rtol, "rtol")
+    if rtol is None or isinstance(rtol, (int, float)):
+        return rtol
+    return gathered(rtol, "rtol") if isinstance(rtol, Array) else np.asarray(rtol)
 
 
 def matrix_rank(x: Operand, /, *, rtol: float | Array | None = None) -> Array:
