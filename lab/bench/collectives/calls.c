@@ -2,7 +2,8 @@
  * kind and bytes. All ranks call in a row, as programs with steps do. A barrier ends each batch:
  * all have what the last call brought. Rank 0 says how often, so that a batch takes some 10 ms, and
  * reports the median of seven; of calls of more than 0.3 s that of three.
- *   calls [KIND,KIND...|all] [BYTES,BYTES...] */
+ *   calls [KIND,KIND...|all] [BYTES,BYTES...] [CALLS]
+ * CALLS: so many in one batch, instead. */
 #ifdef SKERRY
 #include <skerry/skerry.h>
 #else
@@ -14,6 +15,7 @@
 enum { batches = 7 };
 static char *from, *to;
 static long bytes;
+static long exactly; /* calls of the one batch; 0: as many as take some 10 ms */
 static int rank, size;
 
 #ifdef SKERRY
@@ -74,6 +76,13 @@ static double batch_ns(long n, void (*body)(void)) {
 
 static void row(const char* kind, void (*body)(void)) {
   double each[batches];
+  char name[64];
+  snprintf(name, sizeof name, "%s_%ld", kind, bytes);
+  if (exactly > 0) {
+    const double ns = batch_ns(exactly, body) / (double)exactly;
+    if (rank == 0) peer_report(name, ns, "ns");
+    return;
+  }
   double probe = batch_ns(1, body);  // the first one makes what later ones use
   long n = probe < 3e8 ? 3 : 0;
   tell(&n);
@@ -88,8 +97,6 @@ static void row(const char* kind, void (*body)(void)) {
   tell(&n);
   for (long i = 0; i < turns; ++i) each[i] = batch_ns(n, body) / (double)n;
   qsort(each, (size_t)turns, sizeof each[0], peer_compare);
-  char name[64];
-  snprintf(name, sizeof name, "%s_%ld", kind, bytes);
   if (rank == 0) peer_report(name, each[turns / 2], "ns");
 }
 
@@ -113,6 +120,7 @@ int main(int argc, char** argv) {
                {"allgather", allgather, 1, 1}};
   const char* wanted = argc > 1 ? argv[1] : "all";
   const char* sizes = argc > 2 ? argv[2] : "8,1024,65536,1048576,16777216";
+  exactly = argc > 3 ? atol(argv[3]) : 0;
   begin(&argc, &argv);
   for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; ++k) {
     if (strcmp(wanted, "all") != 0 && !is_among(wanted, kinds[k].name)) continue;
