@@ -6,7 +6,7 @@
 //     [--victim POLICY] [--drop PER_MILLION] [--share] [--cluster N]
 //     [--servers N,N...: of the nodes in turn] [--node-cap N]
 //     [--budget BYTES: of data servers, and clusters that follow from it]
-//     [--lock PROTOCOL] [--check 0|1|mpi]
+//     [--lock PROTOCOL] [--check 0|1|mpi] [--limit SECONDS: then it says where all threads are]
 //
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
 // by skerry_init.
@@ -19,6 +19,7 @@
 #include "fabric/test/loop/loop.hpp"
 #include "job/bootstrap/test/thread_bootstrap.hpp"
 #include "ops/check.hpp"
+#include "threads/watchdog.hpp"
 
 using namespace skerry;
 using namespace skerry::test;
@@ -47,6 +48,7 @@ struct Choice {
   uint64_t budget_bytes = 0;            // of a node's data servers; 0: none
   uint32_t node_cap = 0;                // shared connections per node; 0: no limit
   uint32_t drop = 0;                    // connections broken per million messages
+  std::chrono::seconds limit{540};      // shorter than ctest's
   Context context;
 };
 
@@ -140,9 +142,11 @@ int main(int argc, char** argv) {
     else if (word == "--drop") choice.drop = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--threads") choice.context.threads = static_cast<int>(number());
     else if (word == "--seed") choice.context.seed = number();
+    else if (word == "--limit") choice.limit = std::chrono::seconds(number());
     else if (word == "--rounds") choice.context.rounds = static_cast<int>(number());
     else choice.wanted = word;
   }
+  const Watchdog watchdog(choice.limit);
   auto capabilities = choice.fabric == "worst"
                           ? fabric::LoopCapabilities::worst(choice.context.seed)
                           : fabric::LoopCapabilities{};
