@@ -114,7 +114,7 @@ def _alike(ours, theirs):
     return True
 
 
-def work(folder, name, size, seconds, lone):
+def work(folder, name, size, seconds):
     """Runs one program; rank 0 prints a line of JSON."""
     import numpy
 
@@ -126,11 +126,7 @@ def work(folder, name, size, seconds, lone):
     sk.init()
     signal.alarm(4 * seconds)  # a rank that stands still ends the job
     numpy.random.seed(42)
-    values = None
-    for rank in range(sk.size()):
-        if not lone or rank == sk.rank():  # making them takes several times their memory
-            values = values or _arguments(home, info, size)
-        sk.sync()
+    values = _arguments(home, info, size)
     path = home / f"{info['module_name']}_numpy.py"
     names, arrays = info["input_args"], set(info["array_args"])
     kernels = [getattr(_module(path, imports), info["func_name"])
@@ -155,9 +151,8 @@ def work(folder, name, size, seconds, lone):
         skerry.drop()  # size L leaves no memory for three
         spent += alone.turn() if sk.rank() == 0 else 0.0
         sk.sync()
-        if sk.size() > 1 and not lone:
-            spent += beside.turn()
-            beside.drop()
+        spent += beside.turn() if sk.size() > 1 else 0.0
+        beside.drop()
         spent += skerry.turn()
         if sk.allreduce(spent, "max") > 16:
             break
@@ -173,7 +168,7 @@ def work(folder, name, size, seconds, lone):
                 "skerry_s": skerry.seconds, "ratio": skerry.seconds / alone.seconds,
                 "right": right, "processor_ratio": used / alone.used,
                 "numpys_ratio": beside.seconds / alone.seconds
-                if sk.size() > 1 and not lone else None}  # fmt: skip
+                if sk.size() > 1 else None}  # fmt: skip
         print(json.dumps(told), flush=True)
     sk.finalize()
 
@@ -213,8 +208,7 @@ def run(options, name, size, layout):
                    "PYTHONPATH": str(ROOT / "build" / "python")}  # fmt: skip
     command = [ROOT / "build" / "bin" / "skerry", "run", "-n", ranks, "--nodes", nodes,
                sys.executable, __file__, options.folder, "--work", name,
-               "--sizes", size, "--seconds", options.seconds,
-               *(["--lone"] if options.lone else [])]  # fmt: skip
+               "--sizes", size, "--seconds", options.seconds]  # fmt: skip
     row = {"program": name, "size": size, "layout": layout}
     pipe = subprocess.PIPE
     process = subprocess.Popen(list(map(str, command)), env=environment, stdout=pipe, stderr=pipe,
@@ -232,6 +226,11 @@ def run(options, name, size, layout):
     return row | {"error": (wrong or error.splitlines() or ["no word"])[-1][-200:]}
 
 
+def _mean(ratios):
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
 def table(rows, layout, size):
     """The losers first."""
     mine = [r for r in rows if r["layout"] == layout and r["size"] == size]
@@ -239,15 +238,17 @@ def table(rows, layout, size):
     if not mine:
         return
     ratios = [r["ratio"] for r in done]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+    mean = _mean(ratios)
     over = sum(ratio > TARGETS.get(layout, 1.6) for ratio in ratios)
     wrong = [r["program"] for r in done if not r["right"]]
     print(f"\n{layout}, size {size}: {len(done)} of {len(mine)} ended, geometric mean {mean:.2f}, "
+          f"{sum(ratio <= 1.1 for ratio in ratios)} at most 1.1, "
           f"{over} above {TARGETS.get(layout, 1.6)}, "
           f"{len(wrong)} wrong {' '.join(wrong)}")  # fmt: skip
     print("  " + ", ".join(f"{r['program']} {r['ratio']:.2f}" for r in done))
-    if all(r["numpys_ratio"] for r in done):
-        print("  as many NumPys at once: " + ", ".join(
+    if layout != "1x1":
+        mean = _mean([r["numpys_ratio"] for r in done])
+        print(f"  as many NumPys at once: {mean:.2f}; " + ", ".join(
             f"{r['program']} {r['numpys_ratio']:.2f}" for r in done))  # fmt: skip
     beside = [r["program"] for r in done if r["others"] >= MOST_OTHERS]
     print(f"  beside others' work: {len(beside)} {' '.join(beside)}")
@@ -282,12 +283,10 @@ def main():
     parser.add_argument("--layouts", nargs="+", default=LAYOUTS)
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--lone", action="store_true",
-                        help="NumPy on one rank alone: size L of some programs needs the memory")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        return work(options.folder, options.work, options.sizes[0], options.seconds, options.lone)
+        return work(options.folder, options.work, options.sizes[0], options.seconds)
     if not (options.folder / "bench_info").is_dir():
         sys.exit(f"{options.folder} is no checkout of spcl/npbench: git clone it, and name it")
     names = sorted(path.stem for path in (options.folder / "bench_info").glob("*.json"))
