@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <thread>
 
@@ -25,7 +26,10 @@ class Watchdog {
   explicit Watchdog(std::chrono::seconds limit) {
     void* frame;
     (void)backtrace(&frame, 1);  // loads what it needs, here and not in a signal handler
-    std::signal(SIGUSR2, [](int) { count = backtrace(frames, most_frames); });
+    std::signal(SIGUSR2, [](int) {
+      count = backtrace(frames, most_frames);
+      answered.release();
+    });
     thread_ = std::thread([this, limit] {
       std::unique_lock lock(mutex_);
       if (!ended_.wait_for(lock, limit, [this] { return over_; })) say();
@@ -49,7 +53,7 @@ class Watchdog {
       if (id == 0 || id == syscall(SYS_gettid)) continue;
       count = 0;
       (void)syscall(SYS_tgkill, getpid(), id, SIGUSR2);
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // one after the other
+      (void)answered.try_acquire_for(std::chrono::seconds(1));  // one may block all signals
       print(id, count);
     }
     _exit(3);
@@ -76,6 +80,7 @@ class Watchdog {
   static constexpr int most_frames = 40;
   static inline void* frames[most_frames];  // of the thread that was asked last
   static inline std::atomic<int> count = 0;
+  static inline std::counting_semaphore<> answered{0};
   std::mutex mutex_;
   std::condition_variable ended_;
   bool over_ = false;
