@@ -273,11 +273,11 @@ class _Grid:
         self.__doc__ = numpys.__doc__
 
     def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, tuple):
+        if not isinstance(key, tuple) or not key:
             return array(self._numpys[key])
         lines = tuple(map(array, _numpy.ogrid[key]))
-        if self._numpys.sparse or not lines:
-            return lines if lines else array(self._numpys[key])
+        if self._numpys.sparse:
+            return lines
         grids = _xp.meshgrid(*(line.reshape(-1) for line in lines), indexing="ij")
         return _xp.stack(grids, axis=0)
 
