@@ -408,6 +408,41 @@ def test_products_and_masks_without_elements():
         xp.asarray(MATRIX)[xp.zeros((1, 0), dtype="bool")]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint16"])
+def test_elements_by_two_divided_index_arrays(dtype):
+    """Every rank got keys and values whole; now each asks and tells the owners alone."""
+    values = RANDOM.random((40, 17))
+    rows, columns = RANDOM.integers(0, 40, 500), RANDOM.integers(0, 17, 500)
+    if np.dtype(dtype).kind == "i":
+        rows, columns = rows - 40 * (rows % 3 == 0), columns - 17 * (columns % 2)
+    rows, columns = rows.astype(dtype), columns.astype(dtype)
+    i, j, x = xp.asarray(rows), xp.asarray(columns), xp.asarray(values.copy())
+    same(x[i, j], values[rows, columns])
+    x[i, j] = 3
+    values[rows, columns] = 3
+    new = RANDOM.random(500)
+    given = xp.asarray(new)
+    gathers = xp.counters()["gathers"]
+    x[i, j] = given  # places come several times: the last one counts
+    assert xp.counters()["gathers"] == gathers
+    values[rows, columns] = new
+    same(x, values)
+    x[i, j] = x[i, j] + given
+    values[rows, columns] = values[rows, columns] + new
+    x[i[:0], j[:0]] = given[:0]
+    x[i, columns] = 2.5  # one that every rank has
+    values[rows, columns] = 2.5
+    same(x, values)
+    same(x[i[:0], j[:0]], values[:0, 0])
+    with pytest.raises(IndexError, match="outside|bounds"):
+        x[i, j + 17] = 1
+    with pytest.raises(IndexError, match="outside|bounds"):
+        x[i + 40, j]
+    with pytest.raises(ValueError, match="broadcast|fit|shape"):
+        x[i, j] = given[:7]
+    same(x, values)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint64"])
 def test_indices_of_dtypes_that_cannot_hold_the_length(dtype):
     # Ranks that begin behind 127 raised OverflowError, alone.

@@ -258,6 +258,9 @@ def getitem(x: Array, key: Any) -> Any:
         return select(x, as_array(key[0]))
     if (axis := _single_index(key)) is not None:
         return take(x, key[axis], axis=axis)
+    if (points := _points(x, key)) is not None:
+        layout, places = points
+        return Array(fetch(x, places), layout)
     return _by_arrays(x, key)
 
 
@@ -367,6 +370,27 @@ def _by_arrays(x: Array, key: Any) -> Array:
     return Array(fetch(x, [place[own] for place in places]), layout)
 
 
+def _points(x: Array, key: Any) -> tuple[Layout, list[Block]] | None:
+    """Of x[i, j], with index arrays for all axes that are divided alike, in order: how, and this
+    rank's part of each, from zero. None of any other key. Collective."""
+    alike = [item.layout for item in key if isinstance(item, Array) and not item.layout.whole]
+    if x.layout.whole or len(key) != x.ndim or not alike or not _layout.ordered(alike[0]):
+        return None
+    if any(getattr(item, "shape", None) != alike[0].shape for item in key):
+        return None
+    if any(item.dtype.kind not in "iu" for item in key):
+        return None
+    places, outside = [], False
+    for item, n in zip(key, x.shape, strict=True):
+        part = in_layout(as_array(item), alike[0]).astype(np.int64, copy=False)
+        low, high = part.min(initial=0), part.max(initial=-1)
+        outside = outside or low < -n or high >= n
+        places.append(np.where(part < 0, part + n, part) if low < 0 else part)
+    if _exchange.agree([outside]).any():
+        raise IndexError(f"an index is outside an array of shape {tuple(x.shape)}")
+    return alike[0], places
+
+
 def _by_dimension(key: Any) -> list[Any]:
     """The items of a key by dimension of the array; None where a mask spans several."""
     out = []
@@ -386,21 +410,27 @@ def fetch(x: Array, places: Sequence[Block]) -> Block:
     shape, here = places[0].shape, _exchange.job()
     if x.layout.whole:
         return x._evaluate()[tuple(places)]
-    flat = [np.ascontiguousarray(place.reshape(-1), np.int64) for place in places]
-    owner = _owners(x.layout, flat)
-    order = np.argsort(owner, kind="stable")
-    rows = np.stack([place[order] for place in flat], axis=1)
-    counts = np.bincount(owner, minlength=here.ranks)
-    table = _exchange.agree(counts)
-    cuts = np.cumsum(counts)[:-1]
-    asked = _exchange.pass_rows(np.split(rows, cuts), table, np.dtype(np.int64), (x.ndim,))
+    order, table, asked = _ask_owners(x, places)
     block, origin = x._evaluate(), np.array([low for low, _ in x.layout.boxes[here.rank]])
     answers = [block[tuple((rows - origin).T)] if len(rows) else np.empty(0, x.dtype)
                for rows in asked]  # fmt: skip
     got = _exchange.pass_rows(answers, table.T, x.dtype)
-    out = np.empty(owner.shape, x.dtype)
+    out = np.empty(order.shape, x.dtype)
     out[order] = np.concatenate(got)
     return out.reshape(shape)
+
+
+def _ask_owners(x: Array, places: Sequence[Block]) -> tuple[Block, Block, list[Block]]:
+    """Sends each place to the rank that has it: in which order, how many from whom to whom, and
+    what each rank has sent to this one, [k, dimension], in its order. Collective."""
+    flat = [np.ascontiguousarray(place.reshape(-1), np.int64) for place in places]
+    owner = _owners(x.layout, flat)
+    order = np.argsort(owner, kind="stable")
+    rows = np.stack([place[order] for place in flat], axis=1)
+    counts = np.bincount(owner, minlength=_exchange.ranks())
+    table = _exchange.agree(counts)
+    parts = np.split(rows, np.cumsum(counts)[:-1])
+    return order, table, _exchange.pass_rows(parts, table, np.dtype(np.int64), (x.ndim,))
 
 
 # ---- writing -------------------------------------------------------------------------------------
@@ -435,7 +465,7 @@ def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
             _assign_masked(x, mask, value)
         elif not _assign_chosen(x, mask, value):
             _assign_gathered(x, key, value)
-    else:
+    elif not _assign_points(x, key, value):
         _assign_gathered(x, key, value)
 
 
@@ -584,6 +614,31 @@ def _assign_chosen(x: Array, mask: Array, value: Array) -> bool:
     _lazy.settle(block)
     if part.size:  # a rank without rows has not their shape either
         block[chosen] = part
+    return True
+
+
+def _assign_points(x: Array, key: Any, value: Any) -> bool:
+    """x[i, j] = value with divided index arrays: each rank sends its part to the owners. Of a place
+    that is named twice the last value counts, as in NumPy. False, and nothing is done, of any other
+    key or value. Collective."""
+    if x.ndim < 2 or (points := _points(x, key)) is None:
+        return False
+    layout, places = points
+    single = not isinstance(value, Array) or value.ndim == 0
+    if not single and value.shape != layout.shape:
+        return False
+    own = None if single else in_layout(value, layout).astype(x.dtype, copy=False).reshape(-1)
+    order, table, asked = _ask_owners(x, places)
+    block, box = x._evaluate(), x.layout.boxes[_exchange.job().rank]
+    at = tuple((np.concatenate(asked) - [low for low, _ in box]).T)
+    if own is None:
+        sent: Any = gathered(value, "a value") if isinstance(value, Array) else value
+    else:
+        parts = np.split(own[order], np.cumsum(table[_exchange.job().rank])[:-1])
+        sent = np.concatenate(_exchange.pass_rows(parts, table, x.dtype))
+    _lazy.settle(block)
+    if len(at[0]):  # a rank without elements has not their shape either
+        block[at] = sent
     return True
 
 
