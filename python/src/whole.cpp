@@ -342,6 +342,22 @@ PyObject* plain(PyObject* operand, Py_ssize_t most) {
   return nullptr;
 }
 
+// Whether small operands make a result that is computed lazily, as a column and a row do.
+bool makes_large(PyObject* left, PyObject* right) {
+  if (!is_ndarray(left) || !is_ndarray(right)) return false;
+  const double most = double(elements(left)) * double(elements(right));
+  if (most < double(lazy_elements)) return false;
+  const NdArray* one = as_ndarray(left);
+  const NdArray* other = as_ndarray(right);
+  double count = 1;
+  for (int d = 1; d <= std::max(one->ndim, other->ndim); ++d) {
+    const Py_intptr_t a = d <= one->ndim ? one->dims[one->ndim - d] : 1;
+    const Py_intptr_t b = d <= other->ndim ? other->dims[other->ndim - d] : 1;
+    count *= double(a == 1 ? b : a);  // shapes that do not fit are NumPy's error
+  }
+  return count >= double(lazy_elements);
+}
+
 PyObject* refuse() { return owned(Py_NotImplemented); }
 
 // Whether the statement that computed an operand has the only reference to it. In compiled code a
@@ -478,7 +494,7 @@ PyObject* binary(PyObject* a, PyObject* b) {
   static_assert(op >= 0 && op < kOps);
   PyObject* left = plain(a, lazy_elements);
   PyObject* right = left ? plain(b, lazy_elements) : nullptr;
-  if (right) {
+  if (right && !makes_large(left, right)) {
     if constexpr (op <= kTruediv)
       if (is_operand(left) && is_operand(right))
         return wrap(by_ufunc(python.ufuncs[op], a, b, left, right), nullptr, 0);
