@@ -82,13 +82,14 @@ class Agent {
         joined_pid = -1;  // the process that said hello, if it is not `pid`; -1: it is, or none has
     UniqueFd joined_watch;  // pidfd of joined_pid
     bool inside = false;    // said hello, and its finish was not answered yet
+    bool welcomed = false;  // likewise, and its hello was answered: before, nothing is news to it
   };
 
   struct FrameRow {
     FrameType type;
     void (Agent::*handle)(const Frame& frame);
   };
-  static const FrameRow frame_table[20];
+  static const FrameRow frame_table[22];
   void on_launcher(const Frame& frame);
   void on_plan(const Frame& frame);
   void on_signal_rank(const Frame& frame);
@@ -165,6 +166,8 @@ const Agent::FrameRow Agent::frame_table[] = {
     {FrameType::met, &Agent::relay_to_ranks},
     {FrameType::decided, &Agent::relay_to_ranks},
     {FrameType::leave, &Agent::relay_to_ranks},
+    {FrameType::late_put, &Agent::relay_to_ranks},
+    {FrameType::spares_wait, &Agent::relay_to_ranks},
 };
 
 void Agent::on_launcher(const Frame& frame) {
@@ -345,6 +348,7 @@ void Agent::on_control(Rank& rank, const Frame& frame) {
   }
   if (frame.type == FrameType::hello) {
     rank.inside = true;
+    rank.welcomed = false;
     FrameReader reader(frame);
     const auto pid = static_cast<pid_t>(reader.u32());
     // In a container its number is not ours: the end of the wrapper that we started has to do.
@@ -382,13 +386,15 @@ void Agent::process_gone(Rank& rank, const std::string& how) {
 
 void Agent::relay(Rank& rank, const Frame& frame) {
   if (!rank.control || rank.control->ended() || !rank.inside) return;
+  rank.welcomed = rank.welcomed || frame.type == FrameType::welcome;
+  if (!rank.welcomed) return;
   if (frame.type == FrameType::finish_done) rank.inside = false;
   if (frame.type != FrameType::welcome)
     return rank.control->send(FrameWriter(frame.type).bytes(frame.payload).finish());
   // The launcher sent the generation of the job in place of the key, which must not cross the
   // network.
   FrameReader reader(frame);
-  const auto numbers = reader.bytes(4 * sizeof(uint32_t));
+  const auto numbers = reader.bytes(6 * sizeof(uint32_t));  // see FrameType::welcome
   const uint32_t epoch = reader.u32();
   if (reader.ok())
     rank.control->send(

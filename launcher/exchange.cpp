@@ -19,6 +19,41 @@ const char* to_string(RankState state) {
   return "unknown";
 }
 
+Exchange::Exchange(uint32_t size, uint32_t late) : ranks_(size), living_(size - late) {
+  for (uint32_t rank = size - late; rank < size; ++rank) ranks_[rank].tolerated = true;
+}
+
+void Exchange::admit(uint32_t first, uint32_t count) {
+  for (uint32_t rank = first; rank < first + count; ++rank)
+    ranks_[rank].starts_with = {first, count};
+}
+
+void Exchange::settle(uint32_t rank) {
+  const Run together = ranks_[rank].starts_with;
+  for (Rank& one : std::span(ranks_).subspan(together.first, together.count)) {
+    one.starts_with = {};
+    if (one.gone) continue;
+    one.tolerated = false;
+    ++living_;
+    count(one, 1);
+  }
+}
+
+std::vector<uint32_t> Exchange::advance_starting(uint32_t rank) {
+  const Run together = ranks_[rank].starts_with;
+  const auto starting = std::span(ranks_).subspan(together.first, together.count);
+  std::vector<uint32_t> released;
+  if (!std::ranges::all_of(starting, [](const Rank& one) {
+        return one.state == RankState::fencing;
+      }))
+    return released;
+  for (uint32_t k = 0; k < together.count; ++k) {
+    enter(starting[k], RankState::joined);
+    released.push_back(together.first + k);
+  }
+  return released;
+}
+
 // `difference` is 1 or, to take the rank out, UINT32_MAX (unsigned arithmetic wraps).
 void Exchange::count(const Rank& rank, uint32_t difference) {
   if (rank.tolerated) return;
@@ -151,7 +186,7 @@ Exchange::Event Exchange::advance() {
   if (living_ == 0) return Event::none;
   if (fencing_ == living_) {
     for (auto& rank : ranks_) {
-      if (rank.state == RankState::fencing) enter(rank, RankState::joined);
+      if (rank.state == RankState::fencing && !rank.tolerated) enter(rank, RankState::joined);
     }
     return Event::fence_done;
   }

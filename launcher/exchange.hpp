@@ -28,7 +28,8 @@ const char* to_string(RankState state);
 
 class Exchange {
  public:
-  explicit Exchange(uint32_t size) : ranks_(size), living_(size) {}
+  // The last `late` ranks are not there yet, and nobody waits for them: see admit.
+  explicit Exchange(uint32_t size, uint32_t late = 0);
 
   // Errors (network): the rank may not do this now. It then is to be treated as broken.
   Status hello(uint32_t rank);
@@ -45,6 +46,18 @@ class Exchange {
   const std::vector<Payload>& get_all(std::string_view key);
   // The lowest rank that has put exactly `value` under `key`; nullopt: none has.
   std::optional<uint32_t> lowest(std::string_view key, std::span<const std::byte> value) const;
+
+  // Late ranks of one host, which start by themselves: until they have settled, their fences are
+  // among themselves.
+  void admit(uint32_t first, uint32_t count);
+  // The start of the rank is over, and so is that of all that started with it: they have come
+  // through the same fences. From here on they are of all.
+  void settle(uint32_t rank);
+  bool is_starting(uint32_t rank) const { return ranks_[rank].starts_with.count != 0; }
+  // It never came, and may be admitted again.
+  void withdraw(uint32_t rank) { ranks_[rank].starts_with = {}; }
+  // After a fence of such a rank: those that it lets go on.
+  std::vector<uint32_t> advance_starting(uint32_t rank);
 
   // The rank's process has ended; `tolerated`: the others go on without it.
   void gone(uint32_t rank, bool tolerated);
@@ -65,11 +78,15 @@ class Exchange {
   uint32_t epoch() const { return epoch_; }
 
  private:
+  struct Run {
+    uint32_t first = 0, count = 0;
+  };
   struct Rank {
     RankState state = RankState::absent;
     bool gone = false;       // its process has ended
-    bool tolerated = false;  // gone, and nobody waits for it
+    bool tolerated = false;  // gone or not there yet, and nobody waits for it
     uint32_t values = 0;     // put in this epoch
+    Run starts_with{};       // late ranks that start together; none: it is one of all
   };
   struct Values {  // what was put under one key
     std::map<uint32_t, std::vector<std::byte>> by_rank;

@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/auth.hpp"
@@ -30,6 +32,7 @@ class Job {
   int run();
 
  private:
+  static constexpr uint32_t no_agent = UINT32_MAX;  // of a spare whose host has not come
   struct Agent {
     HostRanks host;
     bool local = false;
@@ -40,10 +43,14 @@ class Job {
     bool gone = false;           // stopped, lost or never started: nothing more is expected from it
     Heard heard;                 // of another host, in a job that goes on
     bool drained = false;        // its ranks were told to leave
+    bool is_late = false;        // was added while the job ran
+    bool is_withdrawn = false;   // could not be added
+    bool is_greeted = false;     // late: a rank of it has said hello
+    bool gives_back = false;     // when it has gone another host may take its nodes
     uint32_t unacknowledged = 0;  // bytes of output taken from it that wait in our queues
   };
   struct Rank {
-    uint32_t agent = 0;
+    uint32_t agent = no_agent;
     uint32_t node = 0;
     uint32_t pid = 0;  // 0: not started yet
     bool ended = false;
@@ -64,7 +71,7 @@ class Job {
   // start (job_start.cpp)
   bool start_agents();
   void start_local_agent(uint32_t number);
-  bool start_remote_agent(uint32_t number);
+  Status start_remote_agent(uint32_t number);
   void agent_connected(uint32_t number, UniqueFd socket);
   void start_limit_passed();
   void attach(uint32_t number, UniqueFd socket);
@@ -103,6 +110,19 @@ class Job {
   void on_report(uint32_t number, const job::Frame& frame);
   void on_beat(uint32_t number, const job::Frame& frame);
 
+  // hosts that are added (job_elastic.cpp)
+  void watch_elastic();
+  void add_host(const Host& host);
+  bool is_starting(const Agent& agent) const;  // was added, and is not all there yet
+  void withdraw(uint32_t number, const std::string& why);
+  void close_to_hosts();
+  void give_back(Agent& agent);
+  void welcome(uint32_t rank);
+  void greet_late(uint32_t rank);
+  void remember_for_late(const std::vector<std::byte>& frame);
+  bool on_late_request(const job::Frame& frame);
+  void tell_waiting();
+
   // a host leaves (job_drain.cpp)
   void on_drain(uint32_t number, const job::Frame& frame);
   std::string drain(const std::string& host);
@@ -113,6 +133,7 @@ class Job {
   uint32_t others_of(uint32_t number) const;  // agents that live
   void on_agent_end(uint32_t number, const std::string& why);
   void lease_to_hosts(bool begin);
+  void lease_to(Agent& agent, bool begin);
   void watch_hosts();
   void go_on_without_host(uint32_t number, const std::string& why);
   void on_rank_end(uint32_t rank, int wait_status);
@@ -135,15 +156,19 @@ class Job {
   void finish_processes();
 
   // Of the rank's agent; null: there is none.
-  Link* link_to(uint32_t rank) { return agents_[ranks_[rank].agent].link.get(); }
+  Link* link_to(uint32_t rank) {
+    const uint32_t agent = ranks_[rank].agent;
+    return agent == no_agent ? nullptr : agents_[agent].link.get();
+  }
   void tell(uint32_t rank, const std::vector<std::byte>& frame);
   void tell_all(const std::vector<std::byte>& frame);
   bool all_report_failures() const;
-  bool all_go_on() const { return going_on_ == ranks_.size(); }
+  bool all_go_on() const { return going_on_ == from_start_; }
   std::string name_of(uint32_t rank) const;
 
   const RunOptions options_;
   const Placement placement_;
+  const uint32_t from_start_;  // ranks but those that come with hosts which are added
   const Key key_;
   EventLoop loop_;
   Output output_;
@@ -154,9 +179,18 @@ class Job {
   std::vector<Agent> agents_;
   std::vector<Rank> ranks_;
   uint32_t living_ranks_;
-  uint32_t reporting_ranks_ = 0;  // ranks that asked to be told of dead ones
+  uint32_t reporting_ranks_ = 0;  // ranks from the start that asked to be told of dead ones
   uint32_t going_on_ = 0;         // of these, ranks that go on without them
   uint32_t view_ = 0;             // how many ranks the job has lost and goes on without
+  std::set<uint32_t> free_nodes_;    // the first ranks of nodes for which no host has come
+  std::set<std::string> listed_;     // hosts of the elastic file that were looked at
+  std::set<std::string> missing_;    // of these, who was not there at the last look
+  std::string elastic_trouble_;      // what was said last of that file
+  bool is_over_ = false;             // all at work have left, or died: no host is added any more
+  std::set<std::string> refused_;    // hosts that find a place when another gives up its own
+  size_t told_waiting_ = 0;          // how many spares wait, as ranks know it
+  // Deaths, and what late ranks put, in order: for those that come later.
+  std::vector<std::pair<job::FrameType, Meetings::Payload>> told_to_late_;
   EventLoop::TimerId lease_timer_ = 0;  // 0: no host holds a lease
   EventLoop::Clock::time_point watched_at_{};  // when hosts were last looked at
 

@@ -4,6 +4,7 @@
 // then on, which is no failure. When the last has ended, its agent ends too: the host may go.
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -30,12 +31,16 @@ void Job::on_drain(uint32_t number, const Frame& frame) {
 
 // What came of it: an error begins with "cannot".
 std::string Job::drain(const std::string& host) {
-  const auto agent =
-      std::ranges::find_if(agents_, [&](const Agent& one) { return one.host.host == host; });
+  // The last of that name: a host that has left may have been added again.
+  const auto last =
+      std::find_if(agents_.rbegin(), agents_.rend(),
+                   [&](const Agent& one) { return one.host.host == host; });
+  const auto agent = last == agents_.rend() ? agents_.end() : std::prev(last.base());
   if (agent == agents_.end()) return concat("cannot drain ", host, ": it is no host of this job");
   if (agent->gone || !agent->link) return concat("cannot drain ", host, ": it has left the job");
   if (agent->local) return concat("cannot drain ", host, ": the launcher runs on it");
   if (ending_) return concat("cannot drain ", host, ": the job is ending");
+  if (is_starting(*agent)) return concat("cannot drain ", host, ": it is being added");
   if (!all_go_on())
     return concat("cannot drain ", host, ": the job does not go on without ranks (on_failure ",
                   "SKERRY_FAILURE_CONTINUES)");
@@ -75,6 +80,7 @@ void Job::end_spares_of_drained(Agent& agent) {
         !std::exchange(ranks_[rank].told_to_end, true))
       tell(rank, FrameWriter(FrameType::signal_rank, rank).u32(SIGKILL).finish());
   }
+  tell_waiting();
 }
 
 void Job::release_if_drained(uint32_t number) {

@@ -94,6 +94,7 @@ void Job::agent_is_gone(Agent& agent) {
   for (const auto& planned : agent.host.ranks) rank_is_gone(planned.rank);
   if (agent.link) agent.link->close();
   agent.lifeline.reset();
+  if (agent.gives_back) give_back(agent);
 }
 
 void Job::check_end() {

@@ -43,7 +43,7 @@ std::string Job::name_of(uint32_t rank) const {
                 one.pid != 0 ? concat(" (pid ", one.pid, ")") : "");
 }
 
-bool Job::all_report_failures() const { return reporting_ranks_ == ranks_.size(); }
+bool Job::all_report_failures() const { return reporting_ranks_ == from_start_; }
 
 // What an agent may send, and what follows. Frames about a rank are taken from its agent alone.
 // Other types are not an agent's to send.
@@ -87,7 +87,9 @@ void Job::on_started(uint32_t, const Frame& frame) {
 void Job::on_not_started(uint32_t number, const Frame& frame) {
   FrameReader reader(frame);
   const bool not_found = reader.u8() != 0;
-  if (!ending_) {
+  if (!ending_ && agents_[number].is_late) {
+    withdraw(number, concat("its rank ", frame.rank, " could not be started: ", reader.string()));
+  } else if (!ending_) {
     output_.say(concat("could not start rank ", frame.rank, " on host ", agents_[number].host.host,
                        ": ", reader.string()));
     begin_ending(not_found ? 127 : 126);
@@ -152,30 +154,41 @@ uint32_t Job::others_of(uint32_t number) const {
   return others;
 }
 
+void Job::welcome(uint32_t rank) {
+  auto& asks = ranks_[rank];  // nothing yet, whatever it asked for in a session before
+  reporting_ranks_ -= asks.reports_failures ? 1 : 0;
+  going_on_ -= asks.goes_on ? 1 : 0;
+  asks.reports_failures = asks.goes_on = false;
+  // The agent puts the key in place of the generation, which it derives the key from.
+  std::array<std::byte, job::job_key_bytes> epoch{};
+  const uint32_t number = exchange_.epoch();
+  std::memcpy(epoch.data(), &number, sizeof number);
+  tell(rank, FrameWriter(FrameType::welcome, rank)
+                 .u32(rank)
+                 .u32(static_cast<uint32_t>(ranks_.size()))
+                 .u32(ranks_[rank].node)
+                 .u32(static_cast<uint32_t>(options_.spares))
+                 .u32(static_cast<uint32_t>(placement_.late))
+                 .u32(static_cast<uint32_t>(placement_.late_per_node))
+                 .bytes(epoch)
+                 .finish());
+}
+
 void Job::on_rank_request(uint32_t, const Frame& frame) {
   const uint32_t rank = frame.rank;
-  if (meetings_.is_dead(rank)) return;  // its last words: the others may have finished already
+  const bool starts = exchange_.is_starting(rank) && !agents_[ranks_[rank].agent].is_withdrawn;
+  const bool is_new = starts && frame.type == FrameType::hello;
+  // Its last words: the others may have finished already.
+  if (meetings_.is_dead(rank) && !is_new) return;
+  if (starts && on_late_request(frame)) return;
   FrameReader reader(frame);
   Status status;
   if (frame.type == FrameType::hello) {
-    status = exchange_.hello(rank);
-    if (status.ok()) {
-      auto& asks = ranks_[rank];  // nothing yet, whatever it asked for in a session before
-      reporting_ranks_ -= asks.reports_failures ? 1 : 0;
-      going_on_ -= asks.goes_on ? 1 : 0;
-      asks.reports_failures = asks.goes_on = false;
-      // The agent puts the key in place of the generation, which it derives the key from.
-      std::array<std::byte, job::job_key_bytes> epoch{};
-      const uint32_t number = exchange_.epoch();
-      std::memcpy(epoch.data(), &number, sizeof number);
-      tell(rank, FrameWriter(FrameType::welcome, rank)
-                     .u32(rank)
-                     .u32(static_cast<uint32_t>(ranks_.size()))
-                     .u32(ranks_[rank].node)
-                     .u32(static_cast<uint32_t>(options_.spares))
-                     .bytes(epoch)
-                     .finish());
-    }
+    status = !options_.elastic.empty() && exchange_.epoch() != 0
+                 ? error(Code::config, "a job with --elastic is joined once")
+                 : exchange_.hello(rank);
+    if (status.ok()) welcome(rank);
+    if (is_new) greet_late(rank);
   } else if (frame.type == FrameType::put) {
     const auto key = reader.string();
     status = exchange_.put(rank, key, reader.rest());
@@ -233,6 +246,7 @@ void Job::on_meet(uint32_t, const Frame& frame) {
   const auto bytes = reader.rest();
   if (!reader.ok() || !job::check_key(key).ok())
     return suspect({frame.rank, Weight::failed, "sent a meet frame that makes no sense", 1});
+  if (exchange_.is_starting(frame.rank) && lives(frame.rank)) exchange_.settle(frame.rank);
   bool is_first = false;
   if (count == 0) {
     tell_met(meetings_.wait_as_spare(frame.rank, key));
@@ -272,6 +286,7 @@ void Job::on_decide(uint32_t, const Frame& frame) {
 bool Job::lives(uint32_t rank) const { return !ranks_[rank].ended && !meetings_.is_dead(rank); }
 
 void Job::tell_met(const std::vector<Meetings::Outcome>& outcomes) {
+  tell_waiting();
   for (const auto& outcome : outcomes) {
     const auto payloads = Meetings::payloads_of(outcome);
     std::map<uint32_t, std::vector<uint32_t>> by_agent;
@@ -289,6 +304,7 @@ void Job::tell_met(const std::vector<Meetings::Outcome>& outcomes) {
           for (const uint32_t rank : told) agent.link->send(FrameType::met, rank, payload);
       }
     }
+    if (outcome.key == job::leave_meeting && outcome.missing.empty()) close_to_hosts();
   }
 }
 
@@ -306,11 +322,14 @@ void Job::die(std::span<const Dead> dead) {
                            .u32(view_)
                            .finish();
     frames.insert(frames.end(), frame.begin(), frame.end());
+    remember_for_late(frame);
     std::ranges::move(meetings_.died(rank), std::back_inserter(outcomes));
   }
   tell_all(frames);
   tell_met(outcomes);
-  if (meetings_.living_at_work() == 0) result_ = 1;  // nobody is left that could go on
+  if (meetings_.living_at_work() != 0) return;
+  result_ = 1;  // nobody is left that could go on
+  close_to_hosts();
 }
 
 // The lowest rank of a node hosts its memory and its data servers: the node dies with it.
@@ -343,18 +362,22 @@ void Job::go_on_without(uint32_t rank, const std::string& cause) {
 
 void Job::lease_to_hosts(bool begin) {
   if (!begin && lease_timer_ == 0) return;
-  const LeaseLength length(begin ? options_.lease_ms : 0);
   loop_.cancel(std::exchange(lease_timer_, 0));
-  bool watches = false;
+  bool watches = begin && !options_.elastic.empty();  // hosts that come later
   for (auto& agent : agents_) {
     if (agent.local || agent.gone || !agent.link) continue;
-    agent.link->send(
-        FrameWriter(FrameType::lease).u32(static_cast<uint32_t>(length.count())).finish());
-    if (begin) agent.heard.begin(EventLoop::Clock::now(), length);
-    else agent.heard.end();
+    lease_to(agent, begin);
     watches = begin;
   }
   if (watches) watch_hosts();
+}
+
+void Job::lease_to(Agent& agent, bool begin) {
+  const LeaseLength length(begin ? options_.lease_ms : 0);
+  agent.link->send(
+      FrameWriter(FrameType::lease).u32(static_cast<uint32_t>(length.count())).finish());
+  if (begin) agent.heard.begin(EventLoop::Clock::now(), length);
+  else agent.heard.end();
 }
 
 void Job::on_beat(uint32_t number, const Frame& frame) {
@@ -386,6 +409,7 @@ void Job::watch_hosts() {
 void Job::go_on_without_host(uint32_t number, const std::string& why) {
   if (ending_) return;
   auto& agent = agents_[number];
+  if (is_starting(agent)) return withdraw(number, concat("it ", why));
   if (!agent.heard.is_heard()) {  // its ranks may hold a lease that began a moment ago
     output_.say(concat("host ", agent.host.host, " ", why,
                        ", and was never heard of in this job; ending the job"));
@@ -449,6 +473,12 @@ void Job::acknowledge_output() {
 void Job::on_rank_end(uint32_t rank, int wait_status) {
   if (ranks_[rank].ended) return;
   output_.flush(rank);
+  if (Agent& agent = agents_[ranks_[rank].agent]; agent.is_withdrawn || is_starting(agent)) {
+    rank_is_gone(rank);
+    withdraw(ranks_[rank].agent,
+             concat("its rank ", rank, " ", describe_end(wait_status)));
+    return check_end();
+  }
   const int exit_status = exit_status_of(wait_status);
   const bool joined = exchange_.joined(rank);
   if (exit_status != 0 || joined) {
@@ -492,6 +522,9 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
 void Job::on_agent_end(uint32_t number, const std::string& why) {
   auto& agent = agents_[number];
   if (agent.gone) return;
+  if (agent.is_withdrawn) agent_is_gone(agent);
+  else if (is_starting(agent)) withdraw(number, concat("its agent was lost (", why, ")"));
+  if (agent.gone) return check_end();
   if (has_left(agent)) {
     agent_is_gone(agent);
     return check_end();
@@ -566,6 +599,10 @@ void Job::on_child(pid_t pid, int wait_status) {
     if (agent.process != pid) continue;
     agent.process = -1;
     if (agent.link || agent.gone) return;  // the connection tells
+    if (agent.is_late)
+      return withdraw(static_cast<uint32_t>(&agent - agents_.data()),
+                      concat("`", options_.agent, " ", agent.host.host, "` ",
+                             describe_end(wait_status)));
     if (!ending_) {
       output_.say(concat("could not start an agent on host ", agent.host.host, ": `",
                          options_.agent, " ", agent.host.host, "` ", describe_end(wait_status),

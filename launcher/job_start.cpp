@@ -52,6 +52,7 @@ std::string own_program() {
 Job::Job(RunOptions options, Placement placement)
     : options_(std::move(options)),
       placement_(std::move(placement)),
+      from_start_(static_cast<uint32_t>(placement_.ranks - placement_.late)),
       key_(random_key()),
       // A reader that has gone (`| head`) wants no more: the job ends as a program would that
       // SIGPIPE kills.
@@ -64,10 +65,11 @@ Job::Job(RunOptions options, Placement placement)
       reception_(
           loop_, key_,
           [this](uint32_t agent, UniqueFd socket) { agent_connected(agent, std::move(socket)); }),
-      exchange_(static_cast<uint32_t>(placement_.ranks)),
-      meetings_(static_cast<uint32_t>(placement_.ranks), static_cast<uint32_t>(options_.spares)),
+      exchange_(static_cast<uint32_t>(placement_.ranks), static_cast<uint32_t>(placement_.late)),
+      meetings_(static_cast<uint32_t>(placement_.ranks), static_cast<uint32_t>(options_.spares),
+                static_cast<uint32_t>(placement_.late)),
       ranks_(static_cast<size_t>(placement_.ranks)),
-      living_ranks_(static_cast<uint32_t>(placement_.ranks)) {
+      living_ranks_(from_start_) {
   for (const auto& host : placement_.hosts) {
     for (const auto& planned : host.ranks) {
       ranks_[planned.rank].agent = static_cast<uint32_t>(agents_.size());
@@ -76,6 +78,12 @@ Job::Job(RunOptions options, Placement placement)
     agents_.emplace_back();
     agents_.back().host = host;
     agents_.back().local = options_.hosts.empty() || is_this_machine(host.host);
+    listed_.insert(host.host);
+  }
+  for (uint32_t rank = from_start_; rank < ranks_.size(); ++rank) {
+    ranks_[rank].ended = true;  // nothing is expected from it
+    if ((rank - from_start_) % static_cast<uint32_t>(placement_.late_per_node) == 0)
+      free_nodes_.insert(rank);
   }
 }
 
@@ -114,7 +122,7 @@ void Job::choose_input() {
 
 bool Job::start_agents() {
   choose_input();
-  bool remote = false;
+  bool remote = !options_.elastic.empty();
   for (uint32_t number = 0; number < agents_.size(); ++number) {
     // Before anything else is opened: the forked agent must not hold our sockets.
     if (agents_[number].local) start_local_agent(number);
@@ -131,8 +139,14 @@ bool Job::start_agents() {
     return false;
   }
   for (uint32_t number = 0; number < agents_.size(); ++number) {
-    if (!agents_[number].local && !start_remote_agent(number)) return false;
+    if (agents_[number].local) continue;
+    if (const Status status = start_remote_agent(number); !status.ok()) {
+      output_.say(concat("host ", agents_[number].host.host, ": ", status.message()));
+      result_ = 1;
+      return false;
+    }
   }
+  if (!options_.elastic.empty()) watch_elastic();
   loop_.after(std::chrono::seconds(options_.start_timeout_s), [this] { start_limit_passed(); });
   return true;
 }
@@ -155,7 +169,7 @@ void Job::start_local_agent(uint32_t number) {
   attach(number, std::move(ours));
 }
 
-bool Job::start_remote_agent(uint32_t number) {
+Status Job::start_remote_agent(uint32_t number) {
   auto& agent = agents_[number];
   int ends[2];
   SKERRY_ASSERT(pipe2(ends, O_CLOEXEC) == 0, "a pipe can be made");
@@ -173,11 +187,7 @@ bool Job::start_remote_agent(uint32_t number) {
   child.stdin_fd = theirs.get();
   child.stdout_fd = STDERR_FILENO;
   bool not_found = false;
-  if (const Status status = start_child(child, &agent.process, &not_found); !status.ok()) {
-    output_.say(concat("host ", agent.host.host, ": ", status.message()));
-    result_ = 1;
-    return false;
-  }
+  SKERRY_TRY(start_child(child, &agent.process, &not_found));
   FrameWriter invitation(FrameType::invitation);
   invitation.u32(number)
       .bytes(key_)
@@ -189,7 +199,7 @@ bool Job::start_remote_agent(uint32_t number) {
   (void)std::signal(SIGPIPE, SIG_IGN);
   (void)!write(ours.get(), frame.data(), frame.size());
   agent.lifeline = std::move(ours);
-  return true;
+  return {};
 }
 
 void Job::agent_connected(uint32_t number, UniqueFd socket) {
@@ -202,7 +212,7 @@ void Job::agent_connected(uint32_t number, UniqueFd socket) {
 
 void Job::start_limit_passed() {
   for (auto& agent : agents_) {
-    if (agent.link || agent.gone || ending_) continue;
+    if (agent.link || agent.gone || agent.is_late || ending_) continue;
     output_.say(concat("no agent from host ", agent.host.host, " within ", options_.start_timeout_s,
                        " s; try `", options_.agent, " ", agent.host.host,
                        " true`, see --agent, --interface and --start-timeout; ending the job"));
@@ -218,6 +228,7 @@ void Job::attach(uint32_t number, UniqueFd socket) {
       [this, number](const std::string& why) { on_agent_end(number, why); });
   if (ending_) return stop_agents();
   agent.link->send(encode(plan_for(agent)));
+  if (agent.is_late && lease_timer_ != 0) lease_to(agent, true);
   if (input_ == Input::piped && ranks_[0].agent == number) {
     input_window_ = input_window_bytes;
     pump_input();

@@ -81,9 +81,12 @@ bool Meetings::misses(const Meeting& meeting, uint32_t rank) {
 // It has the spares that it wants, or no more are on their way.
 bool Meetings::is_over(const Meeting& meeting) const {
   if (meeting.waiting != 0) return false;
-  const auto fit = std::ranges::count_if(
-      spares_, [this](const auto& spare) { return !leaving_.contains(spare.first); });
-  return coming_.empty() || meeting.came.size() + static_cast<size_t>(fit) >= meeting.size;
+  return coming_.empty() || meeting.came.size() + waiting_spares() >= meeting.size;
+}
+
+size_t Meetings::waiting_spares() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      spares_, [this](const auto& spare) { return !leaving_.contains(spare.first); }));
 }
 
 std::vector<Meetings::Payload> Meetings::payloads_of(const Outcome& outcome) {
@@ -180,6 +183,15 @@ std::vector<Meetings::Outcome> Meetings::come(uint32_t rank, std::string_view ke
   mine->second.assign(bytes.begin(), bytes.end());
   if (comes_now && is_member(meeting->second, rank)) --meeting->second.waiting;
   return is_over(meeting->second) ? end(meeting) : dismiss_spares();
+}
+
+void Meetings::arrives(uint32_t rank) {
+  if (!dead_[rank]) return;
+  dead_[rank] = false;
+  ++living_;
+  coming_.insert(rank);
+  for (auto& [key, meeting] : open_)
+    if (is_member(meeting, rank)) ++meeting.waiting;
 }
 
 std::vector<Meetings::Outcome> Meetings::died(uint32_t rank) {

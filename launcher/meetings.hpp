@@ -19,6 +19,7 @@
 // A *decision* is a value under a key that the first who asks proposes. All others get that one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -34,9 +35,11 @@ namespace skerry::launcher {
 
 class Meetings {
  public:
-  // The last `spares` of all ranks are on their way to wait as spares.
-  explicit Meetings(uint32_t size, uint32_t spares = 0)
-      : dead_(size, false), living_(size), last_(spares) {
+  // The last `spares` of all ranks are on their way to wait as spares. The last `late` of these are
+  // not there: they are as dead until they arrive.
+  explicit Meetings(uint32_t size, uint32_t spares = 0, uint32_t late = 0)
+      : dead_(size, false), living_(size - late), last_(spares) {
+    std::fill_n(dead_.rbegin(), late, true);
     forget();
   }
 
@@ -64,6 +67,8 @@ class Meetings {
   std::vector<Outcome> wait_as_spare(uint32_t rank, std::string_view key);
   // `rank` waits as a spare, and is not taken in any more: its host is drained.
   void leaves(uint32_t rank) { leaving_.insert(rank); }
+  // A late spare is there now, and on its way. What all that live wait for waits for it, too.
+  void arrives(uint32_t rank);
   // Meetings that this rank's death completes.
   std::vector<Outcome> died(uint32_t rank);
   // The limit has passed; nothing happens to a meeting that is over.
@@ -81,8 +86,9 @@ class Meetings {
   }
   bool is_dead(uint32_t rank) const { return dead_[rank]; }
   bool is_spare(uint32_t rank) const { return spares_.contains(rank); }  // and waits
-  // Ranks that live and are no spares.
-  size_t living_at_work() const { return living_ - spares_.size(); }
+  size_t waiting_spares() const;  // those that may be taken in
+  // Ranks that live and are no spares, nor on their way to be.
+  size_t living_at_work() const { return living_ - spares_.size() - coming_.size(); }
   size_t open() const { return open_.size(); }
   // All have left the job: the next one begins anew.
   void forget();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -67,6 +68,8 @@ const std::vector<Option>& all_options() {
        "K",
        "K more ranks, which wait in skerry_init until they take the place of dead ones",
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->spares); }},
+      {{"--elastic"}, "FILE", "spares without a slot come with hosts that are written to FILE",
+       [](O* o, S, S text) { return o->elastic = text, Status(); }},
       {{"--agent"},
        "CMD",
        "how to run a command on a host: CMD HOST COMMAND (default: ssh)",
@@ -168,7 +171,7 @@ Status parse_hosts(const std::string& text, std::vector<Host>* hosts) {
   return {};
 }
 
-Status parse_hostfile(const std::string& text, std::vector<Host>* hosts) {
+Status parse_host_lines(const std::string& text, std::vector<Host>* hosts) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line.substr(0, line.find('#')));
@@ -186,6 +189,11 @@ Status parse_hostfile(const std::string& text, std::vector<Host>* hosts) {
       SKERRY_TRY(parse_host(host, hosts));
     }
   }
+  return {};
+}
+
+Status parse_hostfile(const std::string& text, std::vector<Host>* hosts) {
+  SKERRY_TRY(parse_host_lines(text, hosts));
   if (hosts->empty()) return error(Code::config, "the host file names no host");
   return {};
 }
@@ -224,6 +232,9 @@ Status parse_run_options(std::span<const std::string> words, RunOptions* options
   options->command.assign(words.begin() + static_cast<ptrdiff_t>(i), words.end());
   if (options->command.empty())
     return error(Code::config, "no program to run: skerry run -n P program arguments...");
+  if (!options->elastic.empty() && options->spares == 0)
+    return error(Code::config, "--elastic needs --spares K: so many ranks may come with hosts of ",
+                 options->elastic);
   if (!options->hosts.empty() && !options->hostfile.empty())
     return error(Code::config, "give either --hosts or --hostfile");
   for (const auto& variable : options->environment) {
@@ -258,18 +269,43 @@ std::string run_help() {
   return out;
 }
 
+namespace {
+
+// Late spares make nodes as large as the largest that is there.
+Status add_late(int late, Placement* placement) {
+  if (late == 0) return {};
+  std::map<uint32_t, int> on_node;
+  for (const HostRanks& host : placement->hosts)
+    for (const PlannedRank& rank : host.ranks) ++on_node[rank.node];
+  for (const auto& [node, count] : on_node)
+    placement->late_per_node = std::max(placement->late_per_node, count);
+  if (late % placement->late_per_node != 0)
+    return error(Code::config, late, " spares have no slot, and hosts that are added take whole ",
+                 "nodes of ", placement->late_per_node, " ranks, as large as the largest node: ",
+                 "give ", late % placement->late_per_node, " spares less");
+  placement->late = late;
+  placement->ranks += late;
+  placement->nodes += late / placement->late_per_node;
+  return {};
+}
+
+}  // namespace
+
 Status place(RunOptions* options, const std::string& own_name, Placement* placement) {
   *placement = {};
   std::vector<Host> hosts = options->hosts;
   if (hosts.empty()) {
     if (options->ranks == 0)
       return error(Code::config, "how many ranks? skerry run -n P program arguments...");
-    hosts.push_back({own_name, options->ranks + options->spares});
+    hosts.push_back({own_name, options->ranks + (options->elastic.empty() ? options->spares : 0)});
   }
   const int slots = std::accumulate(hosts.begin(), hosts.end(), 0,
                                     [](int sum, const Host& host) { return sum + host.slots; });
-  if (options->ranks == 0) options->ranks = std::max(0, slots - options->spares);
-  const int regular = options->ranks, ranks = regular + options->spares;
+  const bool is_elastic = !options->elastic.empty();
+  if (options->ranks == 0)
+    options->ranks = is_elastic ? slots : std::max(0, slots - options->spares);
+  const int regular = options->ranks, all = regular + options->spares;
+  const int ranks = is_elastic ? std::clamp(all, regular, std::max(regular, slots)) : all;
   if (regular < 1)
     return error(Code::config, options->spares, " spares, but only ", slots,
                  " slots: no rank would be at work");
@@ -308,7 +344,7 @@ Status place(RunOptions* options, const std::string& own_name, Placement* placem
   placement->ranks = ranks;
   placement->nodes = options->nodes > 0 ? node_of(ranks - 1) + 1
                                         : static_cast<int>(placement->hosts.size());
-  return {};
+  return add_late(all - ranks, placement);
 }
 
 }  // namespace skerry::launcher

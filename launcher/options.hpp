@@ -20,6 +20,7 @@ struct RunOptions {
   int ranks = 0;  // 0: not said (with hosts: all their slots)
   int nodes = 0;  // 0: one per host
   int spares = 0;  // more ranks, which wait until they take the place of dead ones
+  std::string elastic;  // a file of hosts that may be added while the job runs; empty: none
   bool prefix = false;
   std::vector<Host> hosts;  // empty: this machine
   std::string hostfile;     // empty: none; read into `hosts` by the caller
@@ -41,6 +42,7 @@ Status parse_run_options(std::span<const std::string> words, RunOptions* options
 // the sum. Errors: config.
 Status parse_hosts(const std::string& text, std::vector<Host>* hosts);
 Status parse_hostfile(const std::string& text, std::vector<Host>* hosts);
+Status parse_host_lines(const std::string& text, std::vector<Host>* hosts);  // perhaps none
 std::string run_help();
 
 struct HostRanks {
@@ -48,12 +50,19 @@ struct HostRanks {
   std::vector<PlannedRank> ranks;  // never empty
 };
 struct Placement {
-  int nodes = 0;
+  int nodes = 0;  // with those that come later
   int ranks = 0;  // with spares, which come last
   std::vector<HostRanks> hosts;
+  // Spares of hosts that come later: the last so many ranks, each `late_per_node` on a node.
+  int late = 0, late_per_node = 1;
+  // The node of a late rank.
+  int late_node(int rank) const {
+    return nodes - late / late_per_node + (rank - (ranks - late)) / late_per_node;
+  }
 };
 // Fills in options->ranks if it was not said. `own_name` stands for this machine if no hosts were
-// given. Errors: config (more nodes than ranks, too few slots, a node that would span hosts).
+// given. Errors: config (more nodes than ranks, too few slots, a node that would span hosts, late
+// spares that fill no whole node).
 Status place(RunOptions* options, const std::string& own_name, Placement* placement);
 
 }  // namespace skerry::launcher

@@ -243,13 +243,17 @@ SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks,
  * (it was shrunk before), NO_MEMORY, and those of operations. */
 SKERRY_API int skerry_group_shrink(skerry_group* group, int64_t timeout_ns, skerry_group** shrunk);
 /* The same with spares (`skerry run --spares`) in the places of the dead, so that the group has its
- * old size again, or as many members as there are. A spare waits in skerry_init, and returns from
- * it when it is taken in; its world is a group of itself alone, and remains so. It calls this with
- * that world, and joins the others in the new group. If that fails, by the time limit, it may call
- * again, and waits until it is taken in again. One that is not needed ends in skerry_init, with
- * exit(0). Errors: as skerry_group_shrink; PEER_DEAD (a spare that was not needed again: the others
- * finalize). */
+ * old size again, or as many members as there are. Later refills of that group make up for what was
+ * missing. A spare waits in skerry_init, and returns from it when it is taken in; its world is a
+ * group of itself alone, and remains so. It calls this with that world, and joins the others in the
+ * new group. If that fails, by the time limit, it may call again, and waits until it is taken in
+ * again. One that is not needed ends in skerry_init, with exit(0). Errors: as skerry_group_shrink;
+ * PEER_DEAD (a spare that was not needed again: the others finalize). */
 SKERRY_API int skerry_group_refill(skerry_group* group, int64_t timeout_ns, skerry_group** full);
+/* How many spares a refill of the group would take in now, in a job of `skerry run --elastic`, as
+ * far as this rank has heard; 0 in other jobs. All members that live refill, or none. Never
+ * blocks. */
+SKERRY_API int skerry_group_spares(const skerry_group* group);
 /* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
  * (the world). */
 SKERRY_API int skerry_group_free(skerry_group* group);

@@ -272,6 +272,9 @@ class Group {
     return Group(job_, made);
   }
 
+  // That a refill would take in now: see skerry_group_spares.
+  int spares() const { return skerry_group_spares(get()); }
+
   void sync() const { check(skerry_sync(get())); }
   void barrier() const { check(skerry_barrier(get())); }
   template <class T>

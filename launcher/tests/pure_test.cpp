@@ -86,6 +86,8 @@ TEST(RunOptions, AMistakeIsNamedWithItsRemedy) {
       {{"-l=yes", "-n", "1", "x"}, "unknown option"},
       {{"--prefix=yes", "-n", "1", "x"}, "takes no value"},
       {{"--env", "=1", "-n", "1", "x"}, "--env needs"},
+      {{"--elastic", "hosts", "-n", "1", "x"}, "--elastic needs --spares K"},
+      {{"--elastic", "hosts", "--spares", "3", "--hosts", "a:2,b:2", "x"}, "give 1 spares less"},
   };
   for (const auto& [words, expected] : mistakes) {
     const std::string message = parse_error(words);
@@ -145,6 +147,36 @@ TEST(Placement, VirtualNodesDivideHosts) {
   EXPECT_EQ(placement.hosts[1].ranks[1].node, 3u);
 }
 
+TEST(Placement, SparesWithoutASlotComeLaterOnNodesAsLargeAsTheLargest) {
+  RunOptions options;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b:1,c:1", "-n", "3",
+                                                         "--spares", "5", "--elastic", "f", "x"},
+                                &options)
+                  .ok());
+  Placement placement;
+  ASSERT_TRUE(place(&options, "here", &placement).ok());
+  EXPECT_EQ(placement.ranks, 8);
+  EXPECT_EQ(placement.nodes, 5);
+  EXPECT_EQ(placement.late, 4);
+  EXPECT_EQ(placement.late_per_node, 2);
+  EXPECT_EQ(placement.hosts.size(), 3u);
+  EXPECT_EQ(placement.late_node(4), 3);
+  EXPECT_EQ(placement.late_node(5), 3);
+  EXPECT_EQ(placement.late_node(7), 4);
+}
+
+TEST(Placement, WithAnElasticFileAllSlotsThatAreThereAreAtWork) {
+  RunOptions options;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b:2", "--spares", "2",
+                                                         "--elastic", "f", "x"},
+                                &options)
+                  .ok());
+  Placement placement;
+  ASSERT_TRUE(place(&options, "here", &placement).ok());
+  EXPECT_EQ(options.ranks, 4);
+  EXPECT_EQ(placement.late, 2);
+}
+
 TEST(HostFile, BothSpellingsAndComments) {
   std::vector<Host> hosts;
   ASSERT_TRUE(parse_hostfile("# cluster\na slots=4\n\nb:2  # slow\nc\n", &hosts).ok());
@@ -155,6 +187,7 @@ TEST(HostFile, BothSpellingsAndComments) {
   EXPECT_FALSE(parse_hostfile("a cores=4\n", &hosts).ok());
   std::vector<Host> none;
   EXPECT_FALSE(parse_hostfile("# nothing\n", &none).ok());
+  EXPECT_TRUE(parse_host_lines("# nothing\n", &none).ok());
 }
 
 std::vector<std::byte> some_bytes() { return std::vector<std::byte>(3, std::byte{1}); }
@@ -344,6 +377,35 @@ TEST(Exchange, ToleratedDeathsAreNotWaitedFor) {
   EXPECT_FALSE(exchange.stuck().has_value());
 }
 
+TEST(Exchange, LateRanksStartAmongThemselvesAndThenAreWaitedFor) {
+  Exchange exchange(5, 3);
+  for (const uint32_t rank : {0u, 1u}) ASSERT_TRUE(exchange.hello(rank).ok());
+  for (const uint32_t rank : {0u, 1u}) ASSERT_TRUE(exchange.fence(rank).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::fence_done);
+  exchange.admit(3, 2);
+  EXPECT_FALSE(exchange.is_starting(2));
+  for (const uint32_t rank : {3u, 4u}) ASSERT_TRUE(exchange.hello(rank).ok());
+  ASSERT_TRUE(exchange.put(3, "address", some_bytes()).ok());
+  ASSERT_TRUE(exchange.fence(3).ok());
+  EXPECT_TRUE(exchange.advance_starting(3).empty());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::none);
+  ASSERT_TRUE(exchange.fence(4).ok());
+  EXPECT_EQ(exchange.advance_starting(4), (std::vector<uint32_t>{3, 4}));
+  // A fence of the others does not let go those that start.
+  ASSERT_TRUE(exchange.fence(3).ok());
+  for (const uint32_t rank : {0u, 1u}) ASSERT_TRUE(exchange.fence(rank).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::fence_done);
+  EXPECT_TRUE(exchange.advance_starting(3).empty());
+  ASSERT_TRUE(exchange.fence(4).ok());
+  EXPECT_EQ(exchange.advance_starting(4).size(), 2u);
+  exchange.settle(3);
+  EXPECT_FALSE(exchange.is_starting(4));
+  for (const uint32_t rank : {0u, 1u, 3u}) ASSERT_TRUE(exchange.finish(rank).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::none);
+  exchange.gone(4, true);
+  EXPECT_EQ(exchange.advance(), Exchange::Event::finish_done);
+}
+
 // ---- meetings ---------------------------------------------------------------------------------
 
 std::vector<std::byte> bytes_of(std::string_view text) {
@@ -465,6 +527,30 @@ TEST(Meetings, AMeetingWaitsForSparesThatAreOnTheirWayToItsLimit) {
   ASSERT_EQ(late.size(), 1u);
   EXPECT_TRUE(late[0].missing.empty());
   EXPECT_EQ(late[0].came.size(), 1u);
+}
+
+TEST(Meetings, ALateSpareIsNotThereUntilItArrives) {
+  Meetings meetings(4, 2, 2);
+  const Meetings::Run all[] = {{0, 4}}, two[] = {{0, 2}};
+  bool is_first = false;
+  EXPECT_TRUE(meetings.is_dead(2));
+  (void)meetings.died(1);
+  const auto alone = meetings.come(0, "a", two, {}, &is_first, 2);
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_EQ(alone[0].came.size(), 1u);
+  // Expect: the next refill waits for it, and so does the end of the job.
+  meetings.arrives(3);
+  EXPECT_TRUE(meetings.come(0, "b", two, {}, &is_first, 2).empty());
+  EXPECT_EQ(meetings.waiting_spares(), 0u);
+  const auto done = meetings.wait_as_spare(3, "spare.3");
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[1].came.size(), 2u);
+  EXPECT_TRUE(meetings.come(0, "finalize", all, {}, &is_first).empty());
+  meetings.arrives(2);
+  EXPECT_TRUE(meetings.come(3, "finalize", all, {}, &is_first).empty());
+  const auto end = meetings.wait_as_spare(2, "spare.2");
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_EQ(end[0].tell, std::vector<uint32_t>{2});
 }
 
 TEST(Meetings, ASpareThatLeavesIsNotTakenInAndNobodyWaitsForIt) {

@@ -151,6 +151,11 @@ class Group:
         spare, of its world: it joins the group that has taken it in. Collective over those
         that live. Errors: those of shrink()."""
 
+    def spares(self) -> int:
+        """How many spares a refill() would take in now, in a job of ``skerry run --elastic``:
+        places are free, and hosts were added since. As far as this rank has heard. Not
+        collective. Errors: FreedError."""
+
     def free(self) -> None:
         """Gives back what the group takes. Collective. Errors: InvalidError (the group of all
         ranks)."""

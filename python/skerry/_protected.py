@@ -404,6 +404,8 @@ class _Kept:
         self.leaving: list[int] = []  # whose host is drained, as of the last agreement
         self.staying: list[int] = []  # of these, who was told last that they cannot leave
         self.parted: set[int] = set()  # who has left so; the launcher may tell it later
+        self.may_grow = False  # spares wait for places that are free, as of the last agreement
+        self.grows = False  # the group breaks off, to take them in
         self.cost = _Cost()
         self.spares = 0  # of the job, at its start
         self.ranks = 1  # of the job, spares too
@@ -425,8 +427,9 @@ class _Kept:
         if refused:
             mark = _DIED if isinstance(refused, PeerDeadError) else _REFUSED
         freed = any(each.form.storage.freed for each in self.copies)
-        mine = np.array([mark, freed, _core.is_leaving()])
-        marks, freed_by, leaves = gathered(mine, group).T
+        mine = np.array([mark, freed, _core.is_leaving(), group.spares() > 0])
+        marks, freed_by, leaves, grows = gathered(mine, group).T
+        self.may_grow = bool(grows.any())
         self.leaving = [rank for rank, does in zip(group.ranks, leaves, strict=True) if does]
         if refused:
             raise refused
@@ -504,7 +507,7 @@ class _Kept:
         self.copies, self.group, self.shrunk = [], group, None
         self.slot, self.number, self.is_torn = None, 0, False
         self.values, self.loop, self.told = {}, None, None
-        self.is_newcomer = False
+        self.is_newcomer = self.grows = False
 
     def checked(self, arrays: Sequence[Any], distance: int, group: Group) -> list[Form]:
         """What is not protected yet."""
@@ -575,8 +578,12 @@ class _Kept:
 
     def part(self, group: Group) -> None:
         """The state is whole: ranks whose host is drained leave, and the others go back to it
-        without them. All know who these are. Not collective."""
+        without them. All know who these are. Or spares have come since the group lost members: it
+        takes them in. Not collective."""
         if not self.leaving:
+            if self.may_grow:
+                self.grows = True
+                raise PeerDeadError("spares have come, and take the places of the dead")
             return
         parts = self.parting(group)
         if not parts:
@@ -713,6 +720,7 @@ class _Kept:
         self.copies, self.group, self.shrunk = copies, group, None
         self.slot, self.is_torn = 0, False
         self.is_newcomer, self.given, self.told = False, [], None
+        self.grows = False
 
     def swap(self, kept: list[_Copies], copies: list[_Copies]) -> None:
         """The program's objects become the new arrays. Not collective."""
@@ -899,8 +907,9 @@ def _move_to(before: Group, group: Group, is_all: bool) -> None:
 
 
 def is_hurt(group: Group) -> bool:
-    """Whether a member has died, as far as this rank has heard. Not collective."""
-    return not _kept.parted.union(_core.failed()).isdisjoint(group.ranks)
+    """Whether a member has died, as far as this rank has heard, or the group makes room for more.
+    Not collective."""
+    return _kept.grows or not _kept.parted.union(_core.failed()).isdisjoint(group.ranks)
 
 
 def living() -> Group:

@@ -418,6 +418,10 @@ void bind_group(nb::module_& m) {
           "As shrink(), with spares (``skerry run --spares``) in the places of the dead; on a "
           "spare, of its world: it joins the group that has taken it in. Collective over those "
           "that live. Errors: those of shrink().")
+      .def("spares", &sk::Group::spares,
+           "How many spares a refill() would take in now, in a job of ``skerry run --elastic``: "
+           "places are free, and hosts were added since. As far as this rank has heard. Not "
+           "collective. Errors: FreedError.")
       .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>(),
            "Gives back what the group takes. Collective. Errors: InvalidError (the group of all "
            "ranks).");

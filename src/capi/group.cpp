@@ -111,6 +111,7 @@ int skerry_group_free(skerry_group* group) try {
 }
 CAUGHT
 
+int skerry_group_spares(const skerry_group* group) { return of(group)->survivors_.spares(); }
 int skerry_group_size(const skerry_group* group) { return of(group)->size(); }
 
 int skerry_group_index(const skerry_group* group, int rank) try {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <type_traits>
@@ -141,6 +142,44 @@ fabric::Options::Atomics atomics_for(std::string_view lock) {
   return lock.starts_with("migrating") ? Atomics::any : Atomics::none;
 }
 
+// All ranks know beforehand which nodes may come, how large they are, and how many servers they
+// have: as many as rank 0's. A host that has others does not fit, and does not come.
+Status add_late_nodes(const Bootstrap& bootstrap, uint8_t servers, NodeLayout* layout) {
+  const Bootstrap::Late late = bootstrap.late();
+  placement::Shape& shape = layout->shape;
+  if (late.ranks == 0) return {};
+  if (bootstrap.is_late(bootstrap.rank()) && shape.servers != servers)
+    return error(Code::config, "SKERRY_SERVERS gives ", shape.servers, " data servers here, and ",
+                 servers, " on the node of rank 0: hosts that are added must have as many");
+  layout->late_nodes = static_cast<size_t>(late.ranks / late.per_node);
+  layout->late_servers = servers;
+  shape.ranks_per_node = std::max(shape.ranks_per_node, static_cast<uint32_t>(late.per_node));
+  const auto first_node = static_cast<NodeId>(layout->leaders.size());
+  const Rank first = bootstrap.size() - late.ranks;
+  for (size_t k = 0; k < layout->late_nodes; ++k) {
+    layout->leaders.push_back(first + static_cast<Rank>(k) * late.per_node);
+    shape.all_servers.add(servers);
+  }
+  for (Rank r = 0; r < late.ranks; ++r)
+    layout->rank_node.push_back(first_node + static_cast<NodeId>(r / late.per_node));
+  return {};
+}
+
+// On a late rank alone: adds the ranks of late nodes on its machine, its own among them. What came
+// with its host has put its cards; a node that comes later is not counted.
+Status count_late(Bootstrap& bootstrap, const NodeLayout& layout, uint64_t machine,
+                  uint32_t* ranks) {
+  if (!bootstrap.is_late(bootstrap.rank())) return {};
+  for (const Rank leader : std::span(layout.leaders).last(layout.late_nodes)) {
+    std::vector<std::byte> bytes;
+    HostCard card{};
+    if (!bootstrap.get(leader, "host", &bytes).ok()) continue;  // it has not come
+    SKERRY_TRY(read_value(bytes, leader, "host", &card));
+    if (card.machine == machine) *ranks += static_cast<uint32_t>(bootstrap.late().per_node);
+  }
+  return {};
+}
+
 // A program may start a job for each of its communicators. A remark is printed only if its job is
 // heavier than all that this process was in before. Every rank remembers the heaviest, for rank 0
 // of the next job may be another process.
@@ -240,6 +279,9 @@ Status Job::join(const FabricMaker& make_fabric) {
     SKERRY_TRY(views_.start({bootstrap_.get(), control_, &map_, rank_, node_servers_.get(),
                              [this](NodeId node, const Status& why) {
                                engine_->losses.lose(node, why);
+                             },
+                             [this](const News::LatePut& put) {
+                               hear_late(put, map_, &late_servers_);
                              }}));
     return spares_.enter(*this, bootstrap_->spares());
   }
@@ -311,15 +353,17 @@ Status Job::find_leader(NodeLayout* layout) {
   SKERRY_TRY(bootstrap_->get_runs({}, "host", read));
   if (differ) return disagreement(*bootstrap_, differ->first, differ->second);
   placement::Shape& shape = layout->shape;
-  shape.nodes = static_cast<NodeId>(nodes.size());
+  const Bootstrap::Late late = bootstrap_->late();
+  shape.nodes = static_cast<NodeId>(nodes.size()) + late.ranks / late.per_node;
   // A job of one node uses its server as a broker alone.
-  shape.servers = nodes.size() == 1 ? 1 : card.servers;
+  shape.servers = shape.nodes == 1 ? 1 : card.servers;
   shape.all_servers = placement::ServerCounts(shape.servers);
   for (const auto& [identity, node] : nodes) {
     shape.ranks_per_node = std::max(shape.ranks_per_node, node.ranks);
-    if (nodes.size() > 1) shape.all_servers.add(node.card.servers);
+    if (shape.nodes > 1) shape.all_servers.add(node.card.servers);
   }
-  return {};
+  SKERRY_TRY(add_late_nodes(*bootstrap_, zero.servers, layout));
+  return count_late(*bootstrap_, *layout, machine_, &ranks_of_machine_);
 }
 
 // On every rank but the leader of its node: attaches the control segment that the leader made.
@@ -388,6 +432,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.node = node_;
   config.key = key_;
   config.map = &map_;
+  config.late_address = std::bind_front(&LateServers::address_of, &late_servers_);
   config.control = control_;
   config.member_index = member_index_;
   config.one_thread_at_a_time = options_.thread_level != ThreadLevel::multiple;
@@ -480,7 +525,8 @@ Status Job::start_leader(const FabricMaker& make_fabric, const fabric::Options& 
                          const NodeLayout& layout) {
   node_ = layout.rank_node[static_cast<size_t>(rank_)];
   std::vector<std::byte> map_block;
-  SKERRY_TRY(NodeServers::start({options_.config, key_, node_, map_, make_fabric, fabric_options},
+  SKERRY_TRY(NodeServers::start({options_.config, key_, node_, map_, late_servers_, make_fabric,
+                                 fabric_options},
                                 broker_options(), layout, *bootstrap_, &node_servers_, &map_block));
   SKERRY_TRY(placement::NodeMap::view(map_block, &map_));
   SKERRY_INVARIANT(layout.shape.all_servers == placement::server_counts(map_),

@@ -19,6 +19,7 @@
 #include "job/background.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/deaths.hpp"
+#include "job/late_servers.hpp"
 #include "job/memory_survey.hpp"
 #include "job/objects.hpp"
 #include "job/panel.hpp"
@@ -247,6 +248,7 @@ class Job {
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;
+  LateServers late_servers_;
   std::unique_ptr<memory::Stripes> stripes_;
   std::unique_ptr<origin::Engine> engine_;
   Group* world_ = nullptr;

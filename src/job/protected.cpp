@@ -115,7 +115,7 @@ Status Protected::save(int64_t step) {
     (void)objects.free(before->segment);
   if (Segment* const held = std::exchange(held_, nullptr); held != nullptr)
     (void)objects.free(held);
-  return leave_if_drained();
+  return part();
 }
 
 // Otherwise some members save where others work, and their collectives meet. All find it alike.
@@ -205,17 +205,21 @@ Status Protected::write(Copies& copies, int into, bool everything) const {
 // One answer for all. An error of one member is one of all, which wait for it.
 Status Protected::agree(const Status& mine) {
   struct Mark {
-    int64_t status, leaves;
+    int64_t status;
+    int32_t leaves, may_grow;
   };
   Group& members = group();
-  const Mark mark{static_cast<int64_t>(mine.code()), members.job().views_.leaves() ? 1 : 0};
+  const Mark mark{static_cast<int64_t>(mine.code()), members.job().views_.leaves() ? 1 : 0,
+                  members.survivors_.spares() > 0 && (divide_ != nullptr || !is_running_) ? 1 : 0};
   std::vector<Mark> marks;
   SKERRY_TRY(gather(members, mark, &marks));
   SKERRY_TRY(mine);
   leaving_.clear();
+  may_grow_ = false;
   for (size_t m = 0; m < marks.size(); ++m) {
     const Rank rank = members.rank_of(static_cast<int32_t>(m));
     if (marks[m].leaves != 0) leaving_.push_back(rank);
+    may_grow_ = may_grow_ || marks[m].may_grow != 0;
     if (marks[m].status == 0) continue;
     return error(static_cast<Code>(marks[m].status), "rank ", rank,
                  " refused its part: see its message");
@@ -223,9 +227,12 @@ Status Protected::agree(const Status& mine) {
   return {};
 }
 
-// Not if all copies of some member would go with the nodes that are left by their leaders. All
-// members find the same.
-Status Protected::leave_if_drained() const {
+// The state is whole: ranks whose host is drained leave, or spares come in. Nobody leaves if all
+// copies of some member would go with the nodes that are left by their leaders. All members find
+// the same.
+Status Protected::part() const {
+  if (leaving_.empty() && may_grow_)
+    return error(Code::peer_dead, "spares have come, and take the places of the dead");
   if (leaving_.empty() || distance_ == 0 || std::ssize(leaving_) == group().size()) return {};
   const auto goes = [&](const Place& place) {
     return place.rank == no_rank || std::ranges::count(leaving_, leader_of(place)) != 0;
@@ -423,8 +430,8 @@ Status Protected::take(bool* is_lost) {
   if (group().size() != places_) {
     if (divide_ != nullptr) return divide_();
     *is_lost = true;
-    return error(Code::peer_dead, "fewer members live than have protected, ", group().size(),
-                 " of ", places_, ": give a function that divides the state among them, or start "
+    return error(Code::peer_dead, "the group has ", group().size(), " members now, and ", places_,
+                 " have protected: give a function that divides the state among them, or start "
                  "the job with --spares");
   }
   if (const uint64_t length = total_of(parts_); length != bytes_)

@@ -109,7 +109,7 @@ class Protected {
   Status make_copies(uint64_t length, std::shared_ptr<Copies>* made) const;
   Status write(Copies& copies, int into, bool everything) const;
   Status agree(const Status& mine);
-  Status leave_if_drained() const;
+  Status part() const;
   Rank leader_of(const Place& place) const;
   Status lost_nodes(std::vector<NodeId>* lost) const;
   Status bring_back(bool* is_lost);
@@ -129,6 +129,7 @@ class Protected {
   std::shared_ptr<Copies> state_;   // that has the last state; null: this rank has no part in it
   Segment* held_ = nullptr;   // the state over group_, as recover() has brought it; null: not since
   std::vector<Rank> leaving_;  // as of the last agreement
+  bool may_grow_ = false;      // likewise: spares wait for places of the dead
   uint64_t at_ = 0;            // the loop's step
   uint64_t steps_ = 0, every_ = 0;  // as the loop's first call has given them
   bool is_running_ = false;    // the loop is

@@ -15,6 +15,7 @@ void append_address(std::span<const std::byte> address, std::vector<std::byte>* 
   all->insert(all->end(), length.begin(), length.end());
   all->insert(all->end(), address.begin(), address.end());
 }
+
 Status read_addresses(std::span<const std::byte> all, Rank leader,
                       std::vector<std::vector<std::byte>>* addresses) {
   while (!all.empty()) {
@@ -29,7 +30,17 @@ Status read_addresses(std::span<const std::byte> all, Rank leader,
   return {};
 }
 
+constexpr std::string_view address_key = "address";
+
 }  // namespace
+
+void hear_late(const News::LatePut& put, const placement::NodeMap& map, LateServers* servers) {
+  if (put.key != address_key) return;
+  std::vector<std::vector<std::byte>> addresses;
+  // A wrong one is as none: that node cannot be reached.
+  if (read_addresses(put.value, put.rank, &addresses).ok())
+    servers->add(map.node_of(put.rank), std::move(addresses));
+}
 
 placement::Settings settings_of(const Config& config) {
   return {config.cluster_size, config.share, config.server_budget_bytes};
@@ -93,10 +104,14 @@ Status NodeServers::start(Setup setup, const memory::Broker::Options& broker,
   SKERRY_TRY(servers->start_all(layout, bootstrap));
   *made = std::move(servers);
   std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
-  SKERRY_TRY(bootstrap.get_runs(layout.leaders, "address",
+  const auto there = std::span(layout.leaders).first(layout.leaders.size() - layout.late_nodes);
+  SKERRY_TRY(bootstrap.get_runs(there, address_key,
                                 [&](Rank leader, int, std::span<const std::byte> value) {
                                   return read_addresses(value, leader, &addresses.emplace_back());
                                 }));
+  // Of those that come later no leader puts the address into a table: all ranks hear of it.
+  addresses.resize(layout.leaders.size(),
+                   std::vector<std::vector<std::byte>>(layout.late_servers));
   *map_block = placement::build_node_map(layout.rank_node, addresses);
   return {};
 }
@@ -125,7 +140,7 @@ Status NodeServers::start_all(const NodeLayout& layout, Bootstrap& bootstrap) {
     SKERRY_TRY(server->start(&address));
     append_address(address, &addresses);
   }
-  SKERRY_TRY(bootstrap.put("address", addresses));
+  SKERRY_TRY(bootstrap.put(address_key, addresses));
   return bootstrap.fence();
 }
 
@@ -134,7 +149,8 @@ void NodeServers::open(const memory::Control& control, uint32_t member,
   std::vector<server::Server*> all;
   for (const auto& server : servers_) all.push_back(server.get());
   for (server::Server* server : all)
-    server->open({control, member, member_of, &setup_.map, all, &landings_});
+    server->open({control, member, member_of, &setup_.map, all, &landings_, false,
+                  [this](placement::ServerRef late) { return setup_.late.address_of(late); }});
 }
 
 // A payload on its way is given up with its connection, and comes again on the next one.

@@ -11,6 +11,7 @@
 #include "core/config.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/directory.hpp"
+#include "job/late_servers.hpp"
 #include "memory/broker.hpp"
 #include "placement/node_map.hpp"
 #include "placement/plan.hpp"
@@ -26,6 +27,8 @@ using FabricMaker = std::function<Status(const fabric::Options&, std::unique_ptr
 struct NodeLayout {
   std::vector<NodeId> rank_node;  // of each rank
   std::vector<Rank> leaders;      // of each node: its lowest rank
+  size_t late_nodes = 0;          // the last ones, of which nobody may be there yet
+  size_t late_servers = 0;        // of each of these
   placement::Shape shape;         // as this node's servers see it
 };
 
@@ -36,6 +39,7 @@ class NodeServers {
     JobKey key{};
     NodeId node = no_node;
     const placement::NodeMap& map;  // may be filled after the servers have started
+    const LateServers& late;        // outlives them
     FabricMaker make_fabric;
     fabric::Options fabric;  // but for what the budget says
   };
@@ -79,6 +83,9 @@ class NodeServers {
   std::vector<std::unique_ptr<server::Server>> servers_;
   std::vector<std::shared_ptr<share::Counters>> share_counters_;
 };
+
+// What a late leader has put for its servers; other news is let pass.
+void hear_late(const News::LatePut& put, const placement::NodeMap& map, LateServers* servers);
 
 placement::Settings settings_of(const Config& config);
 // `lane`: of the rank, or of the server, which is its index. `map` is read when routes are asked.

@@ -189,8 +189,8 @@ std::vector<Rank> ranks_of(const News::Met& met) {
 }  // namespace
 
 std::vector<std::byte> Survivors::encode(const Round& round) {
-  constexpr size_t head = 2;  // how many runs there are, and the meetings
-  std::vector<uint32_t> words = {0, static_cast<uint32_t>(round.meetings)};
+  constexpr size_t head = 3;  // how many runs there are, the meetings, and the size
+  std::vector<uint32_t> words = {0, static_cast<uint32_t>(round.meetings), round.wanted};
   for (const Rank rank : round.in_order) {  // runs, in which ranks ascend
     const auto number = static_cast<uint32_t>(rank);
     if (words.size() > head && number == words[words.size() - 2] + words.back()) ++words.back();
@@ -211,6 +211,7 @@ Status Survivors::decode(std::span<const std::byte> bytes, Round* round) {
   FrameReader reader(Frame{.payload = bytes});
   const uint32_t runs = reader.u32();
   round->meetings = reader.u32();
+  round->wanted = reader.u32();
   for (uint32_t i = 0; i < runs && reader.ok(); ++i) {
     const uint32_t first = reader.u32(), count = reader.u32();
     for (uint32_t k = 0; k < count; ++k) {
@@ -227,7 +228,8 @@ Status Survivors::decode(std::span<const std::byte> bytes, Round* round) {
 
 namespace {
 
-// Those who came: they live. Spares among them take the first places of the dead, others go.
+// Those who came: they live. Spares among them take the first places of the dead, others of these
+// go. More spares than places come last: an earlier refill had found too few.
 void take_in(Survivors::Round* round, const News::Met& met) {
   const std::vector<Rank> living = ranks_of(met);
   std::vector<Rank> before = round->in_order, fresh;
@@ -237,6 +239,7 @@ void take_in(Survivors::Round* round, const News::Met& met) {
   for (Rank& place : round->in_order)
     if (!std::ranges::binary_search(living, place)) place = next == fresh.end() ? no_rank : *next++;
   std::erase(round->in_order, no_rank);
+  round->in_order.insert(round->in_order.end(), next, fresh.end());
   round->members = living;
 }
 
@@ -249,7 +252,7 @@ void take_in(Survivors::Round* round, const News::Met& met) {
 // of this round. A gather that lacks it begins the next one, or it died in the group that is made.
 Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeout_ns,
                    Views& views, Group** made) {
-  const auto size = static_cast<int>(round.in_order.size());
+  const auto size = static_cast<int>(round.wanted);
   const auto meet = [&](std::span<const std::byte> mine, int wanted, News::Met* met) {
     const std::string key = concat(round.key, ++round.meetings);
     return views.meet(key, timeout_ns, runs_of(round.members), mine, met, wanted);
@@ -304,6 +307,15 @@ Status make_rounds(Job& job, Survivors::Round round, bool has_met, int64_t timeo
 
 }  // namespace
 
+int32_t Survivors::spares() const {
+  const Views& views = group_->job().views_;
+  const auto waiting = static_cast<int32_t>(views.waiting_spares());
+  if (waiting == 0 || shrunk_) return 0;
+  int32_t places = std::max(static_cast<int32_t>(wanted_), group_->size()) - group_->size();
+  for (int32_t i = 0; i < group_->size(); ++i) places += views.is_dead(group_->rank_of(i)) ? 1 : 0;
+  return std::min(places, waiting);
+}
+
 Status Survivors::open(Job& job, Rank first, int32_t count, Group** group) {
   Round round;
   round.key = concat("world.", first, ".");
@@ -353,6 +365,7 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
     for (int32_t i = 0; i < group_->size(); ++i) round.in_order.push_back(group_->rank_of(i));
     round.members = round.in_order;
     std::ranges::sort(round.members);
+    round.wanted = std::max(wanted_, static_cast<uint32_t>(group_->size()));
   }
   // A member whose servers need longer than the limit does not come, so that none goes on without
   // it. The others have a try that failed, and the member has not: it asks under their key when it
@@ -364,8 +377,10 @@ Status Survivors::make(int64_t timeout_ns, bool refills, Group** made) {
   }
   constexpr uint64_t meetings_of_a_try = 1'000'000;  // a later try names its meetings otherwise
   meetings_ += meetings_of_a_try;
+  const uint32_t wanted = round.wanted;
   SKERRY_TRY(make_rounds(job, std::move(round), has_met, timeout_ns, job.views_, made));
   shrunk_ = true;
+  if (refills) (*made)->survivors_.wanted_ = wanted;
   if (!has_met) {  // that of a spare is of itself alone, and its program may still be at the start
     broken_ = error(Code::invalid, "the group was shrunk: use the group that came of it");
     group_->node_.end(broken_);

@@ -70,9 +70,13 @@ class Survivors {
   // out. The old group is of no use afterwards. Errors: unsupported (the job does not go on),
   // timeout (names who has not come), no_memory.
   Status shrink(int64_t timeout_ns, Group** shrunk) { return make(timeout_ns, false, shrunk); }
-  // The same with spares in the places of the dead, as long as there are any. On a spare, of its
-  // world: it joins the group that has taken it in.
+  // The same with spares in the places of the dead, as long as there are any. If there were too few
+  // in an earlier refill, later ones take those places, too. On a spare, of its world: it joins the
+  // group that has taken it in.
   Status refill(int64_t timeout_ns, Group** full) { return make(timeout_ns, true, full); }
+  // How many spares a refill would take in now, as far as this rank has heard, in a job to which
+  // hosts may be added.
+  int32_t spares() const;
   // The group of ranks first to first + count - 1, which meet at the launcher. Collective over
   // them.
   static Status open(Job& job, Rank first, int32_t count, Group** group);
@@ -84,6 +88,7 @@ class Survivors {
     std::vector<Rank> in_order;  // the members to be; of those that have died, the places
     std::vector<Rank> members;   // who meets; ascending
     bool refills = false;
+    uint32_t wanted = 0;  // if it refills: members that it has with enough spares
   };
   // As a spare is told of it; empty: too long.
   static std::vector<std::byte> encode(const Round& round);
@@ -109,6 +114,7 @@ class Survivors {
   Group* group_;
   bool goes_on_;
   bool shrunk_ = false;
+  uint32_t wanted_ = 0;          // of the refill that made the group; 0: another call did
   uint64_t calls_ = 0;           // counted alike on all members
   uint64_t entered_ = 0;         // as of Said
   uint64_t meetings_ = 0;        // of shrink, so far

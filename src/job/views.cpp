@@ -83,7 +83,9 @@ void Views::run() {
 void Views::take_news() {
   News news;
   const Status status = watched_.bootstrap->take_news(&news);
+  for (const News::LatePut& put : news.late) watched_.hear_late(put);
   for (const DeadRank& dead : news.dead) take(dead);
+  if (news.spares_wait) waiting_spares_.store(*news.spares_wait, std::memory_order_release);
   if (news.leave) leaves_.store(true, std::memory_order_release);
   {
     const Lock lock(mutex_);

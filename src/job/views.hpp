@@ -45,6 +45,8 @@ class Views {
     NodeServers* servers;  // of a leader; null on other ranks
     // Requests to this node fail from now on.
     std::function<void(NodeId node, const Status& why)> lose;
+    // A late spare has put this.
+    std::function<void(const News::LatePut&)> hear_late{};
   };
   // Before the last fence of the start: after it the job goes on without any rank. Errors:
   // unsupported (a launcher without views).
@@ -61,6 +63,9 @@ class Views {
   // The host of this rank is taken out of the job: its program saves what it has, and ends. Any
   // thread.
   bool leaves() const { return leaves_.load(std::memory_order_acquire); }
+  // Spares that wait, in a job to which hosts may be added, as far as this rank has heard. It hears
+  // the number before it hears of a meeting that has taken some in. Any thread.
+  uint32_t waiting_spares() const { return waiting_spares_.load(std::memory_order_acquire); }
   bool is_dead(Rank rank) const;
   std::vector<Rank> dead() const;  // ascending
   // Why, in words that follow the rank's name; empty if it lives.
@@ -106,6 +111,7 @@ class Views {
   int leader_fd_ = -1;  // pidfd of the own leader; -1: this rank leads
   std::atomic<uint32_t> deaths_{0};
   std::atomic<bool> leaves_{false};
+  std::atomic<uint32_t> waiting_spares_{0};
   mutable Mutex mutex_;  // guards what follows
   std::map<Rank, std::string> dead_;
   bool launcher_gone_ = false;

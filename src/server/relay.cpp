@@ -73,7 +73,7 @@ void Relay::connect(Peer& peer) {
   const auto hello = peer.dialer.dial(self_, other(peer));
   peer.sent = 0;
   peer.state = State::opening;
-  if (fabric_.connect(view_.map->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
+  if (fabric_.connect(view_.address_of({peer.node, 0}), hello, &peer.endpoint).ok()) {
     by_endpoint_[peer.endpoint] = peer.node;
     return;
   }

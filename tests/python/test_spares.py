@@ -475,13 +475,15 @@ print("all is well", flush=True)
 """
 
 
-def on_hosts(tmp_path, hosts, spares, *program):
+def on_hosts(tmp_path, hosts, spares, *program, elastic=None):
     """Hosts are played by an agent command that runs everything here."""
     agent = tmp_path / "agent"
-    agent.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    refuses = '[ "$1" = nowhere ] && exit 3'
+    agent.write_text(f'#!/bin/sh\n{refuses}\nexport HOST=$1\nshift\nexec sh -c "$*"\n')
     agent.chmod(0o755)
     words = [LAUNCHER, "run", "--hosts", hosts, "--agent", agent, "--interface", "lo"]
     words += ["--spares", str(spares)] if spares else []
+    words += ["--elastic", elastic] if elastic else []
     return subprocess.run(
         [*map(str, words), sys.executable, *map(str, program)],
         stdout=subprocess.PIPE,
@@ -700,3 +702,136 @@ print("all is well", flush=True)
 
 def test_a_spare_comes_to_a_call_beyond_a_loop(tmp_path):
     ends_well(tmp_path, BEYOND, 3, 3, living=3, spares=1)
+
+
+# Nobody is there to take the place of rank 3 when it dies. Two hosts come later, by and by.
+GROWS = """
+import os, signal, sys, time
+import skerry as sk
+sk.init(on_failure="continue")
+hosts, lines = sys.argv[1], sys.argv[2:]
+group, size = sk.world(), sk.size()
+if sk.rank() == 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+if sk.is_spare():
+    group = group.refill(60)
+grown = len(group)
+while True:
+    try:
+        over = sk.allreduce(len(group), group=group) == size * size and group.spares() == 0
+        if sk.allreduce(over, "min", group=group):
+            break
+        if not sk.is_spare() and lines and sk.rank() == group.ranks[0]:
+            with open(hosts, "a") as file:
+                file.write(lines.pop(0) + "\\n")
+        time.sleep(0.1)
+        group = group.refill(60)
+    except sk.PeerDeadError:
+        group = group.refill(60)
+a = sk.zeros(1000, group=group)
+a.acc(slice(None), 1.0)  # to every member's node, new or old
+sk.sync(group)
+assert (a.get() == size).all(), a.get()
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["h3:2", "h4:2"], ["host h3 is added, with 2 spares", "host h4 is added"]),
+        (["h3:4"], ["host h3 is added, with 4 spares"]),
+        (["h3:1", "nowhere:2", "h1:2", "h4:3"], [
+            "host h3 is not added: it has 1 slots", "host nowhere could not be added",
+            "host h4 is added, with 2 spares",
+        ]),
+        (["h3 cores=2", "#"], ["no host is added from", "expected slots=N"]),
+    ],
+)  # fmt: skip
+def test_hosts_are_added_to_a_running_job(lines, said, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("h1:2  # is there from the start\n")
+    if "cores" in lines[0]:  # the mistake is corrected
+        program = GROWS.replace('open(hosts, "a")', 'open(hosts, "w")')
+        program = program.replace("sleep(0.1)", "sleep(1.2)")  # until it was read
+        lines = [*lines, "h3:2"]
+    else:
+        program = GROWS
+    job = on_hosts(tmp_path, "h1:2,h2:2", 4, written(tmp_path, program), hosts, *lines,
+                   elastic=hosts)  # fmt: skip
+    assert job.returncode == 0 and job.stdout.count("all is well") == 4, job.stdout
+    for text in said:
+        assert text in job.stdout, job.stdout
+
+
+# The loop takes in by itself who comes, and the other spare of that host after another death.
+ELASTIC = """
+import os, signal, sys, time
+import skerry as sk
+sk.init(on_failure="continue")
+hosts, size = sys.argv[1], sk.size()
+a = sk.zeros(1000)
+waited = 0
+for step in sk.steps(60, protect=[a], every=2):
+    with step:
+        group, first = step.group, step.group.ranks[0] == sk.rank()
+        if step == 10 and sk.rank() == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if step == 20 and first and "h3" not in open(hosts).read():
+            with open(hosts, "a") as file:
+                file.write("h3:2\\n")
+        # Until it has grown; from the next protected state on.
+        while 30 <= step < 50 and len(group) < size and waited < 600 and not group.spares():
+            time.sleep(0.05)
+            waited += 1
+        if step == 50 and len(group) == size and sk.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        a.local[...] += 1
+        sk.sync(group)
+assert (a.get() == 60).all(), a.get()
+print("all is well in", len(step.group), flush=True)
+"""
+
+
+def test_a_loop_takes_hosts_in_that_are_added(tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("")
+    program = written(tmp_path, ELASTIC)
+    job = on_hosts(tmp_path, "h1:2,h2:2", 2, program, hosts, elastic=hosts)
+    assert job.returncode == 0 and job.stdout.count("all is well in 4") == 4, job.stdout
+
+
+LEFT_OUT = """
+import os, sys, time
+import skerry as sk
+if os.environ["HOST"] == "h3":
+    {late}
+sk.init(on_failure="continue")
+with open(sys.argv[1], "a") as file:
+    file.write("h3:2\\n" if sk.rank() == 0 else "")
+{wait}
+sk.barrier()
+print("all is well", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("late", "wait", "said"),
+    [
+        ("sys.exit(0)", "time.sleep(3)", "could not be added: its rank"),
+        ("sys.exit(7)", "time.sleep(3)", "exited with status 7"),
+        ("time.sleep(1000)", "time.sleep(3)", ""),
+        ("sk.init(); sk.abort(5, 'not here')", "time.sleep(3)", ""),
+        ("os.environ['SKERRY_SERVERS'] = '2'", "time.sleep(3)", "SKERRY_SERVERS gives 2"),
+        ("pass", "time.sleep(0.7)", ""),
+        ("pass", "time.sleep(0.9)", ""),
+        ("pass", "", ""),
+    ],
+)
+def test_a_host_that_does_not_come_costs_the_job_nothing(late, wait, said, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("")
+    program = written(tmp_path, LEFT_OUT.format(late=late, wait=wait))
+    job = on_hosts(tmp_path, "h1:1,h2:2", 2, program, hosts, elastic=hosts)
+    assert job.returncode == 0 and job.stdout.count("all is well") == 3, job.stdout
+    assert said in job.stdout, job.stdout

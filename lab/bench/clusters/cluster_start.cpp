@@ -79,7 +79,9 @@ class Start {
                .u32(rank)
                .u32(ranks_)
                .u32(rank / per_node_)
-               .u32(ranks_ / per_node_)
+               .u32(0)
+               .u32(0)
+               .u32(1)
                .bytes(std::span(value_).first(32))
                .finish());  // the job key
   }

@@ -19,7 +19,7 @@ Status nothing_put(int rank, std::string_view key) {
 
 Status Bootstrap::get_runs(std::span<const int> ranks, std::string_view key, const EachRun& each) {
   std::vector<std::byte> value;
-  const int count = ranks.empty() ? size() : static_cast<int>(ranks.size());
+  const int count = ranks.empty() ? size() - late().ranks : static_cast<int>(ranks.size());
   for (int i = 0; i < count; ++i) {
     const int rank = ranks.empty() ? i : ranks[static_cast<size_t>(i)];
     SKERRY_TRY(get(rank, key, &value));

@@ -38,7 +38,14 @@ struct News {
     std::string key;
     uint8_t value;
   };
+  struct LatePut {  // what a late spare has put: Bootstrap::late
+    int rank;
+    std::string key;
+    std::vector<std::byte> value;
+  };
   std::vector<DeadRank> dead;
+  std::vector<LatePut> late;
+  std::optional<uint32_t> spares_wait;  // so many from now on
   std::vector<Met> met;
   std::vector<Decided> decided;
   bool leave = false;  // this rank's host is taken out of the job
@@ -60,6 +67,14 @@ class Bootstrap {
   virtual std::optional<int> node_hint() const { return std::nullopt; }
   // The last so many ranks wait until they take the place of dead ones.
   virtual int spares() const { return 0; }
+  // The last so many spares are of hosts that may be added while the job runs, `per_node` on each
+  // node. Until then nobody is there. They start by themselves: their fences are among the ranks of
+  // their host, and what they put is news to the others.
+  struct Late {
+    int ranks = 0, per_node = 1;
+  };
+  virtual Late late() const { return {}; }
+  bool is_late(int rank) const { return rank >= size() - late().ranks; }
   // True if the launcher itself ends the job, with a message, when a process of it dies.
   virtual bool launcher_ends_job() const { return true; }
   // The job key if the launcher drew one and handed it over in private; nullopt: see job_key().
@@ -72,7 +87,7 @@ class Bootstrap {
   // Blocks at most until the launcher answers. Errors: invalid, network (unknown key, launcher
   // gone).
   virtual Status get(int rank, std::string_view key, std::vector<std::byte>* value) = 0;
-  // What `ranks` have put under `key`; `ranks` ascend, none: all ranks of the job. In order of
+  // What `ranks` have put under `key`; `ranks` ascend, none: all that are not late. In order of
   // ranks, each(first, count, value): `first` and the count - 1 ranks behind it have put the same;
   // more than one only of all ranks. One request where the launcher has one for it, and nothing is
   // kept for each rank where it lists equal values once. Ends at the first error of `each`. Blocks

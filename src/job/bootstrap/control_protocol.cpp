@@ -44,6 +44,8 @@ const char* to_string(FrameType type) {
     case FrameType::report: return "report";
     case FrameType::beat: return "beat";
     case FrameType::leave: return "leave";
+    case FrameType::late_put: return "late_put";
+    case FrameType::spares_wait: return "spares_wait";
     case FrameType::drain: return "drain";
     case FrameType::drain_told: return "drain_told";
     case FrameType::challenge: return "challenge";

@@ -18,7 +18,7 @@
 
 namespace skerry::job {
 
-inline constexpr uint16_t control_version = 6;
+inline constexpr uint16_t control_version = 7;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
@@ -48,7 +48,8 @@ enum class FrameType : uint16_t {
   decide = 11,  // string key, u8 proposal; answered by `decided`
 
   // launcher -> rank
-  welcome = 16,      // u32 rank, u32 size, u32 node, u32 spares, 32 bytes job key
+  welcome = 16,      // u32 rank, u32 size, u32 node, u32 spares, u32 late spares: the last of
+                     // them; u32 how many of those make a node, 32 bytes job key
   value = 17,        // u8 found, rest value
   fence_done = 18,   // -
   finish_done = 19,  // -
@@ -64,6 +65,10 @@ enum class FrameType : uint16_t {
                  // last. On a link, header rank all_ranks: for every rank of the agent
   decided = 24,  // string key, u8 value: the first proposal
   leave = 25,    // -: the rank's host is taken out of the job; at any time after report_failures
+  late_put = 26,  // u32 late rank, string key, rest value, which it has put; any time after
+                  // report_failures
+  spares_wait = 27,  // u32 how many spares wait now, of a job to which hosts may be added; any time
+                     // after report_failures
 
   // launcher -> agent
   plan = 32,         // see launcher/plan.hpp

@@ -40,10 +40,10 @@ Status RunBootstrap::hello() {
                  FrameType::welcome, &frame));
   FrameReader reader(frame);
   const uint32_t rank = reader.u32(), size = reader.u32(), node = reader.u32();
-  const uint32_t spares = reader.u32();
+  const uint32_t spares = reader.u32(), late = reader.u32(), per_node = reader.u32();
   const auto key = reader.bytes(key_.size());
   if (!reader.done() || size == 0 || size > INT32_MAX || rank >= size || node >= size ||
-      spares >= size) {
+      spares >= size || late > spares || per_node == 0 || late % per_node != 0) {
     return error(Code::network, "the launcher's welcome does not make sense (rank ", rank, " of ",
                  size, ", node ", node, ")");
   }
@@ -51,6 +51,7 @@ Status RunBootstrap::hello() {
   size_ = static_cast<int>(size);
   node_ = static_cast<int>(node);
   spares_ = static_cast<int>(spares);
+  late_ = {static_cast<int>(late), static_cast<int>(per_node)};
   std::memcpy(key_.data(), key.data(), key_.size());
   return {};
 }
@@ -68,6 +69,28 @@ Status RunBootstrap::note_death(const Frame& frame) {
   return {};
 }
 
+Status RunBootstrap::note_late(const Frame& frame) {
+  FrameReader reader(frame);
+  const uint32_t rank = reader.u32();
+  const auto key = reader.string();
+  const auto value = reader.rest();
+  if (!reader.ok() || rank >= static_cast<uint32_t>(size()) || !is_late(static_cast<int>(rank)))
+    return error(Code::network, "the launcher tells what rank ", rank,
+                 " has put, which is no late spare");
+  puts_.push_back({static_cast<int>(rank), std::string(key), {value.begin(), value.end()}});
+  return {};
+}
+
+Status RunBootstrap::note(const Frame& frame, bool* is_news) {
+  *is_news = true;
+  if (frame.type == FrameType::rank_died) return note_death(frame);
+  if (frame.type == FrameType::late_put) return note_late(frame);
+  if (frame.type == FrameType::spares_wait) spares_wait_ = FrameReader(frame).u32();
+  else if (frame.type == FrameType::leave) leave_ = true;
+  else *is_news = false;
+  return {};
+}
+
 Status RunBootstrap::expect(FrameType wanted, Frame* frame) {
   for (std::optional<Frame> next; true;) {
     SKERRY_TRY(socket_.next(true, &next));
@@ -75,14 +98,11 @@ Status RunBootstrap::expect(FrameType wanted, Frame* frame) {
       *frame = *next;
       return {};
     }
-    if (next->type == FrameType::leave) {
-      leave_ = true;
-      continue;
-    }
-    if (next->type != FrameType::rank_died)
+    bool is_news = false;
+    SKERRY_TRY(note(*next, &is_news));
+    if (!is_news)
       return error(Code::network, "the launcher sent ", to_string(next->type), " instead of ",
                    to_string(wanted));
-    SKERRY_TRY(note_death(*next));
   }
 }
 
@@ -116,7 +136,7 @@ Status RunBootstrap::get_runs(std::span<const int> ranks, std::string_view key,
   SKERRY_TRY(socket_.send(FrameWriter(FrameType::get_all).string(key).finish()));
   // Both lists ascend: the next rank wanted is among those that come, or they are not wanted, or it
   // has put nothing.
-  const int wanted = ranks.empty() ? size() : static_cast<int>(ranks.size());
+  const int wanted = ranks.empty() ? size() - late_.ranks : static_cast<int>(ranks.size());
   const auto rank_of = [&](int k) { return ranks.empty() ? k : ranks[static_cast<size_t>(k)]; };
   int next = 0;
   Status status;
@@ -134,7 +154,7 @@ Status RunBootstrap::get_runs(std::span<const int> ranks, std::string_view key,
       const auto begin = static_cast<int>(first), end = static_cast<int>(first + count);
       while (reader.ok() && status.ok() && next < wanted && rank_of(next) >= begin &&
              rank_of(next) < end) {
-        const int run = ranks.empty() ? end - next : 1;
+        const int run = ranks.empty() ? std::min(end, wanted) - next : 1;
         status = each(rank_of(next), run, value);
         next += run;
       }
@@ -246,9 +266,10 @@ Status RunBootstrap::take_news(News* news) {
   for (std::optional<Frame> next; true;) {
     received = socket_.next(false, &next);
     if (!received.ok() || !next) break;
+    bool is_news = false;
+    SKERRY_TRY(note(*next, &is_news));
+    if (is_news) continue;
     switch (next->type) {
-      case FrameType::rank_died: SKERRY_TRY(note_death(*next)); break;
-      case FrameType::leave: leave_ = true; break;
       case FrameType::met: SKERRY_TRY(note_met(*next, news)); break;
       case FrameType::decided: {
         FrameReader reader(*next);
@@ -259,11 +280,13 @@ Status RunBootstrap::take_news(News* news) {
       default: return error(Code::network, "the launcher sent ", to_string(next->type), " unasked");
     }
   }
-  news->dead.swap(dead_);
-  dead_.clear();
+  news->dead = std::exchange(dead_, {});
+  news->late = std::exchange(puts_, {});
+  news->spares_wait = std::exchange(spares_wait_, std::nullopt);
   news->leave = std::exchange(leave_, false);
   // News that came before the launcher's end is still news.
-  const bool none = news->dead.empty() && news->met.empty() && news->decided.empty();
+  const bool none = news->dead.empty() && news->late.empty() && news->met.empty() &&
+                    news->decided.empty() && !news->spares_wait;
   return none && !news->leave ? received : Status();
 }
 

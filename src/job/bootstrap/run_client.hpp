@@ -28,6 +28,7 @@ class RunBootstrap final : public Bootstrap {
   int events_fd() const override { return socket_.fd(); }
   Status take_events(std::vector<DeadRank>* dead) override;
   int spares() const override { return spares_; }
+  Late late() const override { return late_; }
   Status meet_living(std::string_view key, int64_t limit_ms, std::span<const Run> members,
                      std::span<const std::byte> bytes, int size) override;
   Status decide(std::string_view key, uint8_t proposal) override;
@@ -43,14 +44,20 @@ class RunBootstrap final : public Bootstrap {
   Status expect(FrameType wanted, Frame* frame);
   Status ask(const std::vector<std::byte>& question, FrameType wanted, Frame* answer);
   Status note_death(const Frame& frame);
+  Status note_late(const Frame& frame);
+  // Whether it is one of those that come at any time; then it is noted.
+  Status note(const Frame& frame, bool* is_news);
   Status note_met(const Frame& frame, News* news);
 
   FrameSocket socket_;
   int node_ = 0;
   int spares_ = 0;
+  Late late_;
   JobKey key_{};
-  std::vector<DeadRank> dead_;  // reported, not yet taken
-  bool leave_ = false;          // likewise
+  std::vector<DeadRank> dead_;        // reported, not yet taken
+  std::vector<News::LatePut> puts_;  // likewise
+  std::optional<uint32_t> spares_wait_;  // likewise
+  bool leave_ = false;               // likewise
   News::Met met_;               // of several frames, of which the last has not come; no key: none
 };
 

@@ -171,9 +171,8 @@ void Links::serve(Link& link) {
 }
 
 bool Links::has_room_for(const Link& link) const {
-  return fabric_limits_
-             ? context_.fabric->has_room_for(context_.config.map->server_address(link.server))
-             : !cap_.at_limit();
+  return fabric_limits_ ? context_.fabric->has_room_for(context_.address_of(link.server))
+                        : !cap_.at_limit();
 }
 
 // A connection that several links share is being opened for one of them. The others that have

@@ -58,8 +58,8 @@ void Links::connect(Link& link) {
   c.leaves_later_ = false;
   c.asked_again_ = 0;
   end_resume(link);
-  const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
-                                                 hello, &c.endpoint_);
+  const Status status = context_.fabric->connect(context_.address_of(link.server), hello,
+                                                 &c.endpoint_);
   if (!status.ok()) {
     // For example no descriptor is free. Like any failed attempt it may succeed in a moment.
     c.endpoint_ = fabric::no_endpoint;

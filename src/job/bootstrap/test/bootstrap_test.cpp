@@ -99,8 +99,8 @@ struct FakeLauncher {
     ASSERT_EQ(write(fds[0], frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
   }
   void welcome(uint32_t rank, uint32_t size) const {
-    send(
-        FrameWriter(FrameType::welcome).u32(rank).u32(size).u32(0).u32(0).bytes(JobKey{}).finish());
+    FrameWriter frame(FrameType::welcome);
+    send(frame.u32(rank).u32(size).u32(0).u32(0).u32(0).u32(1).bytes(JobKey{}).finish());
   }
   int fds[2] = {-1, -1};  // 0: the launcher's end
 };
