@@ -95,10 +95,11 @@ site:            ## all pages and the reference of C, C++, Fortran and Python, s
 	@NO_MKDOCS_2_WARNING=1 .venv-site/bin/python tools/site.py
 
 .PHONY: chaos models
-chaos: all     ## break BREAKS (10000) connections under a storm on 4 hosts, then let unauthenticated peers attack one, then kill DEATHS (200) ranks of jobs with spares: out/chaos.json, out/deaths.json (root)
+chaos: all     ## break BREAKS (10000) connections under a storm on 4 hosts, then let unauthenticated peers attack one, then kill DEATHS (200) ranks of jobs with spares, then add hosts to others: out/chaos.json, out/deaths.json (root)
 	@tests/chaos/chaos.py $(if $(BREAKS),--breaks $(BREAKS))
 	@tests/chaos/unauthenticated.py
 	@tests/chaos/deaths.py $(if $(DEATHS),--deaths $(DEATHS))
+	@.venv/bin/python tests/chaos/elastic.py
 
 .PHONY: soak
 soak: all      ## storms in random shapes (threads, caps, sharing, breaks, locks) for MINUTES (60)
