@@ -2,10 +2,12 @@
 """Single statements of NumPy programs on skerry.numpy beside NumPy, in one run: microseconds.
 
     skerry run -n 2 lab/bench/arrays/statements.py [--turns 5] [--elements 100 4000 60000]
+    skerry run -n 2 lab/bench/arrays/statements.py --large [--turns 5]
 
 Alone: rank 0 runs a statement with NumPy while the others sleep. Together: each rank does. Then all
 run it with skerry.numpy. Turns alternate; each takes the least of seven batches, the result is the
-median of turns. The last line is `a[i]` in a loop over a divided array of --loop elements.
+median of turns. The last line is `a[i]` in a loop over a divided array of --loop elements. --large:
+functions of large arrays in place of all that.
 """
 
 import argparse
@@ -21,6 +23,16 @@ STATEMENTS = {
     "a[2:9]": "slice",
     "a.sum()": "sum",
     "a @ b": "product",
+}
+# Of large arrays: the function, elements, and the most of NumPy's time on two ranks.
+LARGE = {
+    "m[:k, :k] @ m[k:, k:]": ("quarter", 2000 * 2000, 0.6),
+    "np.sort(a)": ("sort", 4_000_000, 0.6),
+    "np.unique(i)": ("unique", 4_000_000, 0.6),
+    "np.linalg.solve(m, m)": ("solve", 2000 * 2000, 0.6),
+    "rng.random(n)": ("random", 8_000_000, 0.6),
+    "r[index]": ("rows", 8_000_000, 1.2),
+    "g[1:-1] = h[2:]": ("assign", 8_000_000, 1.2),
 }
 
 
@@ -68,9 +80,45 @@ def _calls(np, n):
     return locals()
 
 
-def _time(call, times, meet):
+def _large_calls(np, _):
+    rng = np.random.default_rng(1)
+    a, m = rng.random(4_000_000), rng.random((2000, 2000))
+    i = rng.integers(0, 1_000_000, 4_000_000)
+    g, h = np.zeros((8000, 1000)), np.ones((8000, 1000))
+    r, index = rng.random((800_000, 10)), rng.permutation(800_000)
+    k = 1000
+
+    def finish(value):
+        getattr(value, "_evaluate", int)()
+
+    def quarter(_):
+        finish(m[:k, :k] @ m[k:, k:])
+
+    def sort(_):
+        finish(np.sort(a))
+
+    def unique(_):
+        finish(np.unique(i))
+
+    def solve(_):
+        finish(np.linalg.solve(m, m))
+
+    def random(_):
+        finish(rng.random(8_000_000))
+
+    def rows(_):
+        finish(r[index])
+
+    def assign(_):
+        g[1:-1] = h[2:]
+        finish(g)
+
+    return locals()
+
+
+def _time(call, times, meet, rounds=7):
     batches = []
-    for _ in range(7):
+    for _ in range(rounds):
         meet()
         began = time.perf_counter()
         call(times)
@@ -93,6 +141,7 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--elements", type=int, nargs="+", default=[100, 4000, 60000])
     parser.add_argument("--loop", type=int, default=10_000_000, help="0: not at all")
+    parser.add_argument("--large", action="store_true", help="functions of large arrays alone")
     options = parser.parse_args()
     import numpy
 
@@ -116,8 +165,7 @@ def main():
                     times[way].append(within(run, np, int if way == "NumPy" else sk.sync))
         return [statistics.median(each or [0.0]) for each in times.values()]
 
-    def show(name, n, alone, together, skerry):
-        target = 1.0 if n == options.loop else _target(alone, n)
+    def show(name, n, target, alone, together, skerry):
         if sk.rank() == 0:
             print(f"| `{name}` | {n:,} | {alone:.2f} | {together:.2f} | {skerry:.2f} "
                   f"| {skerry / alone:.2f} | {target:.2f} |", flush=True)  # fmt: skip
@@ -125,14 +173,23 @@ def main():
     if sk.rank() == 0:
         print("| statement | elements | NumPy | NumPy on all ranks | skerry | over NumPy | goal |")
         print("| -- | -- | -- | -- | -- | -- | -- |")
+    if options.large:
+        calls = {numpy: numpys(_large_calls, numpy, 0), snp: ours(_large_calls, snp, 0)}
+        for text, (name, n, goal) in LARGE.items():
+            times = row(lambda np, meet, f=name, c=calls: _time(c[np][f], 1, meet, 2))
+            show(text, n, goal * times[0], *times)
+        sk.finalize()
+        return
     for n in options.elements:
         calls = {numpy: numpys(_calls, numpy, n), snp: ours(_calls, snp, n)}
         for text, name in STATEMENTS.items():
             times = 2000 if n <= 4000 else 200
-            show(text, n, *row(lambda np, meet, f=name, k=times, c=calls: _time(c[np][f], k, meet)))
+            us = row(lambda np, meet, f=name, k=times, c=calls: _time(c[np][f], k, meet))
+            show(text, n, _target(us[0], n), *us)
     if options.loop:
         options.turns = 1
-        show("a[i] in a loop", options.loop, *row(lambda np, meet: _loop(np, options.loop, meet)))
+        us = row(lambda np, meet: _loop(np, options.loop, meet))
+        show("a[i] in a loop", options.loop, 1.0, *us)
     sk.finalize()
 
 
