@@ -59,7 +59,7 @@ def apply(estimator, x):
 
 def main():
     sk.init()
-    xp.options(check_calls=1)
+    xp.options(check_calls=1, whole_bytes=16384)  # the data is divided
     generator = np.random.default_rng(1)
     x = generator.standard_normal((ROWS, COLUMNS)) @ generator.standard_normal((COLUMNS, COLUMNS))
     y = x @ generator.standard_normal(COLUMNS) + generator.standard_normal(ROWS)

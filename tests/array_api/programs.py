@@ -19,7 +19,6 @@ import numpy as np
 import skerry as sk
 import skerry.numpy as snp
 import skerry.xp as xp
-from skerry.xp import random as drawn
 
 LIMIT = 1e-10
 F64 = np.float64
@@ -62,7 +61,7 @@ class Reference:
     class random:  # noqa: N801
         @staticmethod
         def seed(value):
-            Reference.key = [int(value), 0]
+            Reference.state = snp.random.RandomState(value)
 
     @staticmethod
     def convolve(a, v, mode, method):
@@ -75,18 +74,9 @@ class Reference:
 
 
 def _reference_draws(name):
-    def draw(*shape, size=None):
-        if name in ("rand", "randn"):
-            size = shape or None
-        elif shape:
-            size = shape[0]
-        size = (size,) if hasattr(size, "__index__") else tuple(size)
-        method = "standard_normal" if name == "randn" else "random"
-        Reference.key[1] += 1
-        count = int(np.prod(size))
-        return drawn.values(
-            tuple(Reference.key), lambda generator, n: getattr(generator, method)(n), 0, count
-        ).reshape(size)
+    def draw(*arguments, **options):
+        drawn = getattr(Reference.state, name)(*arguments, **options)
+        return drawn.numpy() if isinstance(drawn, xp.Array) else drawn
 
     return staticmethod(draw)
 
