@@ -418,6 +418,9 @@ def _stack_of(x: Array, block: Any) -> Array:
     if x.layout.whole:
         return of_numpy(block)
     tail = block.shape[batch:]
+    if not batch and not tail:  # a number of one matrix, which one rank has, or none
+        owner = next((rank for rank, box in enumerate(x.layout.boxes) if _layout.volume(box)), -1)
+        return of_numpy(block if owner < 0 else _exchange.from_rank(owner, block, (), block.dtype))
     boxes = tuple(
         (*box[:batch], *((0, n) for n in tail))
         if _layout.volume(box)
