@@ -288,10 +288,37 @@ class _Grid:
         return getattr(self._numpys, name)
 
 
+class _Joined:
+    """NumPy's r_ and c_. Of arrays and numbers divided arrays are joined where they are; all other
+    keys are NumPy's."""
+
+    def __init__(self, numpys: Any, in_columns: bool) -> None:
+        self._numpys, self._in_columns = numpys, in_columns
+        self.__doc__ = numpys.__doc__
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        arrays = [item for item in items if isinstance(item, _xp.Array)]
+        plain = not any(isinstance(item, (slice, str)) for item in items)
+        if not plain or all(item.layout.whole for item in arrays):
+            return array(self._numpys[key])
+        parts = [item if isinstance(item, _xp.Array) else array(item) for item in items]
+        if self._in_columns:
+            parts = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]
+        else:
+            parts = [part.reshape(-1) if part.ndim < 1 else part for part in parts]
+        return _xp.concat(parts, axis=-1 if self._in_columns else 0)
+
+    def __len__(self) -> int:
+        return 0
+
+
 def _of(name: str, value: Any, module: str = "numpy") -> Any:
     """What stands under a name of NumPy's here."""
     if name in ("mgrid", "ogrid"):
         return _Grid(value)
+    if name in ("r_", "c_"):
+        return _Joined(value, name == "c_")
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
     if plain or name in _AS_THEY_ARE:
         return value
@@ -318,6 +345,9 @@ class _Module(_types.ModuleType):
 
 
 linalg, fft = _Module(_numpy.linalg), _Module(_numpy.fft)
+
+
+__version__ = _numpy.__version__
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import skerry as sk
+import skerry.numpy as snp
 from skerry import xp
 
 
@@ -251,3 +252,35 @@ def test_methods(name):
         positional, named = arguments_for(parameters, dice, first)
         wrong = compare(f"x.{name}", call, call, [first.copy(), *positional], named)
         assert not wrong, wrong
+
+
+def stored(np_, a):
+    a[range(3), range(3)] = 0
+    return a
+
+
+def test_what_a_newcomer_wrote_and_met():
+    """Each was an error on divided arrays, or wrong in silence (emath)."""
+    values = np.arange(120.0).reshape(12, 10)
+    for call in (
+        stored,
+        lambda np_, a: a[(0, 1), (1, 2)],
+        lambda np_, a: a[(0, 1), :],
+        lambda np_, a: a[range(3)],
+        lambda np_, a: a[:, range(2)],
+        lambda np_, a: np_.emath.sqrt(a - 50.5),
+        lambda np_, a: np_.emath.log(a - 50.5),
+        lambda np_, a: np_.emath.logn(2, a - 50.5),
+        lambda np_, a: np_.c_[a[:, 0], a[:, 1:3]],
+        lambda np_, a: np_.c_[np_.ones(12), a],
+        lambda np_, a: np_.r_[0, a[0], 5.0],
+        lambda np_, a: np_.r_[a, a],
+        lambda np_, a: np_.r_[2:5, 1],
+    ):
+        got = call(snp, snp.asarray(values.copy()))
+        expected = call(np, values.copy())
+        got = got.numpy() if isinstance(got, xp.Array) else np.asarray(got)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
+    with pytest.raises(ValueError, match="truth|0-d"):
+        bool(snp.asarray(values) > 3)

@@ -213,7 +213,8 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
     def _number(self, what: str) -> Block:
         """The own block of an array without axes, which every rank has."""
         if self.shape:
-            raise TypeError(f"{what} takes a 0-d array: this one has shape {self.shape}")
+            kind = ValueError if what == "bool()" else TypeError  # as in NumPy
+            raise kind(f"{what} takes a 0-d array: this one has shape {self.shape}")
         return self._evaluate()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Block:

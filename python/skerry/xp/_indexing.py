@@ -265,14 +265,15 @@ def getitem(x: Array, key: Any) -> Any:
 
 
 def _arrays_for_lists(key: Any) -> Any:
-    if isinstance(key, list):
+    if isinstance(key, (list, range)):
         return _of_list(key)
     if isinstance(key, tuple):
-        return tuple(_of_list(item) if isinstance(item, list) else item for item in key)
+        sequences = (list, tuple, range)
+        return tuple(_of_list(item) if isinstance(item, sequences) else item for item in key)
     return key
 
 
-def _of_list(items: list[Any]) -> Block:
+def _of_list(items: Sequence[Any]) -> Block:
     index = np.asarray(items)
     return index if index.size else index.astype(np.intp)  # as in NumPy, [] is an index
 
