@@ -99,14 +99,22 @@ void Output::flush(uint32_t rank) {
 
 void Output::say(std::string_view line) {
   auto& sink = sinks_[1];
-  enqueue(sink, sink.last_rank, concat(sink.mid_line ? "\n" : "", "skerry: ", line, "\n"), false);
+  if (sink.mid_line) break_line(sink);
+  enqueue(sink, sink.last_rank, concat("skerry: ", line, "\n"), false);
+}
+
+// What follows of it later is a line of its own, with the rank's prefix.
+void Output::break_line(Sink& sink) {
+  cutter(sink.last_rank, &sink == sinks_.data() ? 1 : 2).break_line();
+  sink.queue += '\n';
+  sink.mid_line = false;
 }
 
 void Output::enqueue(Sink& sink, uint32_t rank, std::string_view text, bool mid_line) {
   if (text.empty() || sink.fd < 0) return;
   // With prefixes a line belongs to one rank, also when a prompt was shown before its end. Without,
   // bytes pass unchanged.
-  if (prefix_ && sink.mid_line && sink.last_rank != rank) sink.queue += '\n';
+  if (prefix_ && sink.mid_line && sink.last_rank != rank) break_line(sink);
   sink.mid_line = mid_line;
   sink.last_rank = rank;
   sink.queue += text;

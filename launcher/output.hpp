@@ -24,6 +24,8 @@ class LineCutter {
   bool has_partial() const { return !partial_.empty(); }
   // The last line handed out lacks its end.
   bool mid_line() const { return mid_line_; }
+  // Another rank's line has ended it: the rest is a line of its own.
+  void break_line() { mid_line_ = false; }
 
  private:
   void emit(std::string_view line, std::string* out);
@@ -58,6 +60,7 @@ class Output {
     uint32_t last_rank = 0;  // ...and was this rank's
   };
   LineCutter& cutter(uint32_t rank, int stream);
+  void break_line(Sink& sink);
   void enqueue(Sink& sink, uint32_t rank, std::string_view text, bool mid_line);
   void write_some(Sink& sink);
   void arm_partial_timer();

@@ -328,6 +328,16 @@ TEST(Run, RanksThatAskAreToldOfADeathInsteadOfEnded) {
   expect_one_message(job.err(), {"rank 2", "the job goes on"});
 }
 
+// Bug guarded against: a rank's line that another one's had ended went on without its number.
+TEST(Run, TheRestOfABrokenLineHasItsNumber) {
+  Words words = shell("2",
+                      "if [ $SKERRY_RANK = 0 ]; then printf one; sleep 1; echo two; "
+                      "else sleep 0.5; echo between; fi");
+  words.insert(words.begin() + 2, "-l");
+  const auto ended = run_program(words);
+  EXPECT_EQ(ended.out, "[0] one\n[1] between\n[0] two\n");
+}
+
 TEST(Run, TheSecretIsInNobodysArgumentsOrEnvironment) {
   const auto ended = run_program(shell("1", "env; cat /proc/$PPID/cmdline | tr '\\0' ' '"));
   EXPECT_EQ(ended.status, 0);
