@@ -1,5 +1,6 @@
 """Spares that take the places of the dead (`skerry run --spares`), and hosts that are drained."""
 
+import re
 import subprocess
 import sys
 
@@ -708,17 +709,18 @@ def test_a_spare_comes_to_a_call_beyond_a_loop(tmp_path):
 GROWS = """
 import os, signal, sys, time
 import skerry as sk
+open(sys.argv[1] + os.environ["HOST"], "w").close()  # this host has come
 sk.init(on_failure="continue")
-hosts, lines = sys.argv[1], sys.argv[2:]
+hosts, wanted, lines = sys.argv[1], sys.argv[2].split(), sys.argv[3:]
 group, size = sk.world(), sk.size()
 if sk.rank() == 3:
     os.kill(os.getpid(), signal.SIGKILL)
 if sk.is_spare():
     group = group.refill(60)
-grown = len(group)
 while True:
     try:
         over = sk.allreduce(len(group), group=group) == size * size and group.spares() == 0
+        over = over and all(os.path.exists(hosts + host) for host in wanted)
         if sk.allreduce(over, "min", group=group):
             break
         if not sk.is_spare() and lines and sk.rank() == group.ranks[0]:
@@ -757,7 +759,8 @@ def test_hosts_are_added_to_a_running_job(lines, said, tmp_path):
         lines = [*lines, "h3:2"]
     else:
         program = GROWS
-    job = on_hosts(tmp_path, "h1:2,h2:2", 4, written(tmp_path, program), hosts, *lines,
+    wanted = " ".join(text.split()[1] for text in said if re.match("host .* is added", text))
+    job = on_hosts(tmp_path, "h1:2,h2:2", 4, written(tmp_path, program), hosts, wanted, *lines,
                    elastic=hosts)  # fmt: skip
     assert job.returncode == 0 and job.stdout.count("all is well") == 4, job.stdout
     for text in said:
