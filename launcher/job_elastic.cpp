@@ -179,8 +179,9 @@ void Job::remember_for_late(const std::vector<std::byte>& frame) {
 
 // Before ranks hear of a meeting that has taken some in: who has come out of it knows the number.
 void Job::tell_waiting() {
+  if (options_.elastic.empty()) return;
   const size_t waiting = meetings_.waiting_spares();
-  if (options_.elastic.empty() || std::exchange(told_waiting_, waiting) == waiting) return;
+  if (std::exchange(told_waiting_, waiting) == waiting) return;
   tell_all(FrameWriter(FrameType::spares_wait, job::all_ranks)
                .u32(static_cast<uint32_t>(waiting))
                .finish());

@@ -1,5 +1,6 @@
 // `skerry run` as a user meets it: environment, output, input, statuses, failures, signals, nothing
 // left behind.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -330,12 +331,19 @@ TEST(Run, RanksThatAskAreToldOfADeathInsteadOfEnded) {
 
 // Bug guarded against: a rank's line that another one's had ended went on without its number.
 TEST(Run, TheRestOfABrokenLineHasItsNumber) {
-  Words words = shell("2",
-                      "if [ $SKERRY_RANK = 0 ]; then printf one; sleep 1; echo two; "
-                      "else sleep 0.5; echo between; fi");
+  const std::string now = concat("/tmp/skerry-now-", getpid());
+  const std::string waits = concat("while [ ! -e ", now, " ]; do sleep 0.01; done; ");
+  Words words = shell("2", concat("if [ $SKERRY_RANK = 0 ]; then printf one; read x; echo two; ",
+                                  "else ", waits, "echo between; fi"));
   words.insert(words.begin() + 2, "-l");
-  const auto ended = run_program(words);
-  EXPECT_EQ(ended.out, "[0] one\n[1] between\n[0] two\n");
+  RunningProgram job(words);
+  ASSERT_TRUE(job.wait_for("[0] one"));
+  const UniqueFd made(open(now.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_TRUE(job.wait_for("[1] between"));
+  (void)unlink(now.c_str());
+  job.write("\n");
+  EXPECT_EQ(job.finish(), 0) << job.err();
+  EXPECT_EQ(job.out(), "[0] one\n[1] between\n[0] two\n");
 }
 
 TEST(Run, TheSecretIsInNobodysArgumentsOrEnvironment) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "job/segment.hpp"
 
@@ -150,7 +151,7 @@ void NodeServers::open(const memory::Control& control, uint32_t member,
   for (const auto& server : servers_) all.push_back(server.get());
   for (server::Server* server : all)
     server->open({control, member, member_of, &setup_.map, all, &landings_, false,
-                  [this](placement::ServerRef late) { return setup_.late.address_of(late); }});
+                  std::bind_front(&LateServers::address_of, &setup_.late)});
 }
 
 // A payload on its way is given up with its connection, and comes again on the next one.

@@ -34,8 +34,7 @@ struct EngineConfig {
   uint32_t incarnation = 1;
   connection::JobKey key{};
   const placement::NodeMap* map = nullptr;
-  // Of a server whose address the map does not have. Null: the map has all.
-  std::function<std::span<const std::byte>(placement::ServerRef)> late_address{};
+  placement::LateAddress late_address{};
   memory::Control control;
   uint32_t member_index = 0;
   bool one_thread_at_a_time = true;  // thread level below multiple
@@ -98,8 +97,7 @@ struct EngineContext {
     return nullptr;
   }
   std::span<const std::byte> address_of(placement::ServerRef server) const {
-    const auto known = config.map->server_address(server);
-    return known.empty() && config.late_address ? config.late_address(server) : known;
+    return placement::address_of(*config.map, config.late_address, server);
   }
   void assert_held() const { mutex.assert_held(); }
   const fabric::Capabilities& can() const { return fabric->capabilities(); }

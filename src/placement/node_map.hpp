@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -93,6 +94,16 @@ class NodeMap {
 
   std::span<const std::byte> block_;
 };
+
+// Addresses of servers whose nodes came after the map was made, for which it has none. Null: it has
+// all.
+using LateAddress = std::function<std::span<const std::byte>(ServerRef)>;
+// Empty: the server does not exist, or its node has not come yet.
+inline std::span<const std::byte> address_of(const NodeMap& map, const LateAddress& late,
+                                             ServerRef server) {
+  const auto known = map.server_address(server);
+  return known.empty() && late ? late(server) : known;
+}
 
 // rank_node[r]: node of rank r, 0..nodes-1, each used; server_addresses[n][i]: of server i of node
 // n (may be empty for now).

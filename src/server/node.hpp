@@ -43,12 +43,7 @@ struct NodeView {
   std::vector<Server*> servers;
   Landings* landings = nullptr;  // outlives them; null: there are none
   bool has_dead = false;  // ranks died and the job goes on: a lock's holder may have been one
-  // Of a server whose address the map does not have. Null: the map has all.
-  std::function<std::span<const std::byte>(placement::ServerRef)> late_address{};
-  std::span<const std::byte> address_of(placement::ServerRef server) const {
-    const auto known = map->server_address(server);
-    return known.empty() && late_address ? late_address(server) : known;
-  }
+  placement::LateAddress late_address{};
 };
 
 // Written by the server's thread, read by any.

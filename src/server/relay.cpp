@@ -73,7 +73,8 @@ void Relay::connect(Peer& peer) {
   const auto hello = peer.dialer.dial(self_, other(peer));
   peer.sent = 0;
   peer.state = State::opening;
-  if (fabric_.connect(view_.address_of({peer.node, 0}), hello, &peer.endpoint).ok()) {
+  const auto address = placement::address_of(*view_.map, view_.late_address, {peer.node, 0});
+  if (fabric_.connect(address, hello, &peer.endpoint).ok()) {
     by_endpoint_[peer.endpoint] = peer.node;
     return;
   }

@@ -54,11 +54,12 @@ class RunBootstrap final : public Bootstrap {
   int spares_ = 0;
   Late late_;
   JobKey key_{};
-  std::vector<DeadRank> dead_;        // reported, not yet taken
-  std::vector<News::LatePut> puts_;  // likewise
-  std::optional<uint32_t> spares_wait_;  // likewise
-  bool leave_ = false;               // likewise
-  News::Met met_;               // of several frames, of which the last has not come; no key: none
+  // Reported, not yet taken:
+  std::vector<DeadRank> dead_;
+  std::vector<News::LatePut> puts_;
+  std::optional<uint32_t> spares_wait_;
+  bool leave_ = false;
+  News::Met met_;  // of several frames, of which the last has not come; no key: none
 };
 
 }  // namespace skerry::job
