@@ -27,7 +27,8 @@ def a_slice(dice, n):
 
 
 def statement(dice, rows, columns):
-    """A line over the matrices a, b, c of one shape, the row v, NumPy's matrix o and number s."""
+    """A line over the matrices a, b, c of one shape, the row v, NumPy's matrix o and number s.
+    `off` is 1: it stands where ranks add up in another order than NumPy."""
     x, y, z = (dice.choice("abc") for _ in range(3))
     i, j = dice.randrange(rows), dice.randrange(columns)
     key = f"{a_slice(dice, rows)}, {a_slice(dice, columns)}"
@@ -47,9 +48,9 @@ def statement(dice, rows, columns):
         f"{x} -= {y} * 0.125",
         f"{x} *= 0.75",
         f"{x}[{i}] = v; v = {x}[{i}] * 0.5",
-        f"s = {x}.sum() * 1e-3; {y} = {y} + s",
+        f"s = {x}.sum() * off * 1e-3; {y} = {y} + s",
         f"s = {x}[{i}, {j}]; s += 1; {y}[{i}] = s",
-        f"v = {x}.max(axis=0) - {y}.mean(axis=0)",
+        f"v = {x}.max(axis=0) - {y}.mean(axis=0) * off",
         f"{x} = {y}.T.copy().T + v",
         f"{x}[{y} > 10.0] = 1.5",
         f"m = {y} > {z}; {x}[m] = {x}[m] * 0.5 + {z}[m]",
@@ -57,10 +58,10 @@ def statement(dice, rows, columns):
         f"{x}[{y}[:, {j}] > 1.0] = v",
         f"{x}[{y} > 1.0] = {z}[{y} > 1.0][::-1].copy()",
         f"{x} = {y}[np.array({[dice.randrange(rows) for _ in range(rows)]})]",
-        f"{x} = np.cumsum({y} * 1e-2, axis={dice.randrange(2)})",
+        f"{x} = np.cumsum({y} * 1e-2 * off, axis={dice.randrange(2)})",
         f"{x} = np.sort({y}, axis={dice.randrange(2)})",
         f"{x} = np.concatenate(({y}[{i}:], {y}[:{i}]))",
-        f"v = {x} @ np.arange({columns}.0) * 1e-3; {y} = {y} + v[:, None]; v = {y}[{i}]",
+        f"v = {x} @ np.arange({columns}.0) * 1e-3 * off; {y} = {y} + v[:, None]; v = {y}[{i}]",
         f"{x} = {x}.copy(); {y} = np.sqrt(np.abs({x}))",
         f"try:\n with np.errstate(all='raise'): {x} = {y} / ({z} - {z}[{i}, {j}])\n"
         f"except FloatingPointError: {x} = {y} * 0.5",
@@ -80,11 +81,20 @@ def program(seed):
     return begin + [statement(dice, rows, columns) for _ in range(dice.randrange(4, 16))]
 
 
-def outcome(lines, module):
-    names = {"np": module, "numpy": numpy}
+def outcome(lines, module, off=1.0):
+    names = {"np": module, "numpy": numpy, "off": off}
     with numpy.errstate(all="ignore"):
         exec("\n".join(lines), names)
         return {name: names[name] for name in "abcvs"}
+
+
+def _rounding(lines, name, expected, values):
+    """Whether NumPy's own result moves about as far if its sums are off by 4e-15: what is left of
+    a difference, or `a > b`, may hang on their last bits."""
+    moved = numpy.zeros(numpy.shape(expected))
+    for off in (1 - 4e-15, 1 + 4e-15):
+        moved = numpy.maximum(moved, numpy.abs(outcome(lines, numpy, off)[name] - expected))
+    return bool((numpy.abs(values - expected) <= 10 * moved + 1e-9).all())
 
 
 @pytest.fixture(params=[0, None, 1 << 40], ids=["divided", "measured", "whole"])
@@ -107,4 +117,5 @@ def test_random_programs(bound):
             assert isinstance(got, xp.Array) == isinstance(expected, numpy.ndarray), (name, lines)
             values = got.numpy() if isinstance(got, xp.Array) else got
             assert numpy.shape(values) == numpy.shape(expected), (seed, name, lines)
-            assert numpy.allclose(values, expected, rtol=1e-9, atol=1e-9), (seed, name, lines)
+            same = numpy.allclose(values, expected, rtol=1e-9, atol=1e-9)
+            assert same or _rounding(lines, name, expected, values), (seed, name, lines)
