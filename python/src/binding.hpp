@@ -130,5 +130,6 @@ void bind_memory(nb::module_& m);
 void bind_window(nb::module_& m);
 void bind_whole(nb::module_& m);
 void bind_blocks(nb::module_& m);
+void bind_merge(nb::module_& m);
 
 }  // namespace skpy

@@ -649,5 +649,6 @@ NB_MODULE(_core, m) {
   skpy::bind_memory(m);
   skpy::bind_window(m);
   skpy::bind_blocks(m);
+  skpy::bind_merge(m);
   skpy::bind_whole(m);
 }

@@ -1039,14 +1039,15 @@ def test_sorting_sends_values_and_no_places():
     assert counts.tolist() == numpy.bincount(numpy.arange(10**5) % 37).tolist()
 
 
-def test_ranges_of_values_are_parted_where_nobody_can_tell_equal_ones_apart():
-    # Places of all values were made and taken, which took twice as long.
+def test_ranges_of_values_are_merged_and_equal_ones_stay_in_order():
     dice = numpy.random.default_rng(2)
     zeros = numpy.array([1.0, -0.0, 0.0, 2.0] * 50)
     nan = numpy.where(dice.random(900) < 0.1, numpy.nan, dice.random(900))
     for values in (dice.random(900), -dice.random(900), numpy.ones(300), numpy.array([3.0, 1.0]),
                    dice.integers(-4, 5, 900), dice.integers(0, 9, 900).astype("f4"), zeros, nan,
-                   dice.integers(0, 2**63, 900).astype("u8")):  # fmt: skip
+                   dice.integers(0, 2**63, 900).astype("u8"),
+                   *(dice.integers(0, 2 + most, 3000).astype(kind) for kind in "?bBhHiIqQfdFD"
+                     for most in (0, 98))):  # fmt: skip
         x = np.array(values)
         kind = None if x.layout.whole else "stable"  # whole: NumPy's own
         assert np.sort(x).numpy().tobytes() == numpy.sort(values, kind=kind).tobytes()
