@@ -828,10 +828,10 @@ class Epoch:
 
 def xp_blocks() -> None: ...
 
-def xp_merge(low: Block, high: Block, out: Block) -> bool:
+def xp_merge(low: Block, high: Block, out: Block) -> None:
     """Merges two ascending 1-d arrays of one dtype into `out`, which has room for both; of
-    equal values those of `low` come first, NaN is last. False, and nothing is written: not
-    of integers or of numbers of 4 or 8 bytes. Not collective. Errors: none."""
+    equal values those of `low` come first, NaN is last. Not collective. Errors: TypeError
+    (other than integers, float32 and float64, of two dtypes, or not in one piece)."""
 
 def xp_setup(view: Block, generic: type, functions: dict[str, Any], /) -> None: ...
 def xp_limits(ranks: int, lazy_elements: int, whole_bytes: int, crowd_bytes: int, /) -> None: ...

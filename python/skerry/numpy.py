@@ -36,6 +36,7 @@ from .xp._files import (
     savez as savez,
     savez_compressed as savez_compressed,
 )
+from .xp._pointwise import vectorize as vectorize
 
 if _typing.TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,6 +243,8 @@ def array(
             raise ValueError(f"array: {a.dtype} as {dtype} needs a copy: leave out copy=False")
         a = a._evaluate()
     elif isinstance(a, (list, tuple)):
+        if not _whole.all_whole(a):
+            return array(_xp._manipulation.of_sequence(a), dtype, copy=None, ndmin=ndmin)
         a = _creation._with_numbers(a)
     elif not isinstance(a, (_numpy.ndarray, _numpy.generic, int, float, complex, str, bytes)):
         if not hasattr(a, "__array__") or type(a).__module__.startswith("skerry"):
@@ -299,8 +302,8 @@ class _Joined:
     def __getitem__(self, key: Any) -> Any:
         items = key if isinstance(key, tuple) else (key,)
         arrays = [item for item in items if isinstance(item, _xp.Array)]
-        plain = not any(isinstance(item, (slice, str)) for item in items)
-        if not plain or all(item.layout.whole for item in arrays):
+        plain = not _builtins.any(isinstance(item, (slice, str)) for item in items)
+        if not plain or _whole.all_whole(arrays):
             return array(self._numpys[key])
         parts = [item if isinstance(item, _xp.Array) else array(item) for item in items]
         if self._in_columns:
@@ -313,12 +316,17 @@ class _Joined:
         return 0
 
 
+_WITH_FUNCTIONS = ("numpy.polynomial", "numpy.testing")
+
+
 def _of(name: str, value: Any, module: str = "numpy") -> Any:
     """What stands under a name of NumPy's here."""
     if name in ("mgrid", "ogrid"):
         return _Grid(value)
     if name in ("r_", "c_"):
         return _Joined(value, name == "c_")
+    if isinstance(value, _types.ModuleType) and value.__name__.startswith(_WITH_FUNCTIONS):
+        return _Module(value)
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
     if plain or name in _AS_THEY_ARE:
         return value

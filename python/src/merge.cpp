@@ -61,23 +61,25 @@ bool merge_one_of(const SortedRun& low, const SortedRun& high, const MergedRun& 
   return ((low.dtype() == nb::dtype<T>() && (merge_as<T>(low, high, out), true)) || ...);
 }
 
-// False: of another type than those whose order is that of `<`.
-bool merge(const SortedRun& low, const SortedRun& high, const MergedRun& out) {
-  if (low.dtype() != high.dtype() || low.dtype() != out.dtype()) return false;
-  if (out.shape(0) != low.shape(0) + high.shape(0)) return false;
-  nb::gil_scoped_release released;
-  return merge_one_of<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                      std::uint16_t, std::uint32_t, std::uint64_t, float, double>(low, high, out);
+void merge(const SortedRun& low, const SortedRun& high, const MergedRun& out) {
+  bool fits = low.dtype() == high.dtype() && low.dtype() == out.dtype() &&
+              out.shape(0) == low.shape(0) + high.shape(0);
+  if (fits) {
+    nb::gil_scoped_release released;
+    fits = merge_one_of<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                        std::uint16_t, std::uint32_t, std::uint64_t, float, double>(low, high, out);
+  }
+  if (!fits) throw nb::type_error("xp_merge: one dtype, of numbers, and room for both");
 }
 
 }  // namespace
 
 void bind_merge(nb::module_& m) {
   m.def("xp_merge", &merge, nb::arg("low"), nb::arg("high"), nb::arg("out"),
-        nb::sig("def xp_merge(low: Block, high: Block, out: Block) -> bool"),
+        nb::sig("def xp_merge(low: Block, high: Block, out: Block) -> None"),
         "Merges two ascending 1-d arrays of one dtype into `out`, which has room for both; of\n"
-        "equal values those of `low` come first, NaN is last. False, and nothing is written: not\n"
-        "of integers or of numbers of 4 or 8 bytes. Not collective. Errors: none.");
+        "equal values those of `low` come first, NaN is last. Not collective. Errors: TypeError\n"
+        "(other than integers, float32 and float64, of two dtypes, or not in one piece).");
 }
 
 }  // namespace skpy

@@ -787,7 +787,7 @@ def _rows(x: Array, index: Block) -> Array | None:
     return Array(out, layout)
 
 
-def take_along_axis(x: Operand, indices: Operand, /, *, axis: SupportsIndex = -1) -> Array:
+def take_along_axis(x: Operand, indices: Array | Block, /, *, axis: SupportsIndex = -1) -> Array:
     """Elements along an axis, at indices that broadcast against the other axes. Shape: that of the
     indices, broadcast. dtype: that of x. Errors: TypeError (no array, or no whole numbers),
     AxisError, IndexError, ValueError (dimensions differ). Collective. Gathers: no."""

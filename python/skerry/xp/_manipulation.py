@@ -25,6 +25,7 @@ from ._array import (
 from ._elementwise import functions
 from ._indexing import in_order, setitem, take_known, view
 from ._layout import Layout
+from ._whole import some_array
 from ._types import Axes, Block, Operand, Shape, ShapeLike
 
 
@@ -248,11 +249,15 @@ def _same_runs(layout: Layout, shape: Shape) -> Layout | None:
     return _layout.Layout(shape, tuple(boxes))
 
 
+def _listed(value: Any) -> Array:
+    return as_array(np.asarray(value) if isinstance(value, (list, tuple)) else value)
+
+
 def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array:
     """Arrays one after another along an axis (None: flat). Shape: lengths along the axis add up,
     the others are alike. dtype: what holds all. Errors: TypeError (no array), AxisError,
     ValueError (none, or shapes differ). Collective. Gathers: no."""
-    arrays = [as_array(np.asarray(x) if isinstance(x, (list, tuple)) else x) for x in arrays]
+    arrays = [_listed(x) for x in arrays]
     if not arrays:
         raise ValueError("concat takes at least one array")
     if axis is None:
@@ -285,11 +290,20 @@ def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array
 def stack(arrays: Sequence[Any], /, *, axis: SupportsIndex = 0) -> Array:
     """Arrays of one shape along a new axis. dtype: what holds all. Errors: TypeError (no array),
     AxisError, ValueError (shapes differ). Collective. Gathers: no."""
-    arrays = [as_array(x) for x in arrays]
+    arrays = [_listed(x) for x in arrays]
     if any(x.shape != arrays[0].shape for x in arrays):
         raise ValueError(f"stack: shapes differ: {[x.shape for x in arrays]}")
     axis = axis_of(axis, arrays[0].ndim + 1)
     return concat([expand_dims(x, axis) for x in arrays], axis=axis)
+
+
+def of_sequence(value: Any) -> Any:
+    """The array that NumPy makes of a list or tuple with arrays in it; anything else as it is.
+    Errors: ValueError (shapes differ). Collective."""
+    if not isinstance(value, (list, tuple)) or not some_array(value):
+        return value
+    rows = [of_sequence(each) for each in value]
+    return stack([x if isinstance(x, Array) else as_array(np.asarray(x)) for x in rows])
 
 
 def unstack(x: Operand, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import skerry as sk
-from . import _elementwise, _exchange, _indexing, _layout, _manipulation, linalg
+from . import _creation, _elementwise, _exchange, _indexing, _layout, _manipulation, linalg
 from . import _reductions
+from ._whole import array_of
 from ._array import (
     Array, as_array, axis_of, empty_block, in_layout, made, new_layout, redistributed,
 )  # fmt: skip
@@ -55,8 +56,9 @@ def dot(a: Any, b: Any) -> Array:
     return tensordot(a, b, axes=([-1], [max(b.ndim - 2, 0)]))
 
 
-def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
+def transpose(a: Operand, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """Axes in another order, by default reversed; a view."""
+    a = as_array(a)
     return permute_dims(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
 
 
@@ -94,7 +96,12 @@ def _rounding(decimals: int) -> Callable[..., Any]:
 
 
 def clip(
-    a: Operand, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+    a: Operand,
+    a_min: Operand | complex | None = None,
+    a_max: Operand | complex | None = None,
+    *,
+    min: Operand | complex | None = None,
+    max: Operand | complex | None = None,
 ) -> Array:
     """Elementwise, between bounds; in the dtype that holds all of them."""
     a, bounds = as_array(a), [a_min if min is None else min, a_max if max is None else max]
@@ -136,14 +143,25 @@ def trace(
 
 def outer(a: Operand, b: Operand) -> Array:
     """All products of elements."""
-    return linalg.outer(ravel(as_array(a)), ravel(as_array(b)))
+    return linalg.outer(ravel(array_of(a)), ravel(array_of(b)))
 
 
-def where(condition: Operand, x: Any = None, y: Any = None) -> Any:
+def full_like(a: Operand, fill_value: Any, dtype: DTypeLike | None = None) -> Array:
+    """A value, or those of an array that broadcasts, in the shape and layout of a."""
+    if not np.ndim(fill_value):
+        return _creation.full_like(a, fill_value, dtype=dtype)
+    out = _creation.empty_like(a, dtype=dtype)
+    out[...] = fill_value
+    return out
+
+
+def where(
+    condition: Operand, x: Operand | complex | None = None, y: Operand | complex | None = None
+) -> Any:
     """Elements of x where the condition holds, of y elsewhere; or where it holds."""
-    if (x is None) != (y is None):
-        raise ValueError("where takes both x and y, or neither")
-    if x is None:
+    if x is None or y is None:
+        if x is not y:
+            raise ValueError("where takes both x and y, or neither")
         return nonzero(condition)
     if not isinstance(condition, Array):  # a list, or one truth value
         condition = np.asarray(condition)
@@ -268,8 +286,8 @@ def array_equal(a1: Any, a2: Any) -> bool:
     return a.shape == b.shape and bool(_reductions.all(a == b))
 
 
-def _at_least(x: Operand, ndim: int) -> Array:
-    x = as_array(x)
+def _at_least(x: Any, ndim: int) -> Array:
+    x = as_array(np.asarray(x) if isinstance(x, (list, tuple)) else x)
     return x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + x.shape)
 
 

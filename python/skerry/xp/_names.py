@@ -32,7 +32,6 @@ NEVER = {
     "numpy.savez": "use sk.save, or skerry.numpy.savez, by all ranks",
     "numpy.savez_compressed": "use sk.save, or skerry.numpy.savez_compressed, by all ranks",
     "numpy.setbufsize": "NumPy's own, of this process",
-    "numpy.vectorize": "arrays hold no Python objects: use a ufunc, or x.local",
 }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import opcode
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -20,7 +20,7 @@ from . import (
 from ._array import Array, Memory, may_write, new_layout
 from ._dispatch import broadcasts, into, number, numbers
 from ._elementwise import apply, functions
-from ._manipulation import reshape, set_shape
+from ._manipulation import of_sequence, reshape, set_shape
 from ._whole import NotDistributed, array_of
 from .linalg import matmul
 
@@ -67,13 +67,27 @@ def _any_signature(*arguments: Any, **options: Any) -> None:
 
 
 _PLAIN = (bool, int, float, str)
+# Functions of sequences of arrays: the first argument in which a list is not an array.
+_TAKE_SEVERAL = {
+    **dict.fromkeys(
+        "block broadcast_arrays column_stack concat concatenate dstack histogramdd hstack ix_ "
+        "lexsort meshgrid multi_dot row_stack savez savez_compressed select stack vstack".split(),
+        0,
+    ),
+    **dict.fromkeys("choose piecewise".split(), 1),
+}
+
+
+def _listed(value: Any) -> Any:
+    """A list or tuple as an array; anything else as it is."""
+    return array_of(of_sequence(value)) if isinstance(value, (list, tuple)) else value
 
 
 def _array_ufunc(
     self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
 ) -> Any:
-    if any(isinstance(x, list) for x in inputs) and method != "at":
-        inputs = tuple(array_of(x) if isinstance(x, list) else x for x in inputs)
+    if method != "at":
+        inputs = tuple(map(_listed, inputs))
     if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
         return numbers(_dispatch.by_ufunc(ufunc, method, inputs, out, options))
     value = _BY_UFUNC.get(ufunc, lambda *x: apply(ufunc, *x))(*inputs)
@@ -83,6 +97,10 @@ def _array_ufunc(
 def _array_function(
     self: Any, function: Callable[..., Any], types: Any, arguments: Any, options: Any
 ) -> Any:
+    kept = _TAKE_SEVERAL.get(function.__name__, len(arguments))
+    arguments = (*map(of_sequence, arguments[:kept]), *arguments[kept:])
+    if function.__name__ not in _TAKE_SEVERAL:
+        options = {key: of_sequence(value) for key, value in options.items()}
     return numbers(_dispatch.by_function(function, arguments, options, _call))
 
 
@@ -140,6 +158,12 @@ def _call(
             if not (value is default or isinstance(value, _PLAIN) and value == default):
                 raise NotDistributed(f"{name} with {key} is not distributed: use x.numpy()")
             del named[key]
+    for at, (key, parameter) in enumerate(known.items()):
+        if str(parameter.annotation).startswith("Operand"):
+            if at < len(placed):
+                placed[at] = _listed(placed[at])
+            elif key in named:
+                named[key] = _listed(named[key])
     value = ours(*placed, **named)
     return number(value) if out is None else into(out, value, name)
 
@@ -176,7 +200,20 @@ def function(name: str, whole: Any, module: str = "numpy") -> Any:
     # What pickle imports, and what it takes from there.
     made.__module__ = "skerry.numpy"
     made.__qualname__ = f"{module}.{name}".removeprefix("numpy.")
+    if isinstance(whole, np.ufunc):
+        for method in ("reduce", "accumulate", "reduceat"):
+            setattr(made, method, _of_a_list(getattr(whole, method)))
     return made
+
+
+def _of_a_list(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A ufunc's method whose first argument may be a list of arrays."""
+
+    @wraps(method)
+    def call(array: Any, *arguments: Any, **options: Any) -> Any:
+        return method(of_sequence(array), *arguments, **options)
+
+    return call
 
 
 _WRITERS = set("copyto put place putmask fill_diagonal put_along_axis".split())
@@ -294,6 +331,7 @@ def _length(x: Array) -> int:
 
 def _matmul_operator(a: Any, b: Any, inplace: bool = False, unnamed: bool = False) -> Any:
     """a @ b where some of both is divided, large or not evaluated yet."""
+    a, b = _listed(a), _listed(b)
     if not all(isinstance(x, (Array, np.ndarray)) for x in (a, b)):
         return NotImplemented
     if not inplace:

@@ -11,6 +11,7 @@ import numpy as np
 from . import _whole
 from ._array import Array, as_array
 from ._elementwise import apply, functions
+from ._exchange import agree_no_error
 from ._reductions import all as all_of
 from ._reductions import any as any_of
 
@@ -78,6 +79,50 @@ def _number(value: Any, name: str) -> Any:
 
 
 globals().update({name: _pointwise(name, what) for name, what in _NAMES.items()})
+
+
+class vectorize(np.vectorize):
+    """As numpy.vectorize. Of divided arrays each rank calls the function for its own elements;
+    with several results, `signature`, `excluded` or arguments by name the arrays are collected.
+    Shape: what the arguments broadcast to. dtype: `otypes`, or that of the first element's result.
+    Errors: what the function raises, on the other ranks InvalidError. Collective."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = super().__call__
+        if not _whole.some_array(args, kwargs):
+            return call(*args, **kwargs)
+        if _whole.all_whole(args, kwargs):
+            return _whole.with_numpy(call, args, kwargs)
+        dtype = None if kwargs or self.signature or self.excluded else self._dtype(args)
+        if dtype is None:
+            return _whole.by_gathering("numpy.vectorize", call, args, kwargs)
+        return _called(np.vectorize(self.pyfunc, otypes=dtype.char), args, dtype)
+
+    def _dtype(self, args: tuple) -> np.dtype[Any] | None:
+        """None: several results, or one that is no number."""
+        if self.otypes is not None:
+            return np.dtype(self.otypes) if len(self.otypes) == 1 else None
+        arrays = [_whole.array_of(x) for x in args]
+        if not all(x.size for x in arrays):
+            return None
+        found = np.asarray(self.pyfunc(*[x[(0,) * x.ndim] for x in arrays]))
+        return None if found.ndim or found.dtype.kind not in "biufc" else found.dtype
+
+
+def _called(function: Callable[..., Any], operands: tuple, dtype: np.dtype[Any]) -> Array:
+    """function(*operands) of own parts, at once. An error of one rank is one of all."""
+    errors: list[BaseException] = []
+
+    def call(*blocks: Any, out: np.ndarray) -> None:
+        try:
+            out[...] = function(*blocks)
+        except Exception as error:  # the program's own
+            errors.append(error)
+
+    result = apply(call, *map(_whole.array_of, operands), dtype=dtype)
+    result._evaluate()
+    agree_no_error(errors[0] if errors else None)
+    return result
 
 
 def polyval(p: Any, x: Any) -> Any:

@@ -78,9 +78,10 @@ def _merged(runs: list[Block]) -> Block:
         return runs[0]
     half = len(runs) // 2
     low, high = _merged(runs[:half]), _merged(runs[half:])
-    out = np.empty(len(low) + len(high), low.dtype)
-    if not _core.xp_merge(low, high, out):
+    if low.dtype.char not in "bBhHiIlLqQfd" or not low.dtype.isnative:
         return np.sort(np.concatenate((low, high)), kind="stable")
+    out = np.empty(len(low) + len(high), low.dtype)
+    _core.xp_merge(low, high, out)
     return out
 
 

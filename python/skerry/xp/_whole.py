@@ -33,6 +33,11 @@ def arrays_in(value: Any) -> Iterator[Array]:
             yield from arrays_in(each)
 
 
+def some_array(*values: Any) -> bool:
+    """Whether there is an array in there."""
+    return next(arrays_in(values), None) is not None
+
+
 def all_whole(*values: Any) -> bool:
     """Whether every rank has all of every array in there."""
     return all(x.layout.whole for x in arrays_in(values))
