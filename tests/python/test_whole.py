@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import tracemalloc
+import zlib
 
 import numpy
 import pytest
@@ -1189,3 +1190,27 @@ def test_a_large_product_of_whole_factors_is_divided():
     assert out.layout.whole == (sk.size() == 1)
     numpy.testing.assert_allclose(out.numpy(), values @ values.T, atol=1e-12)
     xp.options(whole_bytes=before)
+
+
+def test_whether_a_reshape_is_a_copy_is_the_same_on_all_ranks():
+    # A rank with one row, or with none, had a view where those with several rows had a copy.
+    def outcome(call):
+        try:
+            call()
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    made = (
+        lambda: np.arange(24.0).reshape(2, 3, 4),
+        lambda: np.arange(48.0).reshape(4, 12)[:, :6],
+        lambda: np.arange(24.0).reshape(6, 4).T,
+    )
+    for make in made:
+        for shape in ((24,), (12, 2), (4, 6, 1), (2, 12), (-1, 3)):
+            x = make()
+            told = [outcome(lambda: x.reshape(shape, copy=False))]  # noqa: B023
+            y = x.reshape(shape)
+            told += [outcome(lambda: y.fill(3.0)), repr(float(x.sum()))]  # noqa: B023
+            mine = numpy.array([zlib.crc32(repr(told).encode())])
+            assert (sk.allgather(mine) == mine).all(), told

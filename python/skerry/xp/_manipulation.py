@@ -25,7 +25,7 @@ from ._array import (
 from ._elementwise import functions
 from ._indexing import in_order, setitem, take_known, view
 from ._layout import Layout
-from ._whole import some_array
+from ._whole import everywhere, some_array
 from ._types import Axes, Block, Operand, Shape, ShapeLike
 
 
@@ -147,13 +147,16 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
     if x.shape == shape:
         return x.copy() if copy else x
     if x.layout.whole:
-        return _reshaped(x, x._evaluate().reshape(shape), _whole(shape), copy)
+        block = x._evaluate().reshape(shape)
+        shared = np.may_share_memory(block, x._evaluate())
+        return _reshaped(x, block, _whole(shape), copy, shared or not block.size)
     ordered = in_order(x)
     target = flat_layout(shape, x.dtype)
     same = _same_runs(ordered.layout, shape)
     if same is not None:
         block = ordered._evaluate().reshape(same.extent(_exchange.job().rank))
-        return _shown(_reshaped(x, block, same, copy), x, copy)
+        shared = ordered.layout == x.layout and _shares_everywhere(block, x)
+        return _shown(_reshaped(x, block, same, copy, shared), x, copy)
     if copy is False:
         raise ValueError(f"reshape {x.shape} to {shape} moves elements: it needs a copy")
     flat = Array(np.ascontiguousarray(ordered._evaluate()).reshape(-1), _flat(ordered.layout))
@@ -208,13 +211,21 @@ def _wanted_shape(x: Array, wanted: Sequence[SupportsIndex]) -> Shape:
     return shape
 
 
-def _reshaped(x: Array, block: Block, layout: Layout, copy: bool | None) -> Array:
-    shared = np.may_share_memory(block, x._evaluate())
-    if copy is False and block.size and not shared:
+def _shares_everywhere(block: Block, x: Array) -> bool:
+    """Whether the own block of a reshaped x shows x's memory on every rank: a single row may where
+    several do not. Collective for views; what was computed is in C order."""
+    shared = not block.size or np.may_share_memory(block, x._evaluate())
+    return everywhere(shared) if x._is_view or x._memory.open else shared
+
+
+def _reshaped(
+    x: Array, block: Block, layout: Layout, copy: bool | None, shared: bool
+) -> Array:
+    """`shared`: the same on all ranks."""
+    if copy is False and not shared:
         raise ValueError("this reshape needs a copy")
-    if shared and copy:
-        block, shared = block.copy(), False
-    if not shared:
+    if copy or not shared:
+        block = block.copy() if np.may_share_memory(block, x._evaluate()) else block
         return Array(block, layout)
     out = Array(block, layout, x._memory)
     out._frozen = x._frozen
