@@ -428,12 +428,11 @@ Status Group::scatter_by_ring(const Reduction& how, std::byte* sum, std::byte* o
 }
 
 Status Group::gather_by_ring(const std::byte* mine, uint64_t bytes, std::byte* out) {
-  const auto take = [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
-    const auto index = static_cast<uint64_t>(index_of(node_.rank_of(member)));
-    std::memmove(out + index * bytes + from, data, n);
+  const auto place = [&](uint32_t member) {
+    return out + static_cast<uint64_t>(index_of(node_.rank_of(member))) * bytes;
   };
-  if (node_.count() > 1) SKERRY_TRY(node_.gather(mine, bytes, take));
-  else take(0, mine, 0, bytes);
+  if (node_.count() > 1) SKERRY_TRY(node_.gather_to(mine, bytes, place));
+  else std::memmove(place(0), mine, bytes);
   const uint64_t all = bytes * static_cast<uint64_t>(size());
   if (ring_.leads()) {
     Doubling* const doubling = all <= Doubling::most_bytes ? ring_.doubling() : nullptr;
@@ -604,7 +603,12 @@ Status Group::allgather(const void* in, uint64_t bytes, void* out) {
                               static_cast<std::byte*>(out));
       });
   }
-  return gather(in, bytes, 0, size(), 1, copy_to(out));
+  if (!is_on_one_node()) return gather(in, bytes, 0, size(), 1, copy_to(out));
+  return in_node(bytes, [&] {
+    return node_.gather_to(
+        static_cast<const std::byte*>(in), bytes,
+        [&](uint32_t member) { return static_cast<std::byte*>(out) + member * bytes; });
+  });
 }
 
 Status Group::combine_bytes(void* value, uint64_t bytes,

@@ -1,6 +1,8 @@
 #include "job/node_collectives.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <random>
 #include <utility>
 
 #include "core/pure/assert.hpp"
@@ -9,6 +11,7 @@
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/segment.hpp"
+#include "memory/given.hpp"
 
 namespace skerry::job {
 namespace {
@@ -198,10 +201,98 @@ void NodeCollectives::part_with(Rank leaver) {
   leaver_ = own();
 }
 
+// ---- of two members, without boards -----------------------------------------------------------
+
+void NodeCollectives::write_own(uint64_t word) {
+  copy_bytes(flags_.data(own(), sizeof word), &word, sizeof word);
+}
+
+uint64_t NodeCollectives::read_other() const {
+  uint64_t word = 0;
+  copy_bytes(&word, flags_.data(other(), sizeof word), sizeof word);
+  return word;
+}
+
+bool NodeCollectives::read_other(void* to, uint64_t bytes) const {
+  const Job& job = group_->job();
+  const auto index = static_cast<uint32_t>(job.member_of(rank_of(other())));
+  return memory::read_process(job.control().member(index).pid, read_other(), to, bytes);
+}
+
+// A container may count its processes itself, and another one may have the number of a member: a
+// token says whether it is the one.
+Status NodeCollectives::try_direct() {
+  std::random_device chance;
+  const uint64_t token = uint64_t{chance()} << 32 | chance();
+  SKERRY_TRY(next());
+  write_own(reinterpret_cast<uint64_t>(&token));
+  SKERRY_TRY(meet());
+  uint64_t seen = 0;
+  bool could = !group_->job().is_crowded() && read_other(&seen, sizeof seen);
+  SKERRY_TRY(next());
+  write_own(seen);
+  SKERRY_TRY(meet());
+  could = could && read_other() == token;
+  direct_ = Direct::yes;
+  return end_direct(could, true, &could);
+}
+
+Status NodeCollectives::begin_direct(uint64_t bytes, bool* is_direct) {
+  *is_direct = false;
+  if (bytes < direct_bytes || flags_.count() != 2 || direct_ == Direct::no) return {};
+  if (direct_ == Direct::untried) SKERRY_TRY(try_direct());
+  *is_direct = direct_ == Direct::yes;
+  return {};
+}
+
+Status NodeCollectives::end_direct(bool could, bool waits, bool* done) {
+  SKERRY_TRY(next());
+  write_own(could);
+  flags_.post();
+  if (waits) {
+    SKERRY_TRY(await_all());
+    could = could && read_other() != 0;
+  }
+  if (!could) direct_ = Direct::no;
+  *done = could;
+  return {};
+}
+
+Status NodeCollectives::broadcast_direct(std::byte* buffer, uint64_t bytes, uint32_t root,
+                                         bool* done) {
+  if (bytes > most_direct_broadcast) return {};
+  SKERRY_TRY(begin_direct(bytes, done));
+  if (!*done) return {};
+  SKERRY_TRY(next());
+  if (own() == root) {
+    write_own(reinterpret_cast<uint64_t>(buffer));
+    flags_.post();
+    return end_direct(true, true, done);
+  }
+  flags_.post();
+  SKERRY_TRY(await(root));
+  return end_direct(read_other(buffer, bytes), false, done);
+}
+
+Status NodeCollectives::gather_direct(const std::byte* mine, uint64_t bytes, const Place& place,
+                                      bool* done) {
+  SKERRY_TRY(begin_direct(bytes, done));
+  if (!*done) return {};
+  SKERRY_TRY(next());
+  write_own(reinterpret_cast<uint64_t>(mine));
+  SKERRY_TRY(meet());
+  std::memmove(place(own()), mine, bytes);
+  return end_direct(read_other(place(other()), bytes), true, done);
+}
+
 // ---- broadcast --------------------------------------------------------------------------------
 
 Status NodeCollectives::broadcast(std::byte* buffer, uint64_t bytes, uint32_t root) {
-  if (bytes > short_bytes) return broadcast_long(buffer, bytes, root);
+  if (bytes > short_bytes) {
+    bool done = false;
+    SKERRY_TRY(broadcast_direct(buffer, bytes, root, &done));
+    return done ? Status() : broadcast_long(buffer, bytes, root);
+  }
   SKERRY_TRY(next());
   if (own() == root) {
     copy_bytes(flags_.data(own(), bytes), buffer, bytes);
@@ -336,6 +427,16 @@ Status NodeCollectives::reduce_long(const Reduction& how, std::byte* buffer, uin
 }
 
 // ---- gather -----------------------------------------------------------------------------------
+
+Status NodeCollectives::gather_to(const std::byte* mine, uint64_t bytes, const Place& place) {
+  bool done = false;
+  SKERRY_TRY(gather_direct(mine, bytes, place, &done));
+  if (done) return {};
+  return gather(mine, bytes,
+                [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
+                  std::memmove(place(member) + from, data, n);
+                });
+}
 
 Status NodeCollectives::gather(const std::byte* mine, uint64_t bytes, const Take& take) {
   const auto take_all = [&](auto&& of, uint64_t from, uint64_t n) {

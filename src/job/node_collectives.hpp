@@ -10,6 +10,12 @@
 // a piece is enough: when the members meet for piece t, all slices of piece t - 1 are ready. A
 // board has two halves for what is given, and two quarters for results.
 //
+// Two members that have a core each read what is broadcast or gathered where it lies, from
+// `direct_bytes` on: the kernel makes one copy where boards take two. Who gives says where it lies,
+// and comes out when the other has read it. If one of them could not, both learn that, and use
+// boards from then on. (Containers may forbid such reads, and some kinds of memory are for its own
+// process alone.)
+//
 // When boards may be overwritten: each long collective ends with a meeting after the last read of
 // what others gave. Its results may still be read until the next meeting. Members write results
 // after a meeting alone.
@@ -51,7 +57,7 @@ class NodeCollectives {
   // Positions are those on this node. Errors of all: invalid, if a member leaves the job meanwhile;
   // of the end of the job; no_memory never.
   Status barrier();
-  // Returns at a root as soon as its data is safe.
+  // Returns at a root as soon as its data is safe, or read by all.
   Status broadcast(std::byte* buffer, uint64_t bytes, uint32_t root);
   // `root` null: all get the result.
   Status reduce(const Reduction& how, std::byte* buffer, uint64_t bytes, const uint32_t* root);
@@ -60,6 +66,9 @@ class NodeCollectives {
   using Take = std::function<void(uint32_t member, const std::byte* data, uint64_t from,
                                   uint64_t bytes)>;
   Status gather(const std::byte* mine, uint64_t bytes, const Take& take);
+  // place(member): where all that the member gave goes; where the own may lie already.
+  using Place = std::function<std::byte*(uint32_t member)>;
+  Status gather_to(const std::byte* mine, uint64_t bytes, const Place& place);
   // All leave the job. Errors: invalid, on all, if some do not.
   Status leave();
   // A member died, and this one has been told: every call fails.
@@ -79,6 +88,9 @@ class NodeCollectives {
   Rank leaver() const { return leaver_ == none ? no_rank : flags_.leaver(leaver_); }
 
   static constexpr uint64_t short_bytes = Flags::place_bytes;
+  // From here on a system call takes less than a second copy, up to there in a broadcast: through
+  // boards both members copy at a time.
+  static constexpr uint64_t direct_bytes = 8 << 10, most_direct_broadcast = 1 << 20;
 
  private:
   // Up to so many members read each other; in larger groups the first reads for all.
@@ -119,6 +131,20 @@ class NodeCollectives {
   Status reduce_long(const Reduction& how, std::byte* buffer, uint64_t bytes, const uint32_t* root);
   Status broadcast_long(std::byte* buffer, uint64_t bytes, uint32_t root);
 
+  // Of a group of two. A word in this step's line; what the other's word says, or what lies there
+  // in its process.
+  uint32_t other() const { return 1 - own(); }
+  void write_own(uint64_t word);
+  uint64_t read_other() const;
+  bool read_other(void* to, uint64_t bytes) const;
+  Status try_direct();
+  // Whether this call goes without boards: the same on both.
+  Status begin_direct(uint64_t bytes, bool* is_direct);
+  // `waits`: until the other has read too, and tells whether it could.
+  Status end_direct(bool could, bool waits, bool* done);
+  Status broadcast_direct(std::byte* buffer, uint64_t bytes, uint32_t root, bool* done);
+  Status gather_direct(const std::byte* mine, uint64_t bytes, const Place& place, bool* done);
+
   // If there is no memory for boards the places serve as small ones.
   Status begin_long();
   Status end_long();
@@ -135,6 +161,8 @@ class NodeCollectives {
   Flags flags_;
   Segment* board_ = nullptr;  // null: none
   bool board_refused_ = false;
+  enum class Direct : uint8_t { untried, yes, no };
+  Direct direct_ = Direct::untried;
   static constexpr uint32_t none = UINT32_MAX;
   uint32_t leaver_ = none;  // position of a member that says who left; none can follow
   Status died_;             // not ok: since a member died, and leaver_ is this one

@@ -173,9 +173,25 @@ Status outside(uint64_t offset, uint64_t bytes, bool many) {
 
 auto* kernel_move(bool writes) { return writes ? process_vm_writev : process_vm_readv; }
 
+// 0, or the error's number. One call may move less than asked for.
+int move_bytes(int32_t process, std::byte* here, uint64_t address, uint64_t bytes, bool writes) {
+  for (uint64_t moved = 0; moved < bytes;) {
+    const iovec local{here + moved, bytes - moved};
+    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
+    const ssize_t now = kernel_move(writes)(process, &local, 1, &remote, 1, 0);
+    if (now > 0) moved += static_cast<uint64_t>(now);
+    else if (now == 0) return EFAULT;
+    else if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 }  // namespace
 
-// One call may move less than asked for.
+bool read_process(int32_t process, uint64_t address, void* to, uint64_t bytes) {
+  return move_bytes(process, static_cast<std::byte*>(to), address, bytes, false) == 0;
+}
+
 Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool writes) const {
   uint64_t address = 0;
   if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
@@ -186,14 +202,8 @@ Status Given::move_all(std::byte* here, uint64_t offset, uint64_t bytes, bool wr
     else copy<Shared::from>(here, there, bytes);
     return {};
   }
-  for (uint64_t moved = 0; moved < bytes;) {
-    const iovec local{here + moved, bytes - moved};
-    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
-    const ssize_t now = kernel_move(writes)(owner, &local, 1, &remote, 1, 0);
-    if (now > 0) moved += static_cast<uint64_t>(now);
-    else if (errno != EINTR) return explain(errno, owner, writes);
-  }
-  return {};
+  const int wrong = move_bytes(owner, here, address, bytes, writes);
+  return wrong == 0 ? Status() : explain(wrong, owner, writes);
 }
 
 Status Given::read(void* to, uint64_t offset, uint64_t bytes) const {

@@ -80,6 +80,9 @@ struct Given {
 constexpr uint64_t given_one_bytes = 48;  // of a description of one area
 static_assert(offsetof(Given, lists) == given_one_bytes);
 
+// Bytes of a process at an address of its own. False: some could not be read.
+bool read_process(int32_t process, uint64_t address, void* to, uint64_t bytes);
+
 // May processes of this node reach each other's memory? Lets the others reach this one's, as far as
 // the system needs to be asked. Errors: unsupported, with the remedy.
 Status allow_given();
