@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -274,6 +275,30 @@ Status NodeCollectives::broadcast_direct(std::byte* buffer, uint64_t bytes, uint
   return end_direct(read_other(buffer, bytes), false, done);
 }
 
+Status NodeCollectives::reduce_direct(const Reduction& how, std::byte* buffer, uint64_t bytes,
+                                      uint32_t root, bool* done) {
+  if (bytes > most_direct_reduce) return {};
+  SKERRY_TRY(begin_direct(bytes, done));
+  if (!*done) return {};
+  SKERRY_TRY(next());
+  if (own() != root) {
+    write_own(reinterpret_cast<uint64_t>(buffer));
+    flags_.post();
+    return end_direct(true, true, done);
+  }
+  flags_.post();
+  SKERRY_TRY(await(other()));
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  const bool could = read_other(room.get(), bytes);
+  if (could && own() == 0) {
+    how.combine(buffer, room.get(), bytes);
+  } else if (could) {
+    how.combine(room.get(), buffer, bytes);
+    copy_bytes(buffer, room.get(), bytes);
+  }
+  return end_direct(could, false, done);
+}
+
 Status NodeCollectives::gather_direct(const std::byte* mine, uint64_t bytes, const Place& place,
                                       bool* done) {
   SKERRY_TRY(begin_direct(bytes, done));
@@ -337,8 +362,10 @@ Status NodeCollectives::reduce(const Reduction& how, std::byte* buffer, uint64_t
     how.normalise(buffer, bytes);
     return barrier();
   }
-  return bytes <= short_bytes ? reduce_short(how, buffer, bytes, root)
-                              : reduce_long(how, buffer, bytes, root);
+  if (bytes <= short_bytes) return reduce_short(how, buffer, bytes, root);
+  bool done = false;
+  if (root != nullptr) SKERRY_TRY(reduce_direct(how, buffer, bytes, *root, &done));
+  return done ? Status() : reduce_long(how, buffer, bytes, root);
 }
 
 // What all gave in this step, in the order of members; `mine` instead of what lies in the own

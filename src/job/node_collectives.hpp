@@ -10,11 +10,11 @@
 // a piece is enough: when the members meet for piece t, all slices of piece t - 1 are ready. A
 // board has two halves for what is given, and two quarters for results.
 //
-// Two members that have a core each read what is broadcast or gathered where it lies, from
-// `direct_bytes` on: the kernel makes one copy where boards take two. Who gives says where it lies,
-// and comes out when the other has read it. If one of them could not, both learn that, and use
-// boards from then on. (Containers may forbid such reads, and some kinds of memory are for its own
-// process alone.)
+// Two members that have a core each read from `direct_bytes` on where it lies what is broadcast,
+// gathered or reduced to a root. The kernel makes one copy where boards take two. Who gives says
+// where it lies, and comes out when the other has read it. If one of them could not, both learn
+// that, and use boards from then on. (Containers may forbid such reads, and some kinds of memory
+// are for its own process alone.)
 //
 // When boards may be overwritten: each long collective ends with a meeting after the last read of
 // what others gave. Its results may still be read until the next meeting. Members write results
@@ -88,9 +88,10 @@ class NodeCollectives {
   Rank leaver() const { return leaver_ == none ? no_rank : flags_.leaver(leaver_); }
 
   static constexpr uint64_t short_bytes = Flags::place_bytes;
-  // From here on a system call takes less than a second copy, up to there in a broadcast: through
-  // boards both members copy at a time.
-  static constexpr uint64_t direct_bytes = 8 << 10, most_direct_broadcast = 1 << 20;
+  // From here on a system call takes less than a second copy. Up to there in a broadcast and a
+  // reduction to a root: through boards both members work at a time.
+  static constexpr uint64_t direct_bytes = 8 << 10, most_direct_broadcast = 1 << 20,
+                            most_direct_reduce = 512 << 10;
 
  private:
   // Up to so many members read each other; in larger groups the first reads for all.
@@ -143,6 +144,9 @@ class NodeCollectives {
   // `waits`: until the other has read too, and tells whether it could.
   Status end_direct(bool could, bool waits, bool* done);
   Status broadcast_direct(std::byte* buffer, uint64_t bytes, uint32_t root, bool* done);
+  // The root reads, and combines.
+  Status reduce_direct(const Reduction& how, std::byte* buffer, uint64_t bytes, uint32_t root,
+                       bool* done);
   Status gather_direct(const std::byte* mine, uint64_t bytes, const Place& place, bool* done);
 
   // If there is no memory for boards the places serve as small ones.

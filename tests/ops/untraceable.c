@@ -50,6 +50,15 @@ static void share(skerry_group* group, int rank) {
     CHECK(skerry_broadcast(group, mine, sizeof mine, skerry_group_rank(group, root)) == SKERRY_OK);
     for (int i = 0; i < count; ++i) CHECK(mine[i] == i * 3 + root + turn);
   }
+  for (int root = 0; root < size; ++root) {
+    for (int i = 0; i < count; ++i) mine[i] = i * 5 + me + turn;
+    CHECK(skerry_reduce(group, SKERRY_INT32, SKERRY_SUM, mine, count,
+                        skerry_group_rank(group, root)) == SKERRY_OK);
+    for (int i = 0; i < count; ++i) {
+      const int sum = size * (i * 5 + turn) + size * (size - 1) / 2;
+      CHECK(mine[i] == (me == root ? sum : i * 5 + me + turn));
+    }
+  }
   for (int i = 0; i < count; ++i) mine[i] = i * 7 + me + turn;
   CHECK(skerry_allgather(group, mine, sizeof mine, all) == SKERRY_OK);
   for (int m = 0; m < size; ++m)
