@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import builtins as _builtins
 import math as _math
+import sys as _sys
 import types as _types
 import typing as _typing
 
@@ -245,7 +246,7 @@ def array(
     elif isinstance(a, (list, tuple)):
         if not _whole.all_whole(a):
             return array(_xp._manipulation.of_sequence(a), dtype, copy=None, ndmin=ndmin)
-        a = _creation._with_numbers(a)
+        a = _creation.with_numbers(a)
     elif not isinstance(a, (_numpy.ndarray, _numpy.generic, int, float, complex, str, bytes)):
         if not hasattr(a, "__array__") or type(a).__module__.startswith("skerry"):
             return _creation.asarray(a, dtype=dtype, copy=copy)
@@ -257,6 +258,29 @@ def array(
     if _exchange.ranks() == 1 or values.nbytes <= most:
         return _core.xp_whole(values)
     return _xp._array.of_data(values, True)
+
+
+def _same(name: str) -> Callable[..., Any]:
+    """A function that gives its argument where nothing has to change; of a divided array its order
+    in memory does not."""
+    made = _functions.function(name, getattr(_numpy, name))
+
+    def call(a: Any, dtype: DTypeLike | None = None, *arguments: Any, **options: Any) -> Any:
+        divided = isinstance(a, _xp.Array) and not a.layout.whole
+        if not divided or (name == "asfortranarray" and a.ndim > 1):
+            return made(a, dtype, *arguments, **options)
+        x = asarray(a, dtype)
+        if name == "asarray_chkfinite" and not _xp.all(_xp.isfinite(x)):
+            raise ValueError("array must not contain infs or NaNs")
+        return x
+
+    call.__name__, call.__doc__ = name, made.__doc__
+    return call
+
+
+asanyarray, ascontiguousarray, asfortranarray, asarray_chkfinite, require = map(
+    _same, ("asanyarray", "ascontiguousarray", "asfortranarray", "asarray_chkfinite", "require")
+)
 
 
 # Of NumPy's functions, those that neither take nor make arrays.
@@ -317,6 +341,22 @@ class _Joined:
 
 
 _WITH_FUNCTIONS = ("numpy.polynomial", "numpy.testing")
+# Of numpy.testing, what looks at values.
+_COMPARES = set(
+    "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
+    "assert_array_almost_equal_nulp assert_array_equal assert_array_less assert_array_max_ulp "
+    "assert_equal".split()
+)
+
+
+def _collecting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's that gets NumPy's arrays."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return _whole.by_gathering(name, function, arguments, options)
+
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    return call
 
 
 def _of(name: str, value: Any, module: str = "numpy") -> Any:
@@ -327,6 +367,8 @@ def _of(name: str, value: Any, module: str = "numpy") -> Any:
         return _Joined(value, name == "c_")
     if isinstance(value, _types.ModuleType) and value.__name__.startswith(_WITH_FUNCTIONS):
         return _Module(value)
+    if module == "numpy.testing":
+        return _collecting(f"{module}.{name}", value) if name in _COMPARES else value
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
     if plain or name in _AS_THEY_ARE:
         return value
@@ -353,6 +395,16 @@ class _Module(_types.ModuleType):
 
 
 linalg, fft = _Module(_numpy.linalg), _Module(_numpy.fft)
+polynomial, testing = _Module(_numpy.polynomial), _Module(_numpy.testing)
+# So that they are imported by name: from skerry.numpy.linalg import norm
+_sys.modules |= {
+    f"{__name__}.{name}": globals()[name]
+    for name in ("fft", "linalg", "polynomial", "random", "testing")
+}
+_sys.modules |= {
+    f"{__name__}.polynomial.{name}": getattr(polynomial, name)
+    for name in ("chebyshev", "hermite", "hermite_e", "laguerre", "legendre", "polynomial")
+}
 
 
 __version__ = _numpy.__version__

@@ -75,7 +75,7 @@ void merge(const SortedRun& low, const SortedRun& high, const MergedRun& out) {
 }  // namespace
 
 void bind_merge(nb::module_& m) {
-  m.def("xp_merge", &merge, nb::arg("low"), nb::arg("high"), nb::arg("out"),
+  m.def("xp_merge", &merge, nb::arg("low"), nb::arg("high"), nb::arg("out").noconvert(),
         nb::sig("def xp_merge(low: Block, high: Block, out: Block) -> None"),
         "Merges two ascending 1-d arrays of one dtype into `out`, which has room for both; of\n"
         "equal values those of `low` come first, NaN is last. Not collective. Errors: TypeError\n"

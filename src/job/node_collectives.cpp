@@ -1,9 +1,11 @@
 #include "job/node_collectives.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <random>
+#include <new>
 #include <utility>
 
 #include "core/pure/assert.hpp"
@@ -223,8 +225,8 @@ bool NodeCollectives::read_other(void* to, uint64_t bytes) const {
 // A container may count its processes itself, and another one may have the number of a member: a
 // token says whether it is the one.
 Status NodeCollectives::try_direct() {
-  std::random_device chance;
-  const uint64_t token = uint64_t{chance()} << 32 | chance();
+  uint64_t token = 0;
+  if (getrandom(&token, sizeof token, 0) != sizeof token) token = 0;  // which nobody takes
   SKERRY_TRY(next());
   write_own(reinterpret_cast<uint64_t>(&token));
   SKERRY_TRY(meet());
@@ -233,7 +235,7 @@ Status NodeCollectives::try_direct() {
   SKERRY_TRY(next());
   write_own(seen);
   SKERRY_TRY(meet());
-  could = could && read_other() == token;
+  could = could && token != 0 && read_other() == token;
   direct_ = Direct::yes;
   return end_direct(could, true, &could);
 }
@@ -286,10 +288,10 @@ Status NodeCollectives::reduce_direct(const Reduction& how, std::byte* buffer, u
     flags_.post();
     return end_direct(true, true, done);
   }
+  const std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[bytes]);
   flags_.post();
   SKERRY_TRY(await(other()));
-  const auto room = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  const bool could = read_other(room.get(), bytes);
+  const bool could = room != nullptr && read_other(room.get(), bytes);
   if (could && own() == 0) {
     how.combine(buffer, room.get(), bytes);
   } else if (could) {

@@ -37,30 +37,34 @@ static void use(skerry_window* window, int right) {
   CHECK(skerry_window_free(window) == SKERRY_OK);
 }
 
+enum { BROADCAST = 1, REDUCE = 2, GATHER = 4, ALL = 7 };
+
 /* Where two ranks have a core each, these are read where they lie while the system lets them, and
  * go through shared memory from the first read that it refuses. */
-static void share(skerry_group* group, int rank) {
-  enum { count = 20000 };
-  static int mine[count], all[3 * count];
+static void share(skerry_group* group, int rank, int kinds, int count) {
+  static int mine[300000], all[900000];
   const int size = skerry_group_size(group), me = skerry_group_index(group, rank);
   static int turn = 0;
   ++turn;
   for (int root = 0; root < size; ++root) {
-    for (int i = 0; i < count; ++i) mine[i] = me == root ? i * 3 + root + turn : -1;
-    CHECK(skerry_broadcast(group, mine, sizeof mine, skerry_group_rank(group, root)) == SKERRY_OK);
-    for (int i = 0; i < count; ++i) CHECK(mine[i] == i * 3 + root + turn);
-  }
-  for (int root = 0; root < size; ++root) {
-    for (int i = 0; i < count; ++i) mine[i] = i * 5 + me + turn;
-    CHECK(skerry_reduce(group, SKERRY_INT32, SKERRY_SUM, mine, count,
-                        skerry_group_rank(group, root)) == SKERRY_OK);
-    for (int i = 0; i < count; ++i) {
-      const int sum = size * (i * 5 + turn) + size * (size - 1) / 2;
-      CHECK(mine[i] == (me == root ? sum : i * 5 + me + turn));
+    const int to = skerry_group_rank(group, root);
+    if (kinds & BROADCAST) {
+      for (int i = 0; i < count; ++i) mine[i] = me == root ? i * 3 + root + turn : -1;
+      CHECK(skerry_broadcast(group, mine, 4 * (uint64_t)count, to) == SKERRY_OK);
+      for (int i = 0; i < count; ++i) CHECK(mine[i] == i * 3 + root + turn);
+    }
+    if (kinds & REDUCE) {
+      for (int i = 0; i < count; ++i) mine[i] = i * 5 + me + turn;
+      CHECK(skerry_reduce(group, SKERRY_INT32, SKERRY_SUM, mine, count, to) == SKERRY_OK);
+      for (int i = 0; i < count; ++i) {
+        const int sum = size * (i * 5 + turn) + size * (size - 1) / 2;
+        CHECK(mine[i] == (me == root ? sum : i * 5 + me + turn));
+      }
     }
   }
+  if (!(kinds & GATHER)) return;
   for (int i = 0; i < count; ++i) mine[i] = i * 7 + me + turn;
-  CHECK(skerry_allgather(group, mine, sizeof mine, all) == SKERRY_OK);
+  CHECK(skerry_allgather(group, mine, 4 * (uint64_t)count, all) == SKERRY_OK);
   for (int m = 0; m < size; ++m)
     for (int i = 0; i < count; ++i) CHECK(all[m * count + i] == i * 7 + m + turn);
 }
@@ -75,14 +79,21 @@ int main(void) {
   const int rank = skerry_rank(job), right = (rank + 1) % skerry_size(job);
   CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_OK);
   use(window, right);
-  share(world, rank);
+  const int counts[] = {1, 1024, 1025, 2047, 2048, 131072, 131073, 262144, 262145, 300000};
+  for (size_t k = 0; k < sizeof counts / sizeof *counts; ++k) share(world, rank, ALL, counts[k]);
+  skerry_group* group[4];
+  for (int k = 0; k < 4; ++k) {
+    CHECK(skerry_group_split(world, 0, k % 2 ? rank : -rank, &group[k]) == SKERRY_OK);
+    if (k < 3) share(group[k], rank, ALL, 20000);
+  }
+  CHECK(skerry_barrier(world) == SKERRY_OK);
   if (rank == 1) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* one of them is enough */
   CHECK(skerry_barrier(world) == SKERRY_OK);
-  share(world, rank);
-  skerry_group* again = NULL;
-  CHECK(skerry_group_split(world, 0, rank, &again) == SKERRY_OK);
-  share(again, rank);
-  CHECK(skerry_group_free(again) == SKERRY_OK);
+  for (int k = 0; k < 4; ++k) {
+    share(group[k], rank, k < 3 ? 1 << k : ALL, 20000); /* of each kind the first that fails */
+    share(group[k], rank, ALL, 20000);
+    CHECK(skerry_group_free(group[k]) == SKERRY_OK);
+  }
   for (int turn = 0; turn < 2; ++turn) {
     CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_ERR_UNSUPPORTED);
     CHECK(strstr(skerry_last_error(), "PR_SET_DUMPABLE") != NULL);
@@ -95,7 +106,7 @@ int main(void) {
   CHECK(skerry_barrier(world) == SKERRY_OK);
   CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_OK);
   use(window, right);
-  share(world, rank);
+  share(world, rank, ALL, 20000);
   CHECK(skerry_finalize(job) == SKERRY_OK);
   if (rank == 0) printf("untraceable: ok\n");
   return 0;

@@ -94,6 +94,7 @@ def _rounding(lines, name, expected, values):
     moved = numpy.zeros(numpy.shape(expected))
     for off in (1 - 4e-15, 1 + 4e-15):
         moved = numpy.maximum(moved, numpy.abs(outcome(lines, numpy, off)[name] - expected))
+    moved = numpy.nan_to_num(moved, nan=0, posinf=0)
     return bool((numpy.abs(values - expected) <= 10 * moved + 1e-9).all())
 
 

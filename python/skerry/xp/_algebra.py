@@ -11,7 +11,7 @@ from ._array import Array, gathered
 from ._elementwise import astype, functions, inexact
 from ._dense import adjoint
 from ._manipulation import expand_dims, squeeze
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 __all__ = "cond lstsq multi_dot".split()
 

@@ -240,8 +240,9 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
     def item(self, *index: Any) -> Any:
         """The number in an array of one element, or at an index."""
         if index:
+            index = index[0] if isinstance(index[0], tuple) else index
             x = self if len(index) == self.ndim else self.reshape(-1)
-            return x[index[0] if isinstance(index[0], tuple) else index].item()
+            return x[index].item()
         if self.size != 1:
             raise ValueError(f"item() takes an array of one element: this one has {self.shape}")
         return self.numpy().item()

@@ -14,6 +14,7 @@ from ._array import Array, as_array, made, Memory, new_layout, of_data, of_numpy
 from ._elementwise import astype
 from ._info import check_device, check_dtype
 from ._types import Block, Box, Device, Fill, Operand, Shape, ShapeLike
+from ._whole import each_array, some_array
 
 
 def _shape(shape: ShapeLike) -> Shape:
@@ -150,7 +151,7 @@ def asarray(
 
 def _of_data(obj: Any, dtype: DTypeLike | None, copy: bool | None) -> Array:
     """An array of data that every member has: a copy, so that all numbers of ranks act alike."""
-    values = np.asarray(_with_numbers(obj), dtype)
+    values = np.asarray(with_numbers(obj), dtype)
     check_dtype(values.dtype)
     if copy is not False:
         fresh = not isinstance(obj, np.ndarray) and not hasattr(obj, "__array_interface__")
@@ -162,11 +163,9 @@ def _of_data(obj: Any, dtype: DTypeLike | None, copy: bool | None) -> Array:
     return x
 
 
-def _with_numbers(obj: Any) -> Any:
-    """Lists may hold 0-d arrays."""
-    if isinstance(obj, (list, tuple)):
-        return [_with_numbers(item) for item in obj]
-    return obj.numpy() if isinstance(obj, Array) else obj
+def with_numbers(obj: Any) -> Any:
+    """Lists may hold arrays."""
+    return each_array(obj, Array.numpy) if some_array(obj) else obj
 
 
 def _of_ghosts(ghosts: sk.GhostArray) -> Array:

@@ -8,7 +8,7 @@ from . import _exchange, _layout, _reductions, _whole
 from ._array import Array, in_layout, of_numpy, redistributed
 from ._elementwise import apply
 from ._manipulation import reshape, stack
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 __all__ = "digitize histogram histogram2d histogram_bin_edges histogramdd".split()
 

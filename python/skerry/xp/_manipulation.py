@@ -8,6 +8,8 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+import skerry as sk
+
 from . import _exchange, _layout
 from ._array import (
     Array,
@@ -161,6 +163,8 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
         raise ValueError(f"reshape {x.shape} to {shape} moves elements: it needs a copy")
     flat = Array(np.ascontiguousarray(ordered._evaluate()).reshape(-1), _flat(ordered.layout))
     block = in_layout(flat, _flat(target))
+    if np.may_share_memory(block, x._evaluate()):  # nothing moved here: a copy, as elsewhere
+        block = block.copy()
     return _shown(Array(block.reshape(target.extent(_exchange.job().rank)), target), x, copy)
 
 
@@ -213,9 +217,8 @@ def _wanted_shape(x: Array, wanted: Sequence[SupportsIndex]) -> Shape:
 
 def _shares_everywhere(block: Block, x: Array) -> bool:
     """Whether the own block of a reshaped x shows x's memory on every rank: a single row may where
-    several do not. Collective for views; what was computed is in C order."""
-    shared = not block.size or np.may_share_memory(block, x._evaluate())
-    return everywhere(shared) if x._is_view or x._memory.open else shared
+    several do not. Collective."""
+    return everywhere(not block.size or np.may_share_memory(block, x._evaluate()))
 
 
 def _reshaped(
@@ -258,10 +261,6 @@ def _same_runs(layout: Layout, shape: Shape) -> Layout | None:
         empty = ((0, 0),) * len(full)
         boxes.append(((low // row, high // row), *(full if high > low else empty)))
     return _layout.Layout(shape, tuple(boxes))
-
-
-def _listed(value: Any) -> Array:
-    return as_array(np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
 
 def concat(arrays: Sequence[Any], /, *, axis: SupportsIndex | None = 0) -> Array:
@@ -313,8 +312,19 @@ def of_sequence(value: Any) -> Any:
     Errors: ValueError (shapes differ). Collective."""
     if not isinstance(value, (list, tuple)) or not some_array(value):
         return value
-    rows = [of_sequence(each) for each in value]
-    return stack([x if isinstance(x, Array) else as_array(np.asarray(x)) for x in rows])
+    return stack([array_of(each) for each in value])
+
+
+def array_of(value: Any) -> Array:
+    """An array of what is one already, of data that every rank has, or of a list of arrays.
+    Collective if some of these are divided."""
+    value = of_sequence(value)
+    taken = isinstance(value, (Array, np.ndarray, np.generic, sk.Array))
+    return as_array(value if taken else np.asarray(value))
+
+
+def _listed(value: Any) -> Array:
+    return array_of(value) if isinstance(value, (list, tuple)) else as_array(value)
 
 
 def unstack(x: Operand, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:

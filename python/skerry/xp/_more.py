@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 import skerry as sk
 from . import _creation, _elementwise, _exchange, _indexing, _layout, _manipulation, linalg
 from . import _reductions
-from ._whole import array_of
+from ._manipulation import array_of
 from ._array import (
     Array, as_array, axis_of, empty_block, in_layout, made, new_layout, redistributed,
 )  # fmt: skip
@@ -30,19 +30,30 @@ from ._types import Axes, Block, Box, Operand, Shape
 
 def ndim(a: Any) -> int:
     """How many dimensions it has."""
-    return a.ndim if isinstance(a, Array) else np.ndim(a)
+    return array_of(a).ndim
 
 
-def shape(a: Array) -> Shape:
+def shape(a: Any) -> Shape:
     """Its shape."""
-    return a.shape
+    return array_of(a).shape
 
 
-def size(a: Array, axis: Axes = None) -> int:
+def size(a: Any, axis: Axes = None) -> int:
     """Its number of elements, or its length along an axis."""
+    a = array_of(a)
     if axis is None:
         return a.size
     return math.prod(a.shape[d] for d in np.atleast_1d(np.asarray(axis)))
+
+
+def real(val: Any) -> Array:
+    """The real part; of real numbers the array itself."""
+    return array_of(val).real
+
+
+def imag(val: Any) -> Array:
+    """The imaginary part; of real numbers zeros."""
+    return array_of(val).imag
 
 
 def dot(a: Any, b: Any) -> Array:
@@ -62,16 +73,18 @@ def transpose(a: Operand, axes: Sequence[SupportsIndex] | None = None) -> Array:
     return permute_dims(a, tuple(reversed(range(a.ndim))) if axes is None else axes)
 
 
-def swapaxes(a: Array, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
+def swapaxes(a: Operand, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
     """Two axes exchanged; a view."""
+    a = as_array(a)
     order = list(range(a.ndim))
     one, two = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
     order[one], order[two] = two, one
     return permute_dims(a, order)
 
 
-def squeeze(a: Array, axis: Axes = None) -> Array:
+def squeeze(a: Operand, axis: Axes = None) -> Array:
     """Without axes of length 1; a view."""
+    a = as_array(a)
     ones = tuple(d for d, n in enumerate(a.shape) if n == 1)
     return _manipulation.squeeze(a, ones if axis is None else axis)
 
@@ -282,12 +295,15 @@ def allclose(
 
 def array_equal(a1: Any, a2: Any) -> bool:
     """Whether shapes and elements are equal."""
-    a, b = asarray(a1), asarray(a2)
+    try:
+        a, b = array_of(a1), array_of(a2)
+    except ValueError:  # a list of arrays of different shapes
+        return False
     return a.shape == b.shape and bool(_reductions.all(a == b))
 
 
 def _at_least(x: Any, ndim: int) -> Array:
-    x = as_array(np.asarray(x) if isinstance(x, (list, tuple)) else x)
+    x = array_of(x)
     return x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + x.shape)
 
 

@@ -15,13 +15,13 @@ import skerry as sk
 from skerry import _core
 from . import (
     _array, _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing,
-    _sets, _sorting,
+    _sets, _sorting, _whole,
 )  # fmt: skip
 from ._array import Array, Memory, may_write, new_layout
 from ._dispatch import broadcasts, into, number, numbers
 from ._elementwise import apply, functions
-from ._manipulation import of_sequence, reshape, set_shape
-from ._whole import NotDistributed, array_of
+from ._manipulation import array_of, of_sequence, reshape, set_shape
+from ._whole import NotDistributed
 from .linalg import matmul
 
 _BY_UFUNC: dict[np.ufunc, Callable[..., Any]] = {np.power: functions["pow"]}
@@ -67,20 +67,9 @@ def _any_signature(*arguments: Any, **options: Any) -> None:
 
 
 _PLAIN = (bool, int, float, str)
-# Functions of sequences of arrays: the first argument in which a list is not an array.
-_TAKE_SEVERAL = {
-    **dict.fromkeys(
-        "block broadcast_arrays column_stack concat concatenate dstack histogramdd hstack ix_ "
-        "lexsort meshgrid multi_dot row_stack savez savez_compressed select stack vstack".split(),
-        0,
-    ),
-    **dict.fromkeys("choose piecewise".split(), 1),
-}
-
-
 def _listed(value: Any) -> Any:
     """A list or tuple as an array; anything else as it is."""
-    return array_of(of_sequence(value)) if isinstance(value, (list, tuple)) else value
+    return array_of(value) if isinstance(value, (list, tuple)) else value
 
 
 def _array_ufunc(
@@ -97,10 +86,6 @@ def _array_ufunc(
 def _array_function(
     self: Any, function: Callable[..., Any], types: Any, arguments: Any, options: Any
 ) -> Any:
-    kept = _TAKE_SEVERAL.get(function.__name__, len(arguments))
-    arguments = (*map(of_sequence, arguments[:kept]), *arguments[kept:])
-    if function.__name__ not in _TAKE_SEVERAL:
-        options = {key: of_sequence(value) for key, value in options.items()}
     return numbers(_dispatch.by_function(function, arguments, options, _call))
 
 
@@ -133,7 +118,7 @@ def _call(
     out = named.pop("out", None)
     if function.__name__ in _FLAT and _default(bound, "axis") is None:
         first = next(iter(bound.arguments))
-        named[first], named["axis"] = reshape(named[first], (-1,)), 0
+        named[first], named["axis"] = reshape(array_of(named[first]), (-1,)), 0
     # Renamed before what is missing gets NumPy's value, or that would stand beside what was given.
     renamed = {}
     for key, value in named.items():
@@ -211,7 +196,9 @@ def _of_a_list(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def call(array: Any, *arguments: Any, **options: Any) -> Any:
-        return method(of_sequence(array), *arguments, **options)
+        if not _whole.all_whole(array):
+            array = of_sequence(array)
+        return method(array, *arguments, **options)
 
     return call
 
@@ -286,8 +273,13 @@ def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     return _viewed(self, dtype)
 
 
+def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Array:
+    """The entries along an axis for which the condition holds."""
+    return _placing.compress(condition, self, axis, out)
+
+
 _methods._BY_NAME.update(sort=_sort, partition=_partition, put=_placing.put, tobytes=_tobytes,
-                         byteswap=_byteswap, view=_view)  # fmt: skip
+                         byteswap=_byteswap, view=_view, compress=_compress)  # fmt: skip
 
 for _name in dir(np.ndarray):
     if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):

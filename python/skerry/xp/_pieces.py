@@ -13,7 +13,7 @@ from ._elementwise import astype
 from ._indexing import setitem, take_known
 from ._manipulation import broadcast_to, concat, expand_dims, flip, moveaxis, permute_dims, reshape
 from ._sorting import nonzero
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 __all__ = (
     "append argwhere array_split atleast_1d atleast_2d atleast_3d block column_stack copy delete "
@@ -22,8 +22,7 @@ __all__ = (
 ).split()
 
 
-def _array(value: Any) -> Array:
-    return value if isinstance(value, Array) else as_array(np.asarray(value))
+_array = as_array
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Array:

@@ -16,7 +16,7 @@ from ._layout import operand
 from ._manipulation import broadcast_to, reshape
 from ._reductions import any as any_of
 from ._reductions import cumulative_sum
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 __all__ = (
     "choose compress copyto extract fill_diagonal piecewise place put put_along_axis putmask select"

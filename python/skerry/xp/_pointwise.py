@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+import skerry as sk
 from . import _whole
-from ._array import Array, as_array
+from ._array import Array
 from ._elementwise import apply, functions
-from ._exchange import agree_no_error
+from ._exchange import agree, agree_no_error
+from ._manipulation import array_of, of_sequence
 from ._reductions import all as all_of
 from ._reductions import any as any_of
 
@@ -55,7 +57,7 @@ def _pointwise(name: str, what: str) -> Callable[..., Any]:
 
     def call(*arguments: Any, **options: Any) -> Array:
         given = signature.bind(*arguments, **options).arguments
-        x = as_array(given.pop(next(iter(signature.parameters))))
+        x = array_of(given.pop(next(iter(signature.parameters))))
         out = given.pop("out", None)
         copy = given.pop("copy", True)
         rest = {key: _number(value, name) for key, value in given.items()}
@@ -82,10 +84,11 @@ globals().update({name: _pointwise(name, what) for name, what in _NAMES.items()}
 
 
 class vectorize(np.vectorize):
-    """As numpy.vectorize. Of divided arrays each rank calls the function for its own elements;
-    with several results, `signature`, `excluded` or arguments by name the arrays are collected.
-    Shape: what the arguments broadcast to. dtype: `otypes`, or that of the first element's result.
-    Errors: what the function raises, on the other ranks InvalidError. Collective."""
+    """As numpy.vectorize. Of divided arrays each rank calls the function for its own elements; with
+    several results, results or arguments that are no numbers, `signature`, `excluded` or arguments
+    by name the arrays are collected. Shape: what the arguments broadcast to. dtype: `otypes`, or
+    that of the first element's result. Errors: what the function raises, on the other ranks
+    InvalidError. Collective."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = super().__call__
@@ -93,23 +96,45 @@ class vectorize(np.vectorize):
             return call(*args, **kwargs)
         if _whole.all_whole(args, kwargs):
             return _whole.with_numpy(call, args, kwargs)
-        dtype = None if kwargs or self.signature or self.excluded else self._dtype(args)
-        if dtype is None:
-            return _whole.by_gathering("numpy.vectorize", call, args, kwargs)
-        return _called(np.vectorize(self.pyfunc, otypes=dtype.char), args, dtype)
+        if not (kwargs or self.signature or self.excluded):
+            arrays = [_numbers(x) for x in args]
+            known = [x for x in arrays if x is not None]
+            dtype = self._dtype(known) if len(known) == len(arrays) else None
+            if dtype is not None:
+                return _called(np.vectorize(self.pyfunc, otypes=dtype.char), known, dtype)
+        return _whole.by_gathering("numpy.vectorize", call, args, kwargs)
 
-    def _dtype(self, args: tuple) -> np.dtype[Any] | None:
-        """None: several results, or one that is no number."""
+    def _dtype(self, arrays: list[Array]) -> np.dtype[Any] | None:
+        """Of the result, alike on all ranks; None: several results, or one that is no number."""
         if self.otypes is not None:
-            return np.dtype(self.otypes) if len(self.otypes) == 1 else None
-        arrays = [_whole.array_of(x) for x in args]
+            kinds = [np.dtype(kind) for kind in self.otypes]
+            return kinds[0] if len(kinds) == 1 and kinds[0].kind in "biufc" else None
         if not all(x.size for x in arrays):
             return None
-        found = np.asarray(self.pyfunc(*[x[(0,) * x.ndim] for x in arrays]))
-        return None if found.ndim or found.dtype.kind not in "biufc" else found.dtype
+        first, found, failed = [x[(0,) * x.ndim] for x in arrays], np.dtype(object), None
+        try:
+            value = np.asarray(self.pyfunc(*first))
+            found = value.dtype if not value.ndim and value.dtype.kind in "biufc" else found
+        except Exception as error:  # the program's own
+            failed = error
+        agree_no_error(failed)
+        told = agree([found.num])
+        if (told != told[0]).any():
+            raise sk.InvalidError(
+                "vectorize: the function's first result has other types on other ranks: give otypes"
+            )
+        return None if found.kind == "O" else found
 
 
-def _called(function: Callable[..., Any], operands: tuple, dtype: np.dtype[Any]) -> Array:
+def _numbers(value: Any) -> Array | None:
+    """An argument as an array; None if it holds other things than numbers."""
+    value = of_sequence(value)
+    if not isinstance(value, Array):
+        value = np.asarray(value)
+    return array_of(value) if value.dtype.kind in "biufc" else None
+
+
+def _called(function: Callable[..., Any], operands: list, dtype: np.dtype[Any]) -> Array:
     """function(*operands) of own parts, at once. An error of one rank is one of all."""
     errors: list[BaseException] = []
 
@@ -119,7 +144,7 @@ def _called(function: Callable[..., Any], operands: tuple, dtype: np.dtype[Any])
         except Exception as error:  # the program's own
             errors.append(error)
 
-    result = apply(call, *map(_whole.array_of, operands), dtype=dtype)
+    result = apply(call, *operands, dtype=dtype)
     result._evaluate()
     agree_no_error(errors[0] if errors else None)
     return result
@@ -132,7 +157,7 @@ def polyval(p: Any, x: Any) -> Any:
     if not p.ndim:
         raise TypeError("iteration over a 0-d array")
     if not isinstance(x, Array):
-        return as_array(np.asarray(np.polyval(p, x)))
+        return array_of(np.asarray(np.polyval(p, x)))
     # The sum begins with an integer 0: the dtype is that of sums and products from there on.
     value = x * 0
     for coefficient in p:
@@ -143,7 +168,7 @@ def polyval(p: Any, x: Any) -> Any:
 def real_if_close(a: Any, tol: float = 100) -> Array:
     """The real parts if all imaginary ones are at most tol times the dtype's epsilon, or else a.
     Shape: that of a. Errors: none. Collective. Gathers: no."""
-    a = as_array(a)
+    a = array_of(a)
     if a.dtype.kind != "c":
         return a
     if tol > 1:
@@ -163,7 +188,7 @@ def isrealobj(x: Any) -> bool:
 
 def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether the arrays, broadcast, are equal. Errors: none. Collective. Gathers: no."""
-    a, b = (x if isinstance(x, Array) else as_array(np.asarray(x)) for x in (a1, a2))
+    a, b = (x if isinstance(x, Array) else array_of(np.asarray(x)) for x in (a1, a2))
     try:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from . import _exchange, _layout, _whole, linalg
-from ._array import Array, gathered, in_layout, new_layout, redistributed
+from ._array import Array, gathered, in_layout, new_layout, redistributed, shows
 from ._elementwise import astype, functions
 from ._histograms import added
-from ._manipulation import reshape
-from ._whole import array_of as as_array
+from ._manipulation import permute_dims, reshape
+from ._manipulation import array_of as as_array
 
 __all__ = "cross einsum inner kron vdot".split()
 
@@ -137,11 +137,14 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         raise _whole.NotDistributed("einsum with order or casting: use x.numpy()")
     arrays = [x if isinstance(x, Array) else as_array(np.asarray(x)) for x in arrays]
     terms, output = _parsed(subscripts, arrays)
+    shows_it = len(arrays) == 1 and set(terms[0]) == set(output) and dtype is None and out is None
+    if shows_it and len(terms[0]) == len(output):
+        return permute_dims(arrays[0], [terms[0].index(c) for c in output])
     lengths = _lengths(terms, arrays)
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*[x.dtype for x in arrays])
     value = _contracted(terms, output, arrays, lengths, kind, optimize)
     if out is None:
-        return value
+        return shows(value, arrays[0]) if shows_it else value
     out[...] = value
     return out
 

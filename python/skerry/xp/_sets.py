@@ -11,7 +11,7 @@ from ._elementwise import apply, astype
 from ._indexing import select
 from ._manipulation import concat, reshape
 from ._sorting import argsort, sort, unique_all, unique_values
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 __all__ = (
     "argpartition intersect1d isin lexsort partition setdiff1d setxor1d sort_complex union1d"

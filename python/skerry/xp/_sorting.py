@@ -79,7 +79,7 @@ def _merged(runs: list[Block]) -> Block:
     half = len(runs) // 2
     low, high = _merged(runs[:half]), _merged(runs[half:])
     if low.dtype.char not in "bBhHiIlLqQfd" or not low.dtype.isnative:
-        return np.sort(np.concatenate((low, high)), kind="stable")
+        return np.sort(np.concatenate((low, high), dtype=low.dtype), kind="stable")
     out = np.empty(len(low) + len(high), low.dtype)
     _core.xp_merge(low, high, out)
     return out
@@ -150,7 +150,7 @@ def _ascending(values: Block) -> Block:
         if end - first > 1:
             out[first:end] = values[values == 0]
         nans = np.searchsorted(out, nan)
-        if len(out) - nans > 1:
+        if len(out) > nans:  # also one may lose its sign
             out[nans:] = values[np.isnan(values)]
     return out
 

@@ -18,7 +18,7 @@ from ._manipulation import broadcast_to, concat, expand_dims, reshape, stack
 from ._manipulation import diff as differences
 from ._reductions import any as any_of
 from ._sorting import sort
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 __all__ = (
     "average corrcoef correlate cov diff ediff1d gradient interp median nanargmax nanargmin "
@@ -43,7 +43,7 @@ def _stored(out: Any, value: Array) -> Array:
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NOTHING) -> Array:
     """Greatest less least along axes, in the dtype of a. Shape: without these axes, or with length
     1 if keepdims. Errors: AxisError, ValueError (no elements). Collective. Gathers: no."""
-    keep = _plain(keepdims)
+    a, keep = as_array(a), _plain(keepdims)
     top = _reductions.max(a, axis=axis, keepdims=keep)
     return _stored(out, top - _reductions.min(a, axis=axis, keepdims=keep))
 

@@ -17,7 +17,7 @@ from ._elementwise import where as choose_where
 from ._manipulation import expand_dims, reshape, squeeze
 from ._reductions import _continued, _reduce, accumulated
 from ._indexing import in_order
-from ._whole import array_of as as_array
+from ._manipulation import array_of as as_array
 
 # Their partial results may be combined.
 _FIXED = ("dtype", "casting", "sig", "signature")  # a call's options that apply() does not know

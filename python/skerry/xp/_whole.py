@@ -11,7 +11,7 @@ import numpy as np
 
 import skerry as sk
 from . import _exchange, _lazy, _options
-from ._array import Array, as_array, gathered, of_numpy
+from ._array import Array, gathered, of_numpy
 
 # What they write is their first argument.
 IN_PLACE = frozenset("copyto fill_diagonal place put put_along_axis putmask at".split())
@@ -21,15 +21,19 @@ class NotDistributed(sk.GatherError):
     """These arguments have no distributed method; the caller may collect the operands."""
 
 
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+
+
 def arrays_in(value: Any) -> Iterator[Array]:
     """The arrays in nested lists, tuples and dictionaries."""
     if isinstance(value, Array):
         yield value
+    elif isinstance(value, (list, tuple)):
+        if not _PLAIN.issuperset(map(type, value)):  # long lists of numbers at once
+            for each in value:
+                yield from arrays_in(each)
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from arrays_in(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
             yield from arrays_in(each)
 
 
@@ -138,12 +142,6 @@ def by_gathering(
         return first
     mine = tuple(x._evaluate() for x in arrays_in((arguments, options)) if x.layout.whole)
     return wrapped(value, mine)
-
-
-def array_of(value: Any) -> Array:
-    """An array of what is one already, or of data that every rank has."""
-    taken = isinstance(value, (Array, np.ndarray, np.generic, sk.Array))
-    return as_array(value if taken else np.asarray(value))
 
 
 def known(value: Any, what: str) -> Any:
