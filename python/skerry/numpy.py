@@ -16,6 +16,7 @@ on every rank, up to xp.options()["gather_bytes"].
 from __future__ import annotations
 
 import builtins as _builtins
+import importlib as _importlib
 import math as _math
 import sys as _sys
 import types as _types
@@ -340,7 +341,6 @@ class _Joined:
         return 0
 
 
-_WITH_FUNCTIONS = ("numpy.polynomial", "numpy.testing")
 # Of numpy.testing, what looks at values.
 _COMPARES = set(
     "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
@@ -365,8 +365,8 @@ def _of(name: str, value: Any, module: str = "numpy") -> Any:
         return _Grid(value)
     if name in ("r_", "c_"):
         return _Joined(value, name == "c_")
-    if isinstance(value, _types.ModuleType) and value.__name__.startswith(_WITH_FUNCTIONS):
-        return _Module(value)
+    if isinstance(value, _types.ModuleType):
+        return _sys.modules.get(f"skerry.{value.__name__}", value)
     if module == "numpy.testing":
         return _collecting(f"{module}.{name}", value) if name in _COMPARES else value
     plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
@@ -379,32 +379,30 @@ def _of(name: str, value: Any, module: str = "numpy") -> Any:
 class _Module(_types.ModuleType):
     """A module of NumPy's whose functions take arrays."""
 
-    def __init__(self, module: _types.ModuleType) -> None:
-        super().__init__(module.__name__.replace("numpy", "skerry.numpy"), module.__doc__)
-        self._module = module
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{__name__}.{name}", f"numpy.{name} of arrays of all ranks.")
+        self._numpys = f"numpy.{name}"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = _of(name, getattr(self._module, name), self._module.__name__)
+        module = _importlib.import_module(self._numpys)  # numpy.testing takes 10 ms
+        value = _of(name, getattr(module, name), self._numpys)
         setattr(self, name, value)
         return value
 
     def __dir__(self) -> list[str]:
-        return dir(self._module)
+        return dir(_importlib.import_module(self._numpys))
 
 
-linalg, fft = _Module(_numpy.linalg), _Module(_numpy.fft)
-polynomial, testing = _Module(_numpy.polynomial), _Module(_numpy.testing)
-# So that they are imported by name: from skerry.numpy.linalg import norm
-_sys.modules |= {
-    f"{__name__}.{name}": globals()[name]
-    for name in ("fft", "linalg", "polynomial", "random", "testing")
-}
-_sys.modules |= {
-    f"{__name__}.polynomial.{name}": getattr(polynomial, name)
-    for name in ("chebyshev", "hermite", "hermite_e", "laguerre", "legendre", "polynomial")
-}
+# In sys.modules, so that they are imported by name: from skerry.numpy.linalg import norm
+_MODULES = (
+    "linalg fft testing polynomial polynomial.chebyshev polynomial.hermite polynomial.hermite_e "
+    "polynomial.laguerre polynomial.legendre polynomial.polynomial".split()
+)
+_sys.modules |= {f"{__name__}.{name}": _Module(name) for name in _MODULES}
+_sys.modules[f"{__name__}.random"] = random
+linalg, fft = _sys.modules[f"{__name__}.linalg"], _sys.modules[f"{__name__}.fft"]
 
 
 __version__ = _numpy.__version__
