@@ -349,6 +349,23 @@ _COMPARES = set(
 )
 
 
+def _iterating(name: str) -> Callable[..., Any]:
+    """NumPy's nditer and ndenumerate: over copies of divided arrays, which may not be written."""
+    numpys = getattr(_numpy, name)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        given = arguments, options
+        if not _whole.all_whole(given):
+            given = _whole.each_array(given, lambda x: _functions.read_only(x, f"numpy.{name}"))
+        return numpys(*given[0], **given[1])
+
+    call.__name__, call.__doc__ = name, numpys.__doc__
+    return call
+
+
+nditer, ndenumerate = _iterating("nditer"), _iterating("ndenumerate")
+
+
 def _collecting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's that gets NumPy's arrays."""
 

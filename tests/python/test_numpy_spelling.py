@@ -1,6 +1,7 @@
 """Functions of skerry.numpy that make arrays, or take lists, have NumPy's arguments, whole and
 divided."""
 
+import io
 import warnings
 
 import numpy
@@ -279,3 +280,21 @@ def test_compress_has_the_condition_first_as_a_function_alone():
     same(x.compress(x > 6), [7, 8, 9])
     same(np.compress(x > 6, x), [7, 8, 9])
     same(x.reshape(2, 5).compress([0, 1], axis=0), [[5, 6, 7, 8, 9]])
+
+
+def test_loops_go_over_all_elements():
+    x = np.arange(6.0).reshape(2, 3)
+    assert [float(v) for v in x.flat] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [i for i, v in np.ndenumerate(x) if v > 3] == [(1, 1), (1, 2)]
+    assert sum(float(v) for v in np.nditer(x)) == 15.0
+    with np.nditer([x, x * 2]) as both:
+        assert sum(float(a * b) for a, b in both) == 110.0
+    if not x.layout.whole:
+        with pytest.raises(ValueError):
+            x.flat[0] = 1
+
+
+def test_text_is_read_from_open_files_and_lines():
+    same(np.loadtxt(io.StringIO("1 2\n3 4")), [[1.0, 2.0], [3.0, 4.0]])
+    same(np.loadtxt(["1 2", "3 4"], dtype=int), [[1, 2], [3, 4]])
+    same(np.genfromtxt(io.StringIO("1,2\n3,"), delimiter=",")[0], [1.0, 2.0])

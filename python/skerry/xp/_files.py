@@ -271,6 +271,11 @@ def _by_the_first(path: Path, read: Any) -> Any:
     return arrays[0] if len(arrays) == 1 else arrays
 
 
+def _name(file: Any) -> Path:
+    """Of a path or of what is open, to be told in messages."""
+    return Path(file if isinstance(file, (str, PathLike)) else f"<{type(file).__name__}>")
+
+
 def _literal(text: str) -> Any:
     import ast
 
@@ -300,17 +305,16 @@ def _spread_from_first(values: np.ndarray | None, shape: tuple[int, ...], dtype:
     return Array(block, layout)
 
 
-def loadtxt(fname: FilePath, *args: Any, **options: Any) -> Any:
-    """numpy.loadtxt, with its arguments; collective. The first member reads, all get the array.
+def loadtxt(fname: Any, *args: Any, **options: Any) -> Any:
+    """numpy.loadtxt, with its arguments: a path, an open file or lines. Collective. The first
+    member reads, all get the array.
     Errors: FileError with NumPy's message, on all members."""
-    path = _path(fname, "loadtxt")
-    return _by_the_first(path, lambda: np.loadtxt(path, *args, **options))
+    return _by_the_first(_name(fname), lambda: np.loadtxt(fname, *args, **options))
 
 
-def genfromtxt(fname: FilePath, *args: Any, **options: Any) -> Any:
+def genfromtxt(fname: Any, *args: Any, **options: Any) -> Any:
     """numpy.genfromtxt, with its arguments; collective, as loadtxt. Errors: as loadtxt."""
-    path = _path(fname, "genfromtxt")
-    return _by_the_first(path, lambda: np.genfromtxt(path, *args, **options))
+    return _by_the_first(_name(fname), lambda: np.genfromtxt(fname, *args, **options))
 
 
 class _Text:

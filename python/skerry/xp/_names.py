@@ -26,7 +26,6 @@ NEVER = {
     "numpy.frompyfunc": "arrays hold no Python objects: use a ufunc, or x.local",
     "numpy.memmap": "use skerry.numpy.load(path, mmap_mode=...)",
     "numpy.nested_iters": "each rank iterates over x.local",
-    "numpy.nditer": "each rank iterates over x.local",
     "numpy.save": "use sk.save, or skerry.numpy.save, by all ranks",
     "numpy.savetxt": "use sk.save, or skerry.numpy.savetxt, by all ranks",
     "numpy.savez": "use sk.save, or skerry.numpy.savez, by all ranks",

@@ -290,6 +290,13 @@ for _name in dir(np.ndarray):
             _methods.method(_name, _spread or _methods._refused(_name))
 
 
+def read_only(x: Array, name: str) -> np.ndarray:
+    """A copy of all of x on every rank, which the program cannot take for x. Gathers it."""
+    block = np.array(_array.gathered(x, name))
+    block.flags.writeable = False
+    return block
+
+
 _SHARING = ("flat", "data", "ctypes")  # through which the program may write
 
 
@@ -299,6 +306,8 @@ def _missing(self: Array, name: str) -> Any:
         if self.layout.whole:
             block = self._evaluate()
             return getattr(self._opened(block) if name in _SHARING else block, name)
+        if name == "flat":
+            return read_only(self, "x.flat").flat
         raise AttributeError(
             f"skerry.xp.Array has no {name}, which NumPy's arrays have: use x.numpy(), or x.local "
             "for the own block"
