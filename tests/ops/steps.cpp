@@ -4,23 +4,39 @@
 // steps SPARES DEATHS: in each step one rank draws whether it dies, by its own process number. With
 // fewer spares than deaths the cells are divided anew among those that live. Fails if a cell or the
 // total is wrong.
+//
+// steps SPARES DEATHS HOSTS: one rank dies in step 10. In step 20 a host is added to the file that
+// the launcher reads (--elastic). In the end the group has as many members as before.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <skerry/steps.hpp>
+#include <thread>
 
 namespace {
 
 constexpr std::uint64_t cells = 840, steps = 60;  // divisible by 2 to 8
+
+// Adds a host once, and waits until its ranks are there.
+void await_host(const sk::Group& group, bool is_first, const char* hosts) {
+  static bool is_written = false;
+  if (is_first && !is_written) std::ofstream(hosts, std::ios::app) << "h3:2\n";
+  is_written = true;
+  for (int i = 0; i < 600 && group.spares() == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
 
 }  // namespace
 
 int main(int count, char** words) try {
   const int spares = count > 1 ? std::atoi(words[1]) : 0;
   const int deaths = count > 2 ? std::atoi(words[2]) : spares;
+  const char* const hosts = count > 3 ? words[3] : nullptr;
   sk::Job job(sk::ThreadLevel::multiple, sk::OnFailure::continues);
   job.hear();
   std::mt19937 random(static_cast<unsigned>(getpid()));
@@ -53,7 +69,10 @@ int main(int count, char** words) try {
         const auto turn = static_cast<int>(step) % group.size();
         const bool may_die = dead < deaths && group.index(job.rank()) == turn &&
                              !(is_on_one_node && job.rank() == 0);
-        if (may_die && random() % 6 == 0) (void)kill(getpid(), SIGKILL);
+        if (may_die && (hosts != nullptr ? step == 10 : random() % 6 == 0))
+          (void)kill(getpid(), SIGKILL);
+        if (hosts != nullptr && step >= 20 && group.size() < job.size())
+          await_host(group, group.index(job.rank()) == 0, hosts);
         double sum = 0;
         for (double& cell : mine) sum += cell += 1;
         sum = group.allreduce(sum);

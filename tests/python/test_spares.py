@@ -485,8 +485,9 @@ def on_hosts(tmp_path, hosts, spares, *program, elastic=None):
     words = [LAUNCHER, "run", "--hosts", hosts, "--agent", agent, "--interface", "lo"]
     words += ["--spares", str(spares)] if spares else []
     words += ["--elastic", elastic] if elastic else []
+    words += [sys.executable] if str(program[0]).endswith(".py") else []
     return subprocess.run(
-        [*map(str, words), sys.executable, *map(str, program)],
+        [*map(str, words), *map(str, program)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -802,6 +803,16 @@ def test_a_loop_takes_hosts_in_that_are_added(tmp_path):
     program = written(tmp_path, ELASTIC)
     job = on_hosts(tmp_path, "h1:2,h2:2", 2, program, hosts, elastic=hosts)
     assert job.returncode == 0 and job.stdout.count("all is well in 4") == 4, job.stdout
+
+
+def test_a_loop_in_cpp_takes_a_host_in_that_is_added(tmp_path):
+    steps = LAUNCHER.resolve().parent / "tests" / "steps"
+    if not steps.exists():
+        pytest.skip(f"{steps} is not built")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("")
+    job = on_hosts(tmp_path, "h1:2,h2:2", 2, steps, 0, 1, hosts, elastic=hosts)
+    assert job.returncode == 0 and job.stdout.count("ends in a group of 4") == 4, job.stdout
 
 
 LEFT_OUT = """
