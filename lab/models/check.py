@@ -58,6 +58,7 @@ MODELS = {
         "small": [],
         "broken": {
             "NEXT_WAITS": ["STEPS=3"],
+            "WIDE_WAITS": ["STEPS=3"],
             "POST_AFTER_READING": ["STEPS=4"],
             "POST_THEN_LOOK": ["SLEEP", "MEMBERS=2", "STEPS=3"],
             "COUNT_THEN_LOOK": ["SLEEP", "MEMBERS=2", "STEPS=3"],

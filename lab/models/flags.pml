@@ -1,9 +1,11 @@
 /* The flags of a group's members on one node (src/job/flags.hpp): steps of meetings, broadcasts and
- * reductions to a root, in every order. No data is overwritten before it was read, and (SLEEP)
- * nobody sleeps for ever.
+ * reductions to a root, in every order, of data that lies in lines or (wide) in places. No data is
+ * overwritten before it was read, and (SLEEP) nobody sleeps for ever.
  *
  * Each #ifdef takes one of these rules away; the checker must then find a mistake:
- *   NEXT_WAITS: a member writes step s only when all have posted step s - PLACES + 1.
+ *   NEXT_WAITS: a member writes step s only when all have posted step s - LINES + 1, of wide data
+ *     step s - PLACES + 1.
+ *   WIDE_WAITS: wide data waits for that step of PLACES.
  *   POST_AFTER_READING: who posts step s has read what it wanted of the steps before.
  *   POST_THEN_LOOK: who posts looks for sleepers after its flag is set.
  *   COUNT_THEN_LOOK: who sleeps is counted, then looks at the flag once more.
@@ -14,19 +16,25 @@
 #ifndef STEPS
 #define STEPS 4
 #endif
+#ifndef LINES
+#define LINES 2
+#endif
 #ifndef PLACES
-#define PLACES 2
+#define PLACES 1
 #endif
 
-#define AT(m, s) ((m) * PLACES + (s) % PLACES)
+#define AT(m, s) ((m) * LINES + (s) % LINES)
+#define PLACE(m, s) ((m) * PLACES + (s) % PLACES)
 #define NONE 255
 #define MEETING 1
 #define BROADCAST 2 /* + root */
 #define REDUCE (2 + MEMBERS)
 
 byte kind[STEPS + 1]; /* of each step; 0: nobody has come to it yet */
-byte line[MEMBERS * PLACES];
-byte data[MEMBERS * PLACES]; /* the step of which it is */
+bool wide[STEPS + 1];
+byte line[MEMBERS * LINES];
+byte data[MEMBERS * LINES]; /* the step of which it is */
+byte place[MEMBERS * PLACES];
 byte asleep = 0;
 byte waits_for[MEMBERS]; /* NONE: for nobody */
 byte bell[MEMBERS];
@@ -91,11 +99,12 @@ inline post() { line[AT(me, s)] = s }
 
 /* Reads what the member gave to step t. */
 inline read(r, t) {
-  assert(data[AT(r, t)] == t)
+  assert(wide[t] || data[AT(r, t)] == t);
+  assert(!wide[t] || place[PLACE(r, t)] == t)
 }
 
 proctype Member(byte me) {
-  byte s = 0, met = 0, heard = 0, m, w, looked, late = NONE;
+  byte s = 0, met = 0, heard = 0, m, w, looked, late = NONE, room;
   do
   :: s == STEPS -> break
   :: s < STEPS ->
@@ -110,25 +119,39 @@ proctype Member(byte me) {
               :: kind[s] = BROADCAST + 1
               :: kind[s] = REDUCE
               :: kind[s] = REDUCE + 1
+              fi;
+#ifndef SLEEP
+              if
+              :: wide[s] = true
+              :: wide[s] = false
               fi
-         fi
+#endif
+         fi;
+#ifdef WIDE_WAITS
+         room = LINES
+#else
+         room = (wide[s] -> PLACES : LINES)
+#endif
        };
 #ifndef NEXT_WAITS
        if
-       :: s - met >= PLACES ->
+       :: s - met >= room ->
             m = 0;
             do
             :: m == MEMBERS -> break
             :: m == me -> m++
-            :: m < MEMBERS && m != me -> wait_for(m, (s - PLACES + 1)); m++
+            :: m < MEMBERS && m != me -> wait_for(m, (s - room + 1)); m++
             od;
-            met = s - PLACES + 1
+            met = s - room + 1
        :: else
        fi;
 #endif
        if
        :: kind[s] < BROADCAST || kind[s] == BROADCAST + me || kind[s] >= REDUCE ->
-            data[AT(me, s)] = s
+            if
+            :: wide[s] -> place[PLACE(me, s)] = s
+            :: else -> data[AT(me, s)] = s
+            fi
        :: else
        fi;
        post();

@@ -27,7 +27,7 @@ void Flags::leave(Rank leaver, Gone why, uint64_t from) {
   Sleep& mine = sleep(own_);
   mine.leaver.store(leaver, std::memory_order_relaxed);
   mine.gone.store(static_cast<uint32_t>(why), std::memory_order_relaxed);
-  for (uint64_t s = 0; s < places; ++s)
+  for (uint64_t s = 0; s < lines; ++s)
     line(own_, s).left.store(from, std::memory_order_seq_cst);
   post();
 }
@@ -67,8 +67,8 @@ Status Flags::await_line(uint32_t member, uint64_t step) {
   return ready() ? Status() : survivors.death();
 }
 
-Status Flags::await_readers(uint32_t* leaver) {
-  const uint64_t read_before = step_ - places + 1;
+// All others have read what they wanted of the steps before this one.
+Status Flags::await_readers(uint64_t read_before, uint32_t* leaver) {
   for (uint32_t m = 0; m < count(); ++m) {
     if (m == own_) continue;
     SKERRY_TRY(await_line(m, read_before));

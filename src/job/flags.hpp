@@ -4,15 +4,16 @@
 // step a member *posts*: it writes what it gives, then the number of the step. Others *await* that
 // number, then read. A member's part of the group's area begins with
 //
-//   lines    one per step, by step modulo `places`: the number, and room for short data, so that
+//   lines    one per step, by step modulo `lines`: the number, and room for short data, so that
 //            one cache line brings both
-//   places   likewise, for longer data
+//   places   one per step, by step modulo `places`, for longer data
 //
 // Who may overwrite what when: post of step s means that the member has read all that it wanted of
-// the steps before s. So the line and place of step s, which were step s - places's, may be written
-// once all others have posted step s - places + 1 (next() waits for that). Most collectives are
-// meetings: all await all, and then this is known without a look. A root that only gives may be
-// `places` - 1 steps ahead.
+// the steps before s. So the line of step s, which was step s - lines's, may be written once all
+// others have posted step s - lines + 1. The place may be once they have posted s - places + 1.
+// next() waits for that. Most collectives are meetings: all await all, and then this is known
+// without a look. Who only gives may be `lines` - 1 steps ahead, with longer data `places` - 1.
+// Where ranks share cores, each turn of a rank gives or takes as many.
 //
 // A member that leaves the job writes so into all its lines, with the first step without it. Steps
 // before that one are read as usual. Who finds that some leave and some do not does the same, for
@@ -44,9 +45,9 @@ class Job;
 
 class Flags {
  public:
-  static constexpr uint32_t places = 8;
+  static constexpr uint32_t lines = 64, places = 8;
   static constexpr uint64_t place_bytes = 4096;
-  static constexpr uint64_t places_at = 1024;
+  static constexpr uint64_t places_at = (1 + lines) * 64;
   static constexpr uint64_t part_bytes = places_at + places * place_bytes;
 
   // A member of the group on this node, and where its part of the area is mapped.
@@ -62,13 +63,14 @@ class Flags {
   Rank rank_of(uint32_t member) const { return members_[member].rank; }
   std::byte* part(uint32_t member) const { return members_[member].part; }
 
-  // Begins the next step: what this member writes from here on is that step's. *leaver: a member
-  // that left the job before, if it had to be waited for.
-  Status next(uint32_t* leaver) {
+  // Begins the next step: what this member writes from here on, up to `bytes`, is that step's.
+  // *leaver: a member that left the job before, if it had to be waited for.
+  Status next(uint64_t bytes, uint32_t* leaver) {
     ++step_;
-    if (step_ - met_ < places) [[likely]]
+    const uint32_t room = bytes <= sizeof Line::data ? lines : places;
+    if (step_ - met_ < room) [[likely]]
       return {};
-    return await_readers(leaver);
+    return await_readers(step_ - room + 1, leaver);
   }
   // Where this step's data of a member lies; of others once it was awaited.
   std::byte* data(uint32_t member, uint64_t bytes) const {
@@ -123,10 +125,10 @@ class Flags {
     std::atomic<uint32_t> gone;       // likewise: a Gone
   };
   static constexpr uint64_t lines_at = sizeof(Sleep);
-  static_assert(lines_at + places * sizeof(Line) <= places_at);
+  static_assert(lines_at + lines * sizeof(Line) <= places_at);
 
   Line& line(uint32_t member, uint64_t step) const {
-    return reinterpret_cast<Line*>(members_[member].part + lines_at)[step % places];
+    return reinterpret_cast<Line*>(members_[member].part + lines_at)[step % lines];
   }
   std::byte* place(uint32_t member, uint64_t step) const {
     return members_[member].part + places_at + step % places * place_bytes;
@@ -134,7 +136,7 @@ class Flags {
   Sleep& sleep(uint32_t member) const {
     return *reinterpret_cast<Sleep*>(members_[member].part);
   }
-  [[gnu::noinline]] Status await_readers(uint32_t* leaver);
+  [[gnu::noinline]] Status await_readers(uint64_t step, uint32_t* leaver);
   [[gnu::noinline]] Status await_long(uint32_t member, bool* has_left);
   [[gnu::noinline]] void wake();
   void leave(Rank leaver, Gone why, uint64_t from);

@@ -320,7 +320,7 @@ Status NodeCollectives::broadcast(std::byte* buffer, uint64_t bytes, uint32_t ro
     SKERRY_TRY(broadcast_direct(buffer, bytes, root, &done));
     return done ? Status() : broadcast_long(buffer, bytes, root);
   }
-  SKERRY_TRY(next());
+  SKERRY_TRY(next(bytes));
   if (own() == root) {
     copy_bytes(flags_.data(own(), bytes), buffer, bytes);
     flags_.post();
@@ -341,7 +341,7 @@ Status NodeCollectives::broadcast_long(std::byte* buffer, uint64_t bytes, uint32
   const uint64_t piece = std::min(room, std::max<uint64_t>(4096, (bytes / 4 + 63) / 64 * 64));
   for (uint64_t from = 0; from < bytes; from += piece) {
     const uint64_t n = std::min(piece, bytes - from);
-    SKERRY_TRY(next());
+    SKERRY_TRY(next(short_bytes));  // as many lie on the board as in places
     std::byte* const there = board(root) + flags_.step() % Flags::places * room;
     if (own() == root) copy_bytes(there, buffer + from, n);
     flags_.post();
@@ -382,7 +382,7 @@ void NodeCollectives::combine_places(const Reduction& how, const std::byte* mine
 Status NodeCollectives::reduce_short(const Reduction& how, std::byte* buffer, uint64_t bytes,
                                      const uint32_t* root) {
   alignas(64) std::byte sum[short_bytes];
-  SKERRY_TRY(next());
+  SKERRY_TRY(next(bytes));
   const auto take_sum = [&] {
     combine_places(how, buffer, sum, bytes);
     copy_bytes(buffer, sum, bytes);
@@ -473,7 +473,7 @@ Status NodeCollectives::gather(const std::byte* mine, uint64_t bytes, const Take
       take(m, m == own() ? mine + from : of(m), from, n);
   };
   if (bytes <= short_bytes) {
-    SKERRY_TRY(next());
+    SKERRY_TRY(next(bytes));
     copy_bytes(flags_.data(own(), bytes), mine, bytes);
     SKERRY_TRY(meet());
     take_all([&](uint32_t m) { return flags_.data(m, bytes); }, 0, bytes);

@@ -102,9 +102,10 @@ class NodeCollectives {
 
   bool is_direct() const { return flags_.count() <= most_direct; }
   uint32_t own() const { return flags_.own(); }
-  Status next() {
+  // `bytes`: that this member gives in the step, through its line or place.
+  Status next(uint64_t bytes = 0) {
     if (leaver_ == none) [[likely]] {
-      Status status = flags_.next(&leaver_);
+      Status status = flags_.next(bytes, &leaver_);
       if (!status.ok()) [[unlikely]]
         return fall(std::move(status));
       if (leaver_ == none) [[likely]]

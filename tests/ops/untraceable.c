@@ -76,6 +76,7 @@ int main(void) {
   drop_tracing();
   CHECK(skerry_init(NULL, &job) == SKERRY_OK);
   skerry_group* const world = skerry_world(job);
+  CHECK(skerry_size(job) <= 3);
   const int rank = skerry_rank(job), right = (rank + 1) % skerry_size(job);
   CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_OK);
   use(window, right);
