@@ -254,6 +254,8 @@ def bincount(x: Operand, weights: Operand | None = None, minlength: int = 0) -> 
         weights = redistributed(weights, x.layout)._evaluate()
     ranks = _exchange.ranks()
     partial = np.bincount(block, weights, length)
+    if weights is not None:  # of no numbers NumPy gives integers
+        partial = partial.astype(np.float64, copy=False)
     if x.layout.whole:
         return Array(partial, _layout.whole((length,), ranks))
     stacked = _layout.along((ranks, length), 0, list(range(ranks + 1)))
