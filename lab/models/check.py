@@ -53,8 +53,8 @@ MODELS = {
     "flags": {
         "search": [],
         "compile": ["-DSAFETY"],
-        "holds": [["STEPS=3"], ["MEMBERS=2", "STEPS=5"], ["SLEEP", "MEMBERS=2", "STEPS=3"]],
-        "long": [["STEPS=4"], ["SLEEP", "MEMBERS=2", "STEPS=4"]],
+        "holds": [["STEPS=3"], ["MEMBERS=2", "STEPS=4"], ["SLEEP", "MEMBERS=2", "STEPS=3"]],
+        "long": [["MEMBERS=2", "STEPS=5"], ["STEPS=4"], ["SLEEP", "MEMBERS=2", "STEPS=4"]],
         "small": [],
         "broken": {
             "NEXT_WAITS": ["STEPS=3"],

@@ -17,10 +17,10 @@
 #define STEPS 4
 #endif
 #ifndef LINES
-#define LINES 2
+#define LINES 3
 #endif
 #ifndef PLACES
-#define PLACES 1
+#define PLACES 2
 #endif
 
 #define AT(m, s) ((m) * LINES + (s) % LINES)

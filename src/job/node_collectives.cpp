@@ -463,7 +463,7 @@ Status NodeCollectives::gather_to(const std::byte* mine, uint64_t bytes, const P
   if (done) return {};
   return gather(mine, bytes,
                 [&](uint32_t member, const std::byte* data, uint64_t from, uint64_t n) {
-                  std::memmove(place(member) + from, data, n);
+                  if (n != 0) std::memmove(place(member) + from, data, n);
                 });
 }
 
