@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -332,13 +332,14 @@ TEST(Run, RanksThatAskAreToldOfADeathInsteadOfEnded) {
 // Bug guarded against: a rank's line that another one's had ended went on without its number.
 TEST(Run, TheRestOfABrokenLineHasItsNumber) {
   const std::string now = concat("/tmp/skerry-now-", getpid());
-  const std::string waits = concat("while [ ! -e ", now, " ]; do sleep 0.01; done; ");
+  ASSERT_EQ(mkfifo(now.c_str(), 0600), 0);
+  const UniqueFd tells(open(now.c_str(), O_RDWR | O_CLOEXEC));  // which waits for nobody
   Words words = shell("2", concat("if [ $SKERRY_RANK = 0 ]; then printf one; read x; echo two; ",
-                                  "else ", waits, "echo between; fi"));
+                                  "else read x < ", now, "; echo between; fi"));
   words.insert(words.begin() + 2, "-l");
   RunningProgram job(words);
   ASSERT_TRUE(job.wait_for("[0] one"));
-  const UniqueFd made(open(now.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_EQ(write(tells.get(), "\n", 1), 1);
   ASSERT_TRUE(job.wait_for("[1] between"));
   (void)unlink(now.c_str());
   job.write("\n");
