@@ -386,7 +386,7 @@ def _of(name: str, value: Any, module: str = "numpy") -> Any:
         return _sys.modules.get(f"skerry.{value.__name__}", value)
     if module == "numpy.testing":
         return _collecting(f"{module}.{name}", value) if name in _COMPARES else value
-    plain = not callable(value) or isinstance(value, (type, _types.ModuleType))
+    plain = not callable(value) or isinstance(value, type)
     if plain or name in _AS_THEY_ARE:
         return value
     _exchange.job()  # what is made may be divided

@@ -22,13 +22,10 @@ __all__ = (
 ).split()
 
 
-_array = as_array
-
-
 def copy(a: Any, order: str = "K", subok: bool = False) -> Array:
     """A copy, in the same layout. Shape and dtype: its own. Errors: TypeError (no array).
     Collective. Gathers: no."""
-    return _array(a).copy()
+    return as_array(a).copy()
 
 
 # ---- dimensions ----------------------------------------------------------------------------------
@@ -36,7 +33,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Array:
 
 def _at_least(arrays: tuple, ndim: int) -> Any:
     out = []
-    for x in map(_array, arrays):
+    for x in map(as_array, arrays):
         while x.ndim < ndim:
             x = expand_dims(x, 2 if x.ndim == 2 else 0)
         out.append(x)
@@ -179,7 +176,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Array:
     """arr, then values along an axis (None: both flat). Shape: lengths along the axis add up.
     dtype: what holds both. Errors: AxisError, ValueError (shapes differ). Collective. Gathers:
     no."""
-    arr, values = _array(arr), _array(values)
+    arr, values = as_array(arr), as_array(values)
     if axis is None:
         return concat([reshape(arr, (-1,)), reshape(values, (-1,))], axis=0)
     return concat([arr, values], axis=axis)
@@ -194,7 +191,7 @@ def dstack(tup: Sequence[Any]) -> Array:
 def column_stack(tup: Sequence[Any]) -> Array:
     """Vectors as columns, matrices beside them. Shape: lengths along that axis add up. dtype: what
     holds all. Errors: ValueError (shapes differ). Collective. Gathers: no."""
-    columns = [_array(x) for x in tup]
+    columns = [as_array(x) for x in tup]
     columns = [x if x.ndim >= 2 else reshape(x, (x.size, 1)) for x in columns]
     return concat(columns, axis=1)
 
@@ -217,11 +214,11 @@ def block(arrays: Any) -> Array:
         return 1 + depths.pop()
 
     levels = depth(arrays)
-    ndim = max([levels, *(x.ndim for x in map(_array, _leaves(arrays)))])
+    ndim = max([levels, *(x.ndim for x in map(as_array, _leaves(arrays)))])
 
     def built(value: Any, level: int) -> Array:
         if level == 0:
-            x = _array(value)
+            x = as_array(value)
             return reshape(x, (1,) * (ndim - x.ndim) + x.shape) if x.ndim < ndim else x
         return concat([built(each, level - 1) for each in value], axis=ndim - level)
 
@@ -245,7 +242,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
     n = arr.shape[axis]
     index = _positions(obj, n)
     single = index.ndim == 0 or index.size == 1
-    values = astype(_array(values), arr.dtype, copy=False)
+    values = astype(as_array(values), arr.dtype, copy=False)
     before = (slice(None),) * axis
     if single:
         at = operator.index(index.reshape(-1)[0])
@@ -319,7 +316,7 @@ def resize(a: Any, new_shape: Any) -> Array:
     shape = (new_shape,) if hasattr(new_shape, "__index__") else tuple(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
-    flat = reshape(_array(a), (-1,))
+    flat = reshape(as_array(a), (-1,))
     size = int(np.prod(shape, dtype=np.int64))
     if not flat.size or not size:
         return full(shape, 0, dtype=flat.dtype)
@@ -515,6 +512,6 @@ def diagflat(v: Any, k: int = 0) -> Array:
     its own. Errors: TypeError (no array). Collective. Gathers: no."""
     from ._more import diag
 
-    return diag(reshape(_array(v), (-1,)), k)
+    return diag(reshape(as_array(v), (-1,)), k)
 
 

@@ -157,7 +157,7 @@ def polyval(p: Any, x: Any) -> Any:
     if not p.ndim:
         raise TypeError("iteration over a 0-d array")
     if not isinstance(x, Array):
-        return array_of(np.asarray(np.polyval(p, x)))
+        return array_of(np.polyval(p, x))
     # The sum begins with an integer 0: the dtype is that of sums and products from there on.
     value = x * 0
     for coefficient in p:
@@ -188,7 +188,7 @@ def isrealobj(x: Any) -> bool:
 
 def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether the arrays, broadcast, are equal. Errors: none. Collective. Gathers: no."""
-    a, b = (x if isinstance(x, Array) else array_of(np.asarray(x)) for x in (a1, a2))
+    a, b = array_of(a1), array_of(a2)
     try:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:

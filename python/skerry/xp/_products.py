@@ -135,7 +135,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     dtype = options.pop("dtype", None)
     if any(value not in ("K", "C", "safe", "same_kind") for value in options.values()):
         raise _whole.NotDistributed("einsum with order or casting: use x.numpy()")
-    arrays = [x if isinstance(x, Array) else as_array(np.asarray(x)) for x in arrays]
+    arrays = [as_array(x) for x in arrays]
     terms, output = _parsed(subscripts, arrays)
     shows_it = len(arrays) == 1 and set(terms[0]) == set(output) and dtype is None and out is None
     if shows_it and len(terms[0]) == len(output):

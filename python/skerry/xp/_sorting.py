@@ -63,11 +63,7 @@ def _split_values(block: Block, sample: Block) -> Block:
     here = _exchange.job()
     ordered = _ascending(block)
     parts = np.split(ordered, np.searchsorted(ordered, _splitters(sample)))
-    table = _exchange.agree([len(part) for part in parts])
-    np.fill_diagonal(table, 0)  # what stays is not sent
-    got = _exchange.rows_of_others(
-        lambda to, view: np.copyto(view, parts[to]), table, block.dtype
-    )
+    got = _of_others(parts, block.dtype, lambda part, view: np.copyto(view, part))
     got[here.rank] = parts[here.rank]
     return _merged([got[at] for at in range(here.ranks)])
 
@@ -117,17 +113,25 @@ def _parts(values: Block, splitters: Block) -> list[Block]:
     ]
 
 
+def _of_others(
+    parts: list[Block], dtype: np.dtype[Any], write: Callable[[Block, Block], Any]
+) -> dict[int, Block]:
+    """What each other rank has for this one: _exchange.rows_of_others. parts: what this rank has
+    for each; write(part, view) writes it."""
+    table = _exchange.agree([len(part) for part in parts])
+    np.fill_diagonal(table, 0)  # what stays is not sent
+    return _exchange.rows_of_others(lambda to, view: write(parts[to], view), table, dtype)
+
+
 def _sent(
     parts: list[Block], dtype: np.dtype[Any], write: Callable[[Block, Block], Any]
 ) -> Block:
     """What all ranks have for this one, in their order. parts: places of what this rank has for
     each; write(places, out) writes it."""
     here = _exchange.job()
-    table = _exchange.agree([len(part) for part in parts])
-    counts = table[:, here.rank].copy()
-    np.fill_diagonal(table, 0)  # what stays is not sent
-    got = _exchange.rows_of_others(lambda to, view: write(parts[to], view), table, dtype)
-    out = np.empty(counts.sum(), dtype)
+    got = _of_others(parts, dtype, write)
+    counts = [len(got.get(at, parts[here.rank])) for at in range(here.ranks)]
+    out = np.empty(sum(counts), dtype)
     for at, part in enumerate(np.split(out, np.cumsum(counts)[:-1])):
         if at == here.rank:
             write(parts[at], part)
