@@ -114,7 +114,9 @@ def _now_of(x: Array) -> Array:
 def method(name: str, spread: Callable[..., Any]) -> None:
     """Gives arrays NumPy's method of that name, and divided arrays `spread`."""
     kind = f"method {'fuses' if name in _FUSE else ''} {'writes' if name in _WRITE else ''}"
-    setattr(Array, name, _core.xp_function(name, spread, kind))
+    made = _core.xp_function(name, spread, kind)
+    made.__name__ = name
+    setattr(Array, name, made)
 
 
 def attribute(name: str, spread: Callable[[Array], Array]) -> None:
