@@ -58,7 +58,7 @@ def test_modules(ranks, nodes):
 @pytest.mark.parametrize(
     "modules",
     [
-        "xp_arrays xp_results whole random_programs programs random",
+        "xp_arrays xp_results whole followers random_programs programs random",
         "numpy numpy_alike numpy_files numpy_spelling advice cyclic porting pictures tutorial "
         "tasks files patches ga names",
     ],

@@ -501,7 +501,9 @@ other, whole = np.zeros((100, 100)) + 1, np.zeros(4) + 2
 assert not arrays["divided"].layout.whole and arrays["whole"].layout.whole
 part = arrays["divided"][3:30, ::2]
 row = arrays["whole"][1]
+turned = arrays["divided"].reshape(41, 37)  # a copy that follows
 refused(sk.InvalidError, lambda: sk.protect([part]), "a view")
+refused(sk.InvalidError, lambda: sk.protect([turned]), "a view")
 refused(sk.InvalidError, lambda: sk.protect([xp.sum(xp.asarray(values["few"]))]), "without axes")
 stored = np.array(values["divided"])
 stored.array
@@ -535,6 +537,9 @@ for name, value in values.items():
     assert abs(complex(np.sum(x)) - (3 * value).sum()) < 1e-9, name
     assert len(x.layout.boxes) == len(group)
 assert (part.numpy() == 3 * values["divided"][3:30, ::2]).all(), "a view does not follow"
+refused(sk.InvalidError, lambda: turned.numpy(), "take it again")
+turned = arrays["divided"].reshape(41, 37)
+assert (turned.numpy() == 3 * values["divided"].reshape(41, 37)).all()
 assert (numpy.asarray(row) == 3 * values["whole"][1]).all()
 part[...] = 7
 assert (arrays["divided"].numpy()[3:30, ::2] == 7).all()

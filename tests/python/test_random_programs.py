@@ -1,6 +1,6 @@
 """Random programs on skerry.numpy give what they give on NumPy, whole and divided: assignments,
-views, in-place operators, chains, NumPy operands that change meanwhile, reductions, elements,
-floating-point errors.
+views, views whose elements lie elsewhere, in-place operators, chains, NumPy operands that change
+meanwhile, reductions, elements, floating-point errors.
 
 SKERRY_USER_PROGRAMS=N runs N programs a bound instead of 25; SKERRY_USER_SEED=N begins elsewhere.
 A failure prints the program.
@@ -27,8 +27,9 @@ def a_slice(dice, n):
 
 
 def statement(dice, rows, columns):
-    """A line over the matrices a, b, c of one shape, the row v, NumPy's matrix o and number s.
-    `off` is 1: it stands where ranks add up in another order than NumPy."""
+    """A line over the matrices a, b, c of one shape, the row v, NumPy's matrix o, number s, and p
+    and d, which show a part of some matrix and follow it. `off` is 1: it stands where ranks add up
+    in another order than NumPy. Matrices are in C order: that of others differs from NumPy's."""
     x, y, z = (dice.choice("abc") for _ in range(3))
     i, j = dice.randrange(rows), dice.randrange(columns)
     key = f"{a_slice(dice, rows)}, {a_slice(dice, columns)}"
@@ -51,7 +52,7 @@ def statement(dice, rows, columns):
         f"s = {x}.sum() * off * 1e-3; {y} = {y} + s",
         f"s = {x}[{i}, {j}]; s += 1; {y}[{i}] = s",
         f"v = {x}.max(axis=0) - {y}.mean(axis=0) * off",
-        f"{x} = {y}.T.copy().T + v",
+        f"{x} = ({y}.T.copy().T + v).copy()",
         f"{x}[{y} > 10.0] = 1.5",
         f"m = {y} > {z}; {x}[m] = {x}[m] * 0.5 + {z}[m]",
         f"m = {y}[:, {j}] > 1.0; {x}[m] = {z}[m]",
@@ -63,6 +64,22 @@ def statement(dice, rows, columns):
         f"{x} = np.concatenate(({y}[{i}:], {y}[:{i}]))",
         f"v = {x} @ np.arange({columns}.0) * 1e-3 * off; {y} = {y} + v[:, None]; v = {y}[{i}]",
         f"{x} = {x}.copy(); {y} = np.sqrt(np.abs({x}))",
+        f"p = {x}.reshape({columns}, {rows}){dice.choice(['', '.T', '[1:]', '[:, ::-1]'])}",
+        f"p = {x}[{key}].reshape(-1); d = p",
+        f"p = {x}{dice.choice(['', '.T', '[::-1]'])}.reshape(-1)[{j}:-{i} - 1].reshape(-1, 1)",
+        f"p = {x}{dice.choice(['', '.T', f'[{key}]'])}.ravel()",
+        "p = p.reshape(-1, 1)",
+        "p = p[1:].reshape(-1); d = p[::2]",
+        f"p = np.broadcast_to({x}[{i}], ({dice.randrange(1, 9)}, {columns}))",
+        f"p = numpy.lib.stride_tricks.sliding_window_view({x}, (2, 2))",
+        f"d = np.diagonal({x}, {j - 2})",
+        f"d = np.einsum('ii->i', {x}[:3, :3])",
+        f"k = {x} + 1j * {y}; d = k.real; k *= 0.5; d += 1; k.imag[{i}] = d[{i}]; {z} = k.imag + d",
+        f"{x}[{i}] = p.sum() * off * 1e-3; {y} += (d * 0.5).sum() * off * 1e-2",
+        f"{x} = p.reshape({rows}, {columns}).copy() if p.size == {rows * columns} else {y} * 0.5",
+        f"{x} = {x}.copy(); {x}[{i}, {j}] = d[d.shape[0] // 2 :].sum() * off * 1e-2",
+        f"d = p * 0.5; {x}[{key}] = {y}[{key}]; d += 1",
+        f"np.add.at({x}, ([{i}, {i}], [{j}, 0]), 2.0); np.put({y}, [{j}, 1], p[-1:].sum() * off)",
         f"try:\n with np.errstate(all='raise'): {x} = {y} / ({z} - {z}[{i}, {j}])\n"
         f"except FloatingPointError: {x} = {y} * 0.5",
         f"try:\n with np.errstate(over='raise'): s = (np.abs({x}) * 1e307).sum() * 1e-307\n"
@@ -76,7 +93,7 @@ def program(seed):
     begin = [
         f"a = np.arange({rows * columns}.0).reshape({rows}, {columns}).copy()",
         "b = a * 0.5 - 3; c = np.cos(a); v = a[1].copy()",
-        f"o = numpy.ones(({rows}, {columns})); s = 1.0",
+        f"o = numpy.ones(({rows}, {columns})); s = 1.0; p, d = a.reshape(-1), np.diagonal(b)",
     ]
     return begin + [statement(dice, rows, columns) for _ in range(dice.randrange(4, 16))]
 
@@ -85,7 +102,7 @@ def outcome(lines, module, off=1.0):
     names = {"np": module, "numpy": numpy, "off": off}
     with numpy.errstate(all="ignore"):
         exec("\n".join(lines), names)
-        return {name: names[name] for name in "abcvs"}
+        return {name: names[name] for name in "abcvspd"}
 
 
 def _rounding(lines, name, expected, values):

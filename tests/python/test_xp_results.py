@@ -258,16 +258,16 @@ def test_a_copy_of_what_numpy_shows_is_written_when_nobody_can_tell():
     part = x[1:3]
     part[...] = 8
     same(x, np.concatenate([np.full((1, 6), 7.0), np.full((2, 6), 8.0), [np.arange(18.0, 24)]]))
-    z = xp.asarray(MATRIX) * 1j
-    imaginary = z.imag
-    if not z.layout.whole:
+    y = xp.asarray(np.arange(35.0).reshape(5, 7))
+    turned = xp.reshape(y, (7, 5))
+    if turned._frozen:
         with pytest.raises(ValueError, match="read-only"):
-            imaginary[3] = 1
+            turned[3] = 1
         with pytest.raises(ValueError, match="read-only"):
-            imaginary[3:5][0] = 1
-    del z
-    imaginary[3:5] = 1
-    same(imaginary[3:5], np.ones((2, 17)))
+            turned[3:5][0] = 1
+    del y
+    turned[3:5] = 1
+    same(turned[3:5], np.ones((2, 5)))
     with pytest.raises(ValueError, match="read-only"):
         x.imag[0] = 1
 

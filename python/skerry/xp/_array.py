@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
-from . import _exchange, _layout, _lazy, _options, _pages
+from . import _exchange, _followers, _layout, _lazy, _options, _pages
 from ._layout import Layout
 from ._lazy import Expression
 from ._type import Array
@@ -63,16 +63,21 @@ class Loop:
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "placed", "views", "shown", "reads", "paid", "work", "parts",
-                 "bytes", "loop", "rows", "ahead", "pages", "__weakref__")  # fmt: skip
+    __slots__ = ("source", "open", "placed", "views", "followers", "follows", "fixed", "strides",
+                 "reads", "paid", "work", "parts", "bytes", "loop", "rows", "ahead", "pages",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
         self.open = source is not None  # the program may write it other than through xp
         self.placed = False  # the program of this rank knows which part it has
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
-        # Of a copy of what NumPy shows as a view: the memory of the array that it was taken from.
-        self.shown: weakref.ref[Memory] | None = None
+        # Copies that follow what is written here (_followers.py).
+        self.followers: dict[int, Any] | None = None
+        # Of a copy that follows others; None: it is none.
+        self.follows: list[weakref.ref[_followers.Follower]] | None = None
+        self.fixed = False  # a copy that is never written, as what NumPy has
+        self.strides: tuple[int, ...] | None = None  # of what NumPy has; None: in C order
         self.reads = 0  # small parts that all ranks asked for (_storage.py)
         self.paid = 0  # for these, in units of an element's cost
         self.work = 0  # bytes of operands that lay here
@@ -175,6 +180,7 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
         """The own block as a NumPy view, without a copy; not collective. `bounds` tells where it
         lies. After writes to it, sk.sync() before others use the array. Its shape is that of the
         block, its dtype that of the array. Errors: none. Gathers: no."""
+        _followers.check_alone(self, "x.local")
         return self._opened(self._evaluate())
 
     def _opened(self, block: Block) -> Block:
@@ -208,6 +214,7 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
                 "for the own block"
                 + (" (this one is whole, but xp.options(strict=1))" if self.layout.whole else "")
             )
+        _followers.check_alone(self, what)
         return self._evaluate()
 
     def _number(self, what: str) -> Block:
@@ -235,6 +242,7 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
                 "a divided array is not pickled, since each rank has a part: pickle x.numpy(), or "
                 "write it with sk.save"
             )
+        _followers.check_alone(self, "pickle")
         return _of_pickle, (self._evaluate().copy(),)
 
     def item(self, *index: Any) -> Any:
@@ -263,7 +271,7 @@ class _Behaviour(_Base):  # type: ignore[misc]  # so that checkers know the attr
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._evaluate().__dlpack_device__()
+        return 1, 0  # kDLCPU
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
@@ -276,13 +284,24 @@ for _name, _value in vars(_Behaviour).items():
         setattr(Array, _name, _value)
 
 
-def shows(out: Array, x: Array) -> Array:
-    """`out`, a copy of what NumPy makes as a view of x. It may not be written while x lives:
-    whether a write reaches x must not depend on the number of ranks."""
+def shows(
+    out: Array, x: Array, make: Callable[[Array], Array], like: Block | None, fixed: bool = False
+) -> Array:
+    """`out`, a copy of what NumPy makes as a view of x, as make(x) does. It follows what is written
+    into x, and may not be written while x lives, or if `fixed` ever: whether a write reaches x must
+    not depend on the number of ranks. `like`: NumPy's view of x's twin; None: one in C order."""
+    source = Array(x._evaluate(), x.layout)
+    _followers.follow(out, x, source, lambda it, layout: in_layout(make(it), layout))
     out._frozen = True
-    if x._memory.source is None:  # an sk.Array lives on
-        out._memory.shown = weakref.ref(x._memory)
+    out._memory.strides = None if like is None else like.strides
+    out._memory.fixed = fixed or x._memory.source is not None  # an sk.Array lives on
     return out
+
+
+def may_not_write(x: Array) -> bool:
+    """Whether NumPy shows by x something else that is in use, or that is never written."""
+    memory = x._memory
+    return x._frozen and (memory.fixed or memory.follows is None or _followers.follows(x))
 
 
 def may_write(x: Array) -> None:
@@ -291,13 +310,19 @@ def may_write(x: Array) -> None:
         forget_ahead(x._memory)
     if not x._frozen:
         return
-    origin = x._memory.shown
-    if origin is None or origin() is not None:
+    _followers.in_time(x)  # what it came from may live because x waits for it
+    if may_not_write(x):
         raise ValueError(
             "assignment destination is read-only: this array is a copy of what NumPy shows as a "
             "view; take x.copy() to write it, or write the array that it came from"
         )
     x._frozen = False
+
+
+def written(x: Array) -> None:
+    """x was written. Collective if x is divided: then copies follow, where NumPy has views."""
+    if not x.layout.whole and x._memory.followers:
+        _followers.are_late(x._memory)
 
 
 def forget_ahead(memory: Memory) -> None:
@@ -568,7 +593,7 @@ def spread(x: Array) -> Array:
 
 def as_array(x: Any, name: str = "an operand") -> Array:
     if isinstance(x, Array):
-        return x
+        return _followers.in_time(x)
     if isinstance(x, (np.ndarray, np.generic)):
         array = of_numpy(x)
         # The program may change its ndarray: computed at once. Its numbers it cannot change.

@@ -316,7 +316,7 @@ def meshgrid(*arrays: Operand, indexing: Literal["xy", "ij"] = "xy") -> list[Arr
     """Coordinate arrays of a grid. Shape of each: the lengths of all. dtype: its own. Errors:
     TypeError (no array), ValueError (`indexing`, or more than 1 dimension). Collective. Gathers:
     no."""
-    from ._manipulation import broadcast_to, reshape
+    from ._manipulation import expanded, reshape
 
     taken = [as_array(x) for x in arrays]
     if indexing not in ("xy", "ij"):
@@ -332,7 +332,7 @@ def meshgrid(*arrays: Operand, indexing: Literal["xy", "ij"] = "xy") -> list[Arr
     out = []
     for x, axis in zip(taken, axes, strict=True):
         lines = [x.size if d == axis else 1 for d in range(len(taken))]
-        out.append(broadcast_to(reshape(x, tuple(lines)), tuple(shape)))
+        out.append(expanded(reshape(x, tuple(lines)), tuple(shape)))
     return out
 
 

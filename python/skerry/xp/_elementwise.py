@@ -13,8 +13,10 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
-from . import _exchange, _layout, _lazy
-from ._array import Array, as_array, empty_block, forget_ahead, new_layout, some, works
+from . import _exchange, _followers, _layout, _lazy
+from ._array import (
+    Array, as_array, empty_block, forget_ahead, new_layout, some, works, written,
+)  # fmt: skip
 from ._info import check_device, check_dtype
 from ._layout import Layout
 from ._lazy import Expression
@@ -36,7 +38,7 @@ def _is_number(x: Any) -> bool:
 
 def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None) -> Array:
     """function(*operands, out=...) over the broadcast operands, as an array."""
-    taken = [x if isinstance(x, Array) or _is_number(x) else as_array(x) for x in operands]
+    taken = [x if _is_number(x) else as_array(x) for x in operands]
     arrays = [x for x in taken if isinstance(x, Array)]
     if not arrays:
         taken = arrays = [as_array(np.asarray(x)) for x in operands]
@@ -478,7 +480,7 @@ def _operator(function: Function) -> Callable[..., Any]:
 
 def _into_whole(function: Function, a: Array, b: Any, unnamed: bool) -> Array | None:
     """a, after function(a, b) was computed into it where it lies; None if that cannot be."""
-    if not isinstance(b, Array) or not b.layout.whole:
+    if not isinstance(b, Array) or not _followers.in_time(b).layout.whole:
         return None
     block = a._evaluate()
     expression = b._expression
@@ -510,6 +512,7 @@ def _into_divided(function: Function, a: Array, b: Any) -> bool:
     forget_ahead(a._memory)
     _lazy.settle(block)
     function(block, b._block if isinstance(b, Array) else b, out=block, casting="same_kind")
+    written(a)
     return True
 
 

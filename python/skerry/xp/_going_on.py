@@ -14,7 +14,7 @@ import numpy as np
 import skerry as sk
 from skerry._parts import Bounds
 from skerry._protected import FORMS, Form
-from . import _exchange, _layout, random
+from . import _exchange, _followers, _layout, random
 from ._array import Array
 from ._layout import Layout
 from ._storage import _moving, _take_place
@@ -70,7 +70,7 @@ class _XpForm(Form):
 
     def check(self) -> None:
         x = self.array
-        if x._is_view:
+        if x._is_view or _followers.follows(x):
             raise sk.InvalidError("a view cannot be protected: give the array that it shows")
         if not x.shape:
             raise sk.InvalidError("an array without axes cannot be protected: keep it as a value")
@@ -132,6 +132,7 @@ class _XpForm(Form):
             _layout.whole(other.shape, ranks) if other.whole else Layout(other.shape, other.boxes)
         )
         x._evaluate()
+        _followers.has_gone_back(x._memory)
         moving = _moving(x, strict=False)  # a view that is no slice stays that of the old memory
         if not self._is_as_taken():  # and so do all that NumPy made of x
             moving[0] = x, []

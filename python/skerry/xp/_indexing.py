@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 
 import skerry as sk
-from . import _array, _exchange, _layout, _lazy
+from . import _array, _exchange, _layout, _lazy, _twins
 from ._array import (
     Array,
     Loop,
@@ -27,8 +27,10 @@ from ._array import (
     some,
     undivided,
     used,
+    written,
 )
 from ._elementwise import astype, raises, real_for
+from ._followers import in_time
 from ._layout import Layout
 from ._types import Block, Key, Operand, Shape
 
@@ -92,6 +94,19 @@ def _seen(x: Array, plan: _Plan) -> Array:
     block = x._evaluate()
     part = np.empty(plan.extent, x.dtype) if plan.cut is None else block[plan.cut]
     return Array(part, plan.layout, x._memory, (view, x, plan.key))
+
+
+def _twin_seen(twin: Block, key: Key) -> Block:
+    items = [
+        slice(item[0], at if (at := item[0] + item[1] * item[2]) >= 0 else None, item[2])
+        if isinstance(item, tuple)
+        else item
+        for item in key
+    ]
+    return twin[tuple(items)]
+
+
+_twins.makers[view] = _twin_seen
 
 
 class _Plan(NamedTuple):
@@ -243,6 +258,7 @@ def getitem(x: Array, key: Any) -> Any:
     if x.layout.whole and x._block is None:
         x._evaluate()
         return x[key]
+    in_time(x)
     plan = None if x.layout.whole else _planned(x.layout, key)
     if plan is not None:
         if plan.element:
@@ -439,6 +455,15 @@ def _ask_owners(x: Array, places: Sequence[Block]) -> tuple[Block, Block, list[B
 
 def setitem(x: Array, key: Any, value: Any, unnamed: bool = False) -> None:
     may_write(x)
+    if isinstance(value, Array):
+        in_time(value)
+    try:
+        _store(x, key, value, unnamed)
+    finally:
+        written(x)
+
+
+def _store(x: Array, key: Any, value: Any, unnamed: bool) -> None:
     if x.layout.whole and isinstance(value, Array) and value.layout.whole:
         if _assign_whole(x, key, value, unnamed):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
@@ -10,7 +9,7 @@ import numpy as np
 
 import skerry as sk
 
-from . import _exchange, _layout
+from . import _exchange, _layout, _twins
 from ._array import (
     Array,
     as_array,
@@ -22,6 +21,7 @@ from ._array import (
     gathered,
     in_layout,
     new_layout,
+    may_not_write,
     shows,
 )
 from ._elementwise import functions
@@ -35,10 +35,26 @@ def _all(shape: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
     return tuple((0, n, 1) for n in shape)
 
 
-def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Array:
-    """x repeated along new axes and those of length 1. dtype: that of x. Errors: TypeError (no
-    array), ValueError (shapes do not fit). Collective. Gathers: no."""
-    x, shape = as_array(x), tuple(int(n) for n in shape)
+def broadcast_to(x: Operand, /, shape: int | Sequence[int]) -> Array:
+    """x repeated along new axes and those of length 1, not to be written: a view, or a copy that
+    follows x. dtype: that of x. Errors: TypeError (no array), ValueError (shapes do not fit).
+    Collective. Gathers: no."""
+    x = as_array(x)
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
+    if x.layout.whole:
+        out = Array(np.broadcast_to(x._evaluate(), shape), _whole(shape), x._memory)
+        out._frozen = True
+        return out
+    out = expanded(x, shape)
+    if out is x:
+        return x
+    like = np.broadcast_to(_twins.twin(x), shape)
+    return shows(out, x, lambda it: expanded(it, shape), like, fixed=True)
+
+
+def expanded(x: Operand, shape: Shape) -> Array:
+    """x repeated along new axes and those of length 1: x itself, or a copy. Collective."""
+    x = as_array(x)
     if np.broadcast_shapes(x.shape, shape) != shape:
         raise ValueError(f"shape {x.shape} does not broadcast to {shape}")
     if x.shape == shape:
@@ -108,6 +124,9 @@ def _permuted(x: Array, axes: tuple[int, ...]) -> Array:
     return Array(block, layout, x._memory, (_permuted, x, axes))
 
 
+_twins.makers[_permuted] = np.transpose
+
+
 def matrix_transpose(x: Operand, /) -> Array:
     """The last two axes exchanged; a view. Shape: in that order; dtype: that of x. Errors:
     TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: no."""
@@ -152,6 +171,10 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
         block = x._evaluate().reshape(shape)
         shared = np.may_share_memory(block, x._evaluate())
         return _reshaped(x, block, _whole(shape), copy, shared or not block.size)
+    if not copy and not _twins.is_plain(x) and _twins.reshaped(x, shape) is None:
+        if copy is False:
+            raise ValueError(f"reshape {x.shape} to {shape} of this view needs a copy")
+        copy = True  # as NumPy does
     ordered = in_order(x)
     target = flat_layout(shape, x.dtype)
     same = _same_runs(ordered.layout, shape)
@@ -170,10 +193,16 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
 
 def set_shape(x: Array, shape: ShapeLike) -> None:
     """x.shape = shape, of a divided array: its elements may move to other ranks. What shared
-    memory with x, as NumPy has it, does not any more: so x may not be written while that lives."""
+    memory with x, as NumPy has it, does not any more: so x may not be written while that lives,
+    and follows it."""
     shared = x._memory
+    if may_not_write(x):
+        raise AttributeError(
+            "the shape of a copy of what NumPy shows as a view cannot be set: take x.reshape(shape)"
+        )
     if _exchange.on_any_rank(
         shared.source is not None
+        or bool(not x._is_view and shared.followers)
         or any(not x._is_view or each._recipe is None or each._recipe[1] is x
                for each in shared.views if each is not x)
     ):  # fmt: skip
@@ -181,22 +210,25 @@ def set_shape(x: Array, shape: ShapeLike) -> None:
             "the shape of a divided array that has views, or is an sk.Array, cannot be set: "
             "take x.reshape(shape)"
         )
-    out = reshape(x, (shape,) if isinstance(shape, SupportsIndex) else shape)
-    if out is x:
+    out = reshape(x, (shape,) if isinstance(shape, SupportsIndex) else shape, copy=True)
+    if out.shape == x.shape:
         return
-    if out._memory is shared:
-        out = out.copy()
     forget_ahead(shared)
+    before = Array(x._evaluate(), x.layout, shared)
     shared.views.discard(x)
     x._is_view, x._recipe = False, None
     x.layout, x._block, x._memory = out.layout, out._evaluate(), out._memory
-    x._frozen, x._memory.shown = True, weakref.ref(shared)
+    shape = out.shape
+    shows(x, before, lambda it: reshape(it, shape, copy=True), None)
 
 
-def _shown(out: Array, x: Array, copy: bool | None = None) -> Array:
-    """`out`, which NumPy makes as a view of x if `copy` does not forbid it."""
-    is_copy = out._memory is not x._memory and out.size > 0
-    return shows(out, x) if is_copy and not copy else out
+def _shown(out: Array, x: Array, copy: bool | None) -> Array:
+    """`out`, a reshaped x, which NumPy makes as a view if `copy` does not forbid it."""
+    if copy or not out.size or out._memory is x._memory:
+        return out
+    like = None if _twins.is_plain(x) else _twins.reshaped(x, out.shape)
+    shape = out.shape
+    return shows(out, x, lambda it: reshape(it, shape, copy=True), like)
 
 
 def _whole(shape: Shape) -> Layout:

@@ -10,9 +10,9 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core, _picture
-from . import _exchange
-from ._array import Array, shows
-from ._elementwise import _imag, _real, apply, astype, functions, real_for
+from . import _exchange, _twins
+from ._array import Array
+from ._elementwise import _imag, apply, astype, functions, real_for
 from ._manipulation import matrix_transpose, permute_dims, reshape
 
 
@@ -98,17 +98,21 @@ _FUSE = set("sum prod min max mean var std any all".split())
 _WRITE = set("sort partition fill put resize setfield byteswap".split())
 
 
-def _part(function: Callable[..., Any], x: Array) -> Array:
-    """Parts of complex numbers, which NumPy has as a view; of others zeros, not to be written."""
-    out = shows(_now_of(apply(function, x)), x)
-    if x.dtype.kind != "c":
-        out._memory.shown = None
+def _part(x: Array, name: str) -> Array:
+    """Real or imaginary parts: of complex numbers a view."""
+    return Array(getattr(x._evaluate(), name), x.layout, x._memory, (_part, x, name))
+
+
+_twins.makers[_part] = getattr
+
+
+def _imaginary(x: Array) -> Array:
+    """Of real numbers zeros, which may not be written."""
+    if x.dtype.kind == "c":
+        return _part(x, "imag")
+    out = apply(_imag, x)
+    out._frozen = True
     return out
-
-
-def _now_of(x: Array) -> Array:
-    x._evaluate()
-    return x
 
 
 def method(name: str, spread: Callable[..., Any]) -> None:
@@ -126,5 +130,5 @@ def attribute(name: str, spread: Callable[[Array], Array]) -> None:
 
 attribute("T", lambda self: permute_dims(self, tuple(reversed(range(self.ndim)))))
 attribute("mT", matrix_transpose)
-attribute("real", lambda self: self if self.dtype.kind != "c" else _part(_real, self))
-attribute("imag", lambda self: _part(_imag, self))
+attribute("real", lambda self: self if self.dtype.kind != "c" else _part(self, "real"))
+attribute("imag", _imaginary)

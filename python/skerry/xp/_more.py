@@ -13,19 +13,18 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from . import _creation, _elementwise, _exchange, _indexing, _layout, _manipulation, linalg
-from . import _reductions
+from . import _reductions, _twins
 from ._manipulation import array_of
 from ._array import (
-    Array, as_array, axis_of, empty_block, in_layout, made, new_layout, redistributed,
+    Array, as_array, axis_of, empty_block, gathered, in_layout, made, new_layout, redistributed,
+    shows,
 )  # fmt: skip
 from ._creation import asarray
 from ._elementwise import apply, astype, functions
-from ._manipulation import (
-    broadcast_to, concat, moveaxis, permute_dims, reshape,
-)  # fmt: skip
+from ._manipulation import concat, expanded, moveaxis, permute_dims, reshape
 from ._sorting import nonzero, unique_all, unique_counts, unique_values
 from .linalg import matmul, matrix_norm, tensordot, vector_norm
-from ._types import Axes, Block, Box, Operand, Shape
+from ._types import Axes, Block, Box, Operand, Shape, ShapeLike
 
 
 def ndim(a: Any) -> int:
@@ -89,9 +88,36 @@ def squeeze(a: Operand, axis: Axes = None) -> Array:
     return _manipulation.squeeze(a, ones if axis is None else axis)
 
 
+def _is_contiguous(a: Array) -> bool:
+    return a.layout.whole or _twins.is_plain(a) or _twins.twin(a).flags.c_contiguous
+
+
 def ravel(a: Operand) -> Array:
-    """In one dimension, in C order."""
-    return reshape(a, (-1,))
+    """In one dimension, in C order; a copy where elements do not follow one another."""
+    a = array_of(a)
+    return reshape(a, (-1,), copy=None if _is_contiguous(a) else True)
+
+
+def sliding_window_view(x: Operand, window_shape: ShapeLike, axis: Axes = None) -> Array:
+    """All windows of that shape, as numpy.lib.stride_tricks.sliding_window_view: views of a copy of
+    all of x on every rank, which follows x. Not to be written. Gathers x."""
+    x = as_array(x)
+    if not x.layout.whole:
+        everywhere = _layout.whole(x.shape, _exchange.ranks())
+        copy = Array(np.array(gathered(x, "sliding_window_view")), everywhere)
+        x = shows(copy, x, lambda it: it, _twins.twin(x), fixed=True)
+    out = _windows(x, (window_shape, axis))
+    out._frozen = True
+    return out
+
+
+def _windows(x: Array, which: tuple[Any, Any]) -> Array:
+    block = np.lib.stride_tricks.sliding_window_view(x._evaluate(), *which)
+    layout = _layout.whole(block.shape, _exchange.ranks())
+    return Array(block, layout, x._memory, (_windows, x, which))
+
+
+_twins.makers[_windows] = lambda twin, which: np.lib.stride_tricks.sliding_window_view(twin, *which)
 
 
 def round(a: Operand, decimals: int = 0) -> Array:
@@ -420,7 +446,7 @@ def average(
         axis = along
         ones = [1] * a.ndim
         ones[axis] = -1
-        weights = broadcast_to(reshape(weights, ones), a.shape)
+        weights = expanded(reshape(weights, ones), a.shape)
     dtype = np.result_type(a.dtype, weights.dtype, *["float64"] * (a.dtype.kind in "iub"))
     if weights.dtype != dtype:
         weights = astype(weights, dtype)

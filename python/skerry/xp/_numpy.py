@@ -15,9 +15,9 @@ import skerry as sk
 from skerry import _core
 from . import (
     _array, _dispatch, _elementwise, _exchange, _indexing, _layout, _lazy, _methods, _placing,
-    _sets, _sorting, _whole,
+    _sets, _sorting, _twins, _whole,
 )  # fmt: skip
-from ._array import Array, Memory, may_write, new_layout
+from ._array import Array, Memory, may_write, new_layout, written
 from ._dispatch import broadcasts, into, number, numbers
 from ._elementwise import apply, functions
 from ._manipulation import array_of, of_sequence, reshape, set_shape
@@ -251,6 +251,7 @@ def _byteswap(self: Array, inplace: bool = False) -> Array:
     block = out._evaluate()
     _lazy.settle(block)
     block.byteswap(True)
+    written(out)
     return out
 
 
@@ -258,6 +259,9 @@ def _viewed(x: Array, dtype: Any) -> Array:
     block = x._evaluate()
     shown = block if dtype is None else block.view(dtype)
     return Array(shown, x.layout, x._memory, (_viewed, x, dtype))
+
+
+_twins.makers[_viewed] = lambda twin, dtype: twin if dtype is None else twin.view(dtype)
 
 
 def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:

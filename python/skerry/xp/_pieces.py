@@ -11,7 +11,7 @@ from ._array import Array, axis_of, made, new_layout, of_numpy
 from ._creation import full
 from ._elementwise import astype
 from ._indexing import setitem, take_known
-from ._manipulation import broadcast_to, concat, expand_dims, flip, moveaxis, permute_dims, reshape
+from ._manipulation import expanded, concat, expand_dims, flip, moveaxis, permute_dims, reshape
 from ._sorting import nonzero
 from ._manipulation import array_of as as_array
 
@@ -258,7 +258,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
         shape = tuple(
             values.shape[d] if d == axis else m for d, m in enumerate(arr.shape)
         )
-        values = broadcast_to(values, shape)
+        values = expanded(values, shape)
         return concat([arr[(*before, slice(0, at))], values, arr[(*before, slice(at, None))]],
                       axis=axis)  # fmt: skip
     if index.size == 0:
@@ -273,7 +273,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
     place = np.empty(n + index.size, np.int64)  # of each result, its place in [arr, values]
     place[stays], place[index] = np.arange(n), n + np.arange(index.size)
     shape = tuple(index.size if d == axis else m for d, m in enumerate(arr.shape))
-    return take_known(concat([arr, broadcast_to(values, shape)], axis=axis), place, axis)
+    return take_known(concat([arr, expanded(values, shape)], axis=axis), place, axis)
 
 
 def _positions(obj: Any, n: int) -> np.ndarray:

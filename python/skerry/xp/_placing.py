@@ -1,19 +1,20 @@
 """NumPy's functions that write into an array or choose elements of several: put, place, copyto,
 select. Each rank writes the elements that it has."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from . import _exchange, _lazy, _whole
-from ._array import Array, axis_of, in_layout, may_write
+from ._array import Array, axis_of, in_layout, may_write, written
 from ._elementwise import astype, real_for
 from ._elementwise import where as choose_where
 from ._indexing import select as select_by_mask
 from ._indexing import take_known
 from ._layout import operand
-from ._manipulation import broadcast_to, reshape
+from ._manipulation import expanded, reshape
 from ._reductions import any as any_of
 from ._reductions import cumulative_sum
 from ._manipulation import array_of as as_array
@@ -23,14 +24,18 @@ __all__ = (
 ).split()
 
 
-def settled(x: Array) -> np.ndarray:
-    """The own block, about to be written."""
-    block = x._evaluate()
+@contextmanager
+def writing(x: Array) -> Iterator[np.ndarray]:
+    """The own block, to be written. Collective."""
     may_write(x)
+    block = x._evaluate()
     if not block.flags.writeable:
         raise ValueError("assignment destination is read-only")
     _lazy.settle(block)
-    return block
+    try:
+        yield block
+    finally:
+        written(x)
 
 
 def own_box(x: Array) -> tuple[tuple[int, int], ...]:
@@ -79,14 +84,14 @@ def _inside(
 def write_flat(x: Array, positions: np.ndarray, values: np.ndarray) -> None:
     """x.flat[positions] = values, which every rank knows; the last of equal positions wins."""
     if not x.ndim:
-        block = settled(x)
-        if positions.size:
-            block[...] = np.broadcast_to(values, positions.shape).reshape(-1)[-1]
+        with writing(x) as block:
+            if positions.size:
+                block[...] = np.broadcast_to(values, positions.shape).reshape(-1)[-1]
         return
     inside, local = _inside(x, np.unravel_index(positions, x.shape))
-    block = settled(x)
-    if block.size:
-        block[local] = np.broadcast_to(values, positions.shape)[inside]
+    with writing(x) as block:
+        if block.size:
+            block[local] = np.broadcast_to(values, positions.shape)[inside]
 
 
 # ---- in place ------------------------------------------------------------------------------------
@@ -149,10 +154,11 @@ def putmask(a: Array, mask: Any, values: Any) -> None:
         copyto(a, values, casting="unsafe", where=mask)
         return
     values = np.asarray(_whole.known(values, "putmask")).astype(a.dtype).reshape(-1)
-    here, block = in_layout(mask, a.layout), settled(a)
-    if values.size and block.size:
-        at = np.broadcast_to(flat_positions(a), block.shape)[here]
-        block[here] = values[at % values.size]
+    here = in_layout(mask, a.layout)
+    with writing(a) as block:
+        if values.size and block.size:
+            at = np.broadcast_to(flat_positions(a), block.shape)[here]
+            block[here] = values[at % values.size]
 
 
 def _as_mask(mask: Any) -> Array:
@@ -174,9 +180,10 @@ def place(arr: Array, mask: Any, vals: Any) -> None:
             raise ValueError("Cannot insert from an empty array!")
         return
     turn = reshape(cumulative_sum(reshape(mask, (-1,)), axis=0), arr.shape)
-    here, turns, block = in_layout(mask, arr.layout), in_layout(turn, arr.layout), settled(arr)
-    if block.size:
-        block[here] = values[(turns[here] - 1) % values.size]
+    here, turns = in_layout(mask, arr.layout), in_layout(turn, arr.layout)
+    with writing(arr) as block:
+        if block.size:
+            block[here] = values[(turns[here] - 1) % values.size]
 
 
 def put_along_axis(arr: Array, indices: Any, values: Any, axis: int | None) -> None:
@@ -210,9 +217,9 @@ def put_along_axis(arr: Array, indices: Any, values: Any, axis: int | None) -> N
         for d, n in enumerate(arr.shape)
     ]
     inside, local = _inside(arr, places)
-    block = settled(arr)
-    if block.size:
-        block[local] = np.broadcast_to(values, shape)[inside]
+    with writing(arr) as block:
+        if block.size:
+            block[local] = np.broadcast_to(values, shape)[inside]
 
 
 def fill_diagonal(a: Array, val: Any, wrap: bool = False) -> None:
@@ -286,7 +293,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     out = values.pop()
     for condition, value in zip(reversed(conditions), reversed(values), strict=True):
         out = choose_where(condition, value, out)
-    return out if out.shape == shape else broadcast_to(out, shape)
+    return out if out.shape == shape else expanded(out, shape)
 
 
 def _operand(value: Any) -> Any:
@@ -323,7 +330,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
         raise ValueError("invalid entry in choice array")
     dtype = np.result_type(*[x.dtype for x in values])
     shape = np.broadcast_shapes(a.shape, *[x.shape for x in values])
-    value = broadcast_to(_cast(values[-1], dtype), shape)
+    value = expanded(_cast(values[-1], dtype), shape)
     for i, choice in enumerate(values[:-1]):
         value = choose_where(a == i, _cast(choice, dtype), value)
     if out is None:
@@ -382,7 +389,7 @@ def _scatter(out: Array, mask: Array, values: Any) -> None:
     from ._indexing import fetch
 
     got = fetch(_cast(values, out.dtype), [at[here]])
-    block = settled(out)
-    if block.size:
-        block[here] = got
+    with writing(out) as block:
+        if block.size:
+            block[here] = got
 

@@ -4,6 +4,9 @@ import numpy as np
 
 from . import _exchange
 from ._array import Array
+from ._followers import is_late
+
+_LATE = "written since: x.copy() on all ranks has the values"
 
 
 def _part(x: Array) -> str:
@@ -15,6 +18,8 @@ def _part(x: Array) -> str:
 def represented(x: Array) -> str:
     """NumPy's repr of a whole array; of a divided one the own part, with the shape of all and where
     the part lies. Not collective."""
+    if is_late(x):
+        return f"array({_LATE}, shape={x.shape}, dtype={x.dtype})"
     block = x._evaluate()
     if x.layout.whole:
         return np.array_repr(block)
@@ -31,6 +36,8 @@ def represented(x: Array) -> str:
 def printed(x: Array) -> str:
     """NumPy's str of a whole array; of a divided one the own part, and where it lies. Not
     collective."""
+    if is_late(x):
+        return f"[{_LATE}]"
     block = x._evaluate()
     if x.layout.whole:
         return np.array_str(block)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _exchange, _layout, _whole, linalg
+from . import _exchange, _layout, _twins, _whole, linalg
 from ._array import Array, gathered, in_layout, new_layout, redistributed, shows
 from ._elementwise import astype, functions
 from ._histograms import added
@@ -144,7 +144,10 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*[x.dtype for x in arrays])
     value = _contracted(terms, output, arrays, lengths, kind, optimize)
     if out is None:
-        return shows(value, arrays[0]) if shows_it else value
+        if not shows_it or arrays[0].layout.whole:
+            return value
+        like = np.einsum(subscripts, _twins.twin(arrays[0]))
+        return shows(value, arrays[0], lambda x: einsum(subscripts, x).copy(), like)
     out[...] = value
     return out
 

@@ -14,7 +14,7 @@ from . import _lines, _reductions, _ufuncs, _whole, linalg
 from ._array import Array, axes_of, axis_of, gathered
 from ._elementwise import apply, astype, functions, inexact
 from ._elementwise import where as choose_where
-from ._manipulation import broadcast_to, concat, expand_dims, reshape, stack
+from ._manipulation import expanded, concat, expand_dims, reshape, stack
 from ._manipulation import diff as differences
 from ._reductions import any as any_of
 from ._sorting import sort
@@ -85,7 +85,7 @@ def mean_where(
 def _count(a: Array, axis: Any, keepdims: bool, holds: Array | None) -> Any:
     if holds is None:
         return float(np.prod([a.shape[d] for d in axes_of(axis, a.ndim)], dtype=np.int64))
-    return _reductions.sum(broadcast_to(holds, a.shape), axis=axis, keepdims=keepdims)
+    return _reductions.sum(expanded(holds, a.shape), axis=axis, keepdims=keepdims)
 
 
 def var_where(
@@ -153,11 +153,11 @@ def average(
         return value
     if weights is None:
         count = np.float64(_count(a, axis, keep, None)).astype(value.dtype)
-        return value, broadcast_to(as_array(np.asarray(count)), value.shape).copy()
+        return value, expanded(as_array(np.asarray(count)), value.shape).copy()
     weights = as_array(weights)
     if weights.shape != a.shape:
         total = _reductions.sum(_with_dtype(weights, value.dtype))
-        return value, broadcast_to(total, value.shape).copy()
+        return value, expanded(total, value.shape).copy()
     scale = _reductions.sum(_with_dtype(weights, value.dtype), axis=axis, keepdims=keep)
     return value, scale
 
@@ -609,7 +609,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NOTHING,
             continue
         part = as_array(part)
         if not part.ndim:
-            part = broadcast_to(part, tuple(1 if d == axis else m for d, m in enumerate(a.shape)))
+            part = expanded(part, tuple(1 if d == axis else m for d, m in enumerate(a.shape)))
         parts.append(part)
     return differences(concat(parts, axis=axis) if len(parts) > 1 else a, axis=axis, n=n)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import skerry as sk
-from . import _exchange, _layout, _lazy, _options, _pages
+from . import _exchange, _followers, _layout, _lazy, _options, _pages
 from ._array import (
     _LEAST_TIMES,
     Array,
@@ -79,6 +79,7 @@ def _take_place(x: Array, layout: Layout, block: Block, moving: list[Any]) -> No
     _lazy.settle(x._block)
     x.layout, x._block = layout, block
     x._memory.pages = None  # the block that lay in them
+    _followers.moved(x._memory, block, layout)
     for each, followers in moving:  # an array's views come after it
         if each is not x:
             function, parent, argument = each._recipe
@@ -165,6 +166,7 @@ def _vote(root: Array, memory: Memory) -> None:
     may = (
         not memory.open
         and not memory.placed
+        and not memory.followers
         and all(each._recipe is not None for each in memory.views)
     )
     room = _options.values["loop_bytes"] - _taken

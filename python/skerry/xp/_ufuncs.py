@@ -137,16 +137,16 @@ def outer(ufunc: np.ufunc, a: Any, b: Any, **options: Any) -> Any:
 def at(ufunc: np.ufunc, a: Array, indices: Any, *values: Any) -> None:
     """ufunc.at: a[indices] = ufunc(a[indices], b), once for each index. Every rank does its part of
     `a`. Collective. Gathers: the indices and b."""
-    from ._placing import own_places, settled
+    from ._placing import own_places, writing
 
     indices = _whole.known(indices, f"numpy.{ufunc.__name__}.at")
     places, shape = own_places(a, indices)
     inside, local = places
-    block = settled(a)
     operands = [
         np.broadcast_to(np.asarray(_whole.known(v, "values")), shape)[inside] for v in values
     ]
-    agreed(lambda: ufunc.at(block, local, *operands) if block.size else None)
+    with writing(a) as block:
+        agreed(lambda: ufunc.at(block, local, *operands) if block.size else None)
 
 
 _PRODUCTS = {"matmul": (2, 2), "vecdot": (1, 1), "matvec": (2, 1), "vecmat": (1, 2)}

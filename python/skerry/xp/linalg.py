@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from . import _dense, _exchange, _layout, _options
+from . import _dense, _exchange, _layout, _options, _twins
 from . import _reductions
 from ._array import (
     Array,
@@ -25,6 +25,7 @@ from ._array import (
     new_layout,
     of_numpy,
     redistributed,
+    shows,
     small_reads,
     undivided,
     works,
@@ -32,7 +33,7 @@ from ._array import (
 from ._creation import zeros
 from ._elementwise import agreed, apply, astype, functions, inexact
 from ._manipulation import (
-    broadcast_to,
+    expanded,
     expand_dims,
     matrix_transpose,  # noqa: F401 (part of the namespace)
     moveaxis,
@@ -289,7 +290,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Array:
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"cross takes 3 components along axis {axis}: {x1.shape}, {x2.shape}")
     shape = np.broadcast_shapes(x1.shape, x2.shape)
-    x1, x2 = (moveaxis(broadcast_to(x, shape), axis, 0) for x in (x1, x2))
+    x1, x2 = (moveaxis(expanded(x, shape), axis, 0) for x in (x1, x2))
     a, b = [x1[i] for i in range(3)], [x2[i] for i in range(3)]
     from ._manipulation import stack
 
@@ -345,9 +346,15 @@ def diagonal(x: Operand, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices, along a last axis; not to be written. Of one matrix in rows, each
     rank takes its part. Shape: the diagonal in place of the last two axes. dtype: that of x.
     Errors: TypeError (no array), ValueError (fewer than 2 dimensions). Collective. Gathers: no."""
-    out = _diagonal(_matrices(x, "diagonal"), offset)
-    out._frozen = True
-    return out
+    x = _matrices(x, "diagonal")
+    if x.layout.whole:
+        block = np.diagonal(x._evaluate(), offset, -2, -1)
+        out = Array(block, _layout.whole(block.shape, _exchange.ranks()), x._memory)
+        out._frozen = True
+        return out
+    out = _diagonal(x, offset)
+    like = np.diagonal(_twins.twin(x), offset, -2, -1)
+    return shows(out, x, lambda it: _diagonal(it, offset), like, fixed=True)
 
 
 def _diagonal(x: Array, offset: int) -> Array:
@@ -367,7 +374,7 @@ def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> 
     """Sums of the diagonals of matrices. Shape: without the last two axes. dtype: `dtype`; by
     default that of x, 64 bits for whole numbers. Errors: TypeError (no array), ValueError (fewer
     than 2 dimensions). Collective. Gathers: no."""
-    return _reductions.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+    return _reductions.sum(_diagonal(_matrices(x, "trace"), offset), axis=-1, dtype=dtype)
 
 
 # ---- by LAPACK -----------------------------------------------------------------------------------
