@@ -89,6 +89,7 @@ struct Array {
   PyObject* expression;  // null once evaluated
   PyObject* memory;      // a Memory; null: the root's, or private
   PyObject* recipe;      // of a view made in Python; otherwise null
+  PyObject* strides;     // those that NumPy's array would have; null: told by the rest
   PyObject* ahead;       // key -> element, of a divided one that a loop reads; otherwise null
   Py_ssize_t ahead_of;   // `syncs_now` when `ahead` was made
   PyObject* weak;        // references, kept by Python
@@ -238,10 +239,26 @@ PyObject* make_whole(PyObject* block, Array* root = nullptr, bool stay = false) 
 
 // Whether `result` looks at the memory of `array`.
 bool looks_at(PyObject* result, const Array* array) {
-  PyObject* base = as_ndarray(result)->base;
-  if (!base) return false;
   const Array* root = array->root ? array->root : array;
-  return root->block && (base == root->block || base == as_ndarray(root->block)->base);
+  if (!root->block) return false;
+  PyObject* base = as_ndarray(result)->base;
+  if (!base || base == root->block || base == as_ndarray(root->block)->base) return base;
+  // An array that as_strided made has a base which has what was given to it. Each of these keeps
+  // the next one alive.
+  static PyObject* const name = PyUnicode_InternFromString("base");
+  constexpr int kMost = 6;
+  for (int i = 0; base && base != array->block && base != root->block; ++i) {
+    if (i == kMost) return false;
+    if (is_ndarray(base)) {
+      base = as_ndarray(base)->base;
+      continue;
+    }
+    PyObject* given = PyObject_GetAttr(base, name);
+    if (!given) PyErr_Clear();
+    Py_XDECREF(given);
+    base = given;
+  }
+  return base;
 }
 
 // What NumPy gave, as ours: takes over the reference. `sources`: arrays that it may be or look at.
@@ -1333,6 +1350,7 @@ void free_array(PyObject* object) {
   Py_XDECREF(self->expression);
   Py_XDECREF(self->memory);
   Py_XDECREF(self->recipe);
+  Py_XDECREF(self->strides);
   Py_XDECREF(self->ahead);
   PyObject_Free(object);
   Py_DECREF(type);
@@ -1349,6 +1367,7 @@ PyGetSetDef array_attributes[] = {
     {"_memory", get_memory, set_memory, nullptr, nullptr},
     {"_expression", get_field<&Array::expression>, set_field<&Array::expression>, nullptr, nullptr},
     {"_recipe", get_field<&Array::recipe>, set_field<&Array::recipe>, nullptr, nullptr},
+    {"_strides", get_field<&Array::strides>, set_field<&Array::strides>, nullptr, nullptr},
     {"_is_view", get_flag<&Array::view>, set_flag<&Array::view>, nullptr, nullptr},
     {"_ahead", get_ahead, set_ahead, "Elements that were read ahead: {key: number}; None: none.",
      nullptr},

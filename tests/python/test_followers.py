@@ -293,3 +293,111 @@ def test_nobody_keeps_memory_for_it():
             assert gone_too() is None
     finally:
         gc.enable()
+
+
+@pytest.fixture(params=[0, 100, 1000])
+def some_whole(request):
+    """Some copies are whole, of which their array is not."""
+    xp.options(whole_bytes=request.param)
+
+
+def test_a_whole_copy_is_there_for_one_rank_alone():
+    xp.options(whole_bytes=1000)
+    x = np.arange(6000.0)
+    f = x[1990:2050].reshape(4, 15)
+    x[1991] = -1.0
+    if f.layout.whole and sk.rank() == 0:
+        assert float(f[0, 1]) == -1 and "-1" in str(f) and f.strides == (120, 8)
+    assert float(x.sum()) == 6000 * 5999 / 2 - 1991 - 1
+
+
+def test_views_of_views_follow(some_whole):
+    def program(m, show):
+        x = m.arange(400.0)
+        f = x[130:150].reshape(4, 5)
+        g = f[1:]
+        x[0] = -1
+        h = g[:1]
+        x[135:140] = -3
+        show(h, g, f)
+        w = windows(x[:6], (2,))
+        d = w[1:]
+        x += 6
+        b = d[:2]
+        x *= -1
+        show(b, d, w)
+        v = m.einsum("ii->i", x[:36].reshape(6, 6))
+        u = windows(v[::-1], (3,))
+        y = m.broadcast_to(u, (2, 4, 3))
+        x[...] = -1
+        show(u, y)
+
+    alike(program)
+
+
+def test_what_numpy_copies_does_not_follow(some_whole):
+    def program(m, show):
+        x = matrix(m)
+        a, zeros, whole = x.T * 2, m.zeros_like(x.T), x.T.astype(int)
+        flat, row = a.reshape(-1), (x.T + 1)[1:].ravel()
+        more = zeros.reshape(-1), whole.reshape(-1), m.diag(x.T).ravel(), x[::2, 0].reshape(1, 3)
+        more[0][1] = 5
+        x[...] = 7
+        a[0] = whole[0] = 99
+        show(flat, row, *more, zeros)
+        x = matrix(m)
+        y = x[::2].reshape(3, 1, 7)
+        z = y.reshape(-1)
+        u = x[4, 6:2:-1].reshape(1, 1, 4).ravel()
+        u += -5
+        x[0] = 99
+        show(x, y, z, u)
+
+    alike(program)
+
+
+def test_an_array_that_becomes_an_sk_array_is_followed(some_whole):
+    def program(m, show):
+        x = matrix(m)
+        f, part = x.reshape(7, 5), x[1:4].reshape(7, 3)
+        g = m.diagonal(f)
+        for each in f, x:
+            if m is np and not each.layout.whole:
+                each.array
+                x[0] = -1
+                show(f, g, part)
+            else:
+                x[0] = -1
+                show(f, g, part)
+        x[2] = 5
+        show(f, g, part)
+
+    alike(program)
+
+
+def test_many_copies_of_copies(some_whole):
+    def program(m, show):
+        x = matrix(m)
+        p = x
+        for _ in range(600):
+            p = p.reshape(7, 5)
+            p = p.reshape(5, 7)
+        kept = [x[i % 5, 1:7].reshape(2, 3) for i in range(150)]
+        total = sum(float(x[i % 5, 1:7].reshape(2, 3)[1].sum()) for i in range(300))
+        x[0] = 1
+        show(p, x, total, *kept)
+
+    alike(program)
+
+
+def test_copies_of_an_array_that_is_gone_are_not_written_apart():
+    x = matrix(np, 6, 6)
+    f, g = x.reshape(2, 18), x.reshape(4, 9)
+    shared = f._frozen and g._frozen
+    del x
+    if shared:
+        with pytest.raises(ValueError, match="read-only"):
+            f[0] = -5
+    g = None
+    f[0] = -5
+    assert float(f[0, 1]) == -5

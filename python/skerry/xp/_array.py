@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
-from . import _exchange, _followers, _layout, _lazy, _options, _pages
+from . import _exchange, _followers, _layout, _lazy, _options, _pages, _twins
 from ._layout import Layout
 from ._lazy import Expression
 from ._type import Array
@@ -63,21 +63,22 @@ class Loop:
 class Memory:
     """What an array and its views share."""
 
-    __slots__ = ("source", "open", "placed", "views", "followers", "follows", "fixed", "strides",
-                 "reads", "paid", "work", "parts", "bytes", "loop", "rows", "ahead", "pages",
-                 "__weakref__")  # fmt: skip
+    __slots__ = ("source", "open", "placed", "views", "followers", "family", "follows", "families",
+                 "fixed", "reads", "paid", "work", "parts", "bytes", "loop", "rows", "ahead",
+                 "pages", "__weakref__")  # fmt: skip
 
     def __init__(self, source: sk.Array | None = None) -> None:
         self.source = source  # the sk.Array whose memory it is; None: private memory
         self.open = source is not None  # the program may write it other than through xp
         self.placed = False  # the program of this rank knows which part it has
         self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
-        # Copies that follow what is written here (_followers.py).
+        # Copies that follow what is written here (_followers.py), and their memories.
         self.followers: dict[int, Any] | None = None
-        # Of a copy that follows others; None: it is none.
+        self.family: weakref.WeakSet[Memory] | None = None
+        # Of a copy that follows others; None: it is none. And those that follow the same.
         self.follows: list[weakref.ref[_followers.Follower]] | None = None
+        self.families: list[weakref.WeakSet[Memory]] = []
         self.fixed = False  # a copy that is never written, as what NumPy has
-        self.strides: tuple[int, ...] | None = None  # of what NumPy has; None: in C order
         self.reads = 0  # small parts that all ranks asked for (_storage.py)
         self.paid = 0  # for these, in units of an element's cost
         self.work = 0  # bytes of operands that lay here
@@ -285,15 +286,23 @@ for _name, _value in vars(_Behaviour).items():
 
 
 def shows(
-    out: Array, x: Array, make: Callable[[Array], Array], like: Block | None, fixed: bool = False
+    out: Array,
+    x: Array,
+    make: Callable[[Array], Array],
+    like: Block | None,
+    fixed: bool = False,
+    reshapes: bool = False,
 ) -> Array:
     """`out`, a copy of what NumPy makes as a view of x, as make(x) does. It follows what is written
     into x, and may not be written while x lives, or if `fixed` ever: whether a write reaches x must
-    not depend on the number of ranks. `like`: NumPy's view of x's twin; None: one in C order."""
-    source = Array(x._evaluate(), x.layout)
-    _followers.follow(out, x, source, lambda it, layout: in_layout(make(it), layout))
-    out._frozen = True
-    out._memory.strides = None if like is None else like.strides
+    not depend on the number of ranks. `like`: NumPy's view of x's twin; None: one in C order.
+    `reshapes`: as of _followers.follow. Collective."""
+    if not out.shape:
+        return out
+    if out.layout.whole and like is not None:
+        out._block = _twins.laid_like(out._evaluate(), like)
+    _followers.follow(out, x, lambda it, layout: in_layout(make(it), layout), reshapes)
+    out._frozen, out._strides = True, None if like is None else like.strides
     out._memory.fixed = fixed or x._memory.source is not None  # an sk.Array lives on
     return out
 
@@ -301,7 +310,7 @@ def shows(
 def may_not_write(x: Array) -> bool:
     """Whether NumPy shows by x something else that is in use, or that is never written."""
     memory = x._memory
-    return x._frozen and (memory.fixed or memory.follows is None or _followers.follows(x))
+    return x._frozen and (memory.fixed or memory.follows is None or _followers.shows_others(x))
 
 
 def may_write(x: Array) -> None:

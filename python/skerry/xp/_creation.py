@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import skerry as sk
-from . import _exchange, _layout
+from . import _exchange, _layout, _twins
 from ._array import Array, as_array, made, Memory, new_layout, of_data, of_numpy, of_storage
 from ._elementwise import astype
 from ._info import check_device, check_dtype
@@ -82,7 +82,8 @@ def full(
 def _like(x: Operand, dtype: DTypeLike | None, device: Device, fill: Fill) -> Array:
     check_device(device)
     x = as_array(x)
-    return made(x.layout, x.dtype if dtype is None else check_dtype(dtype), fill)
+    out = made(x.layout, x.dtype if dtype is None else check_dtype(dtype), fill)
+    return _twins.keep(out, [x])
 
 
 def empty_like(

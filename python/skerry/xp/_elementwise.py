@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 import skerry as sk
 from skerry import _core
-from . import _exchange, _followers, _layout, _lazy
+from . import _exchange, _followers, _layout, _lazy, _twins
 from ._array import (
     Array, as_array, empty_block, forget_ahead, new_layout, some, works, written,
 )  # fmt: skip
@@ -46,7 +46,7 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
         works(x)
     if dtype is None and _lie_alike(function, arrays):
         block = function(*[x._block if isinstance(x, Array) else x for x in taken])
-        return Array(block, arrays[0].layout)
+        return _twins.keep(Array(block, arrays[0].layout), arrays)
     if dtype is None:
         dtype = _dtype(function, taken)
     layout = _result_layout(arrays, dtype)
@@ -55,11 +55,12 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
     expression = _lazy.Expression(function, arguments, shape, dtype)
     is_open = any(x._memory.open for x in arrays)
     if raises():  # in this line, as NumPy does
-        return Array(agreed(lambda: _now(expression), layout.whole), layout)
+        out = Array(agreed(lambda: _now(expression), layout.whole), layout)
+        return _twins.keep(out, arrays)
     least = _lazy.least_whole if layout.whole else _lazy.LEAST_ELEMENTS
     if is_open or expression.nodes > _lazy.MOST_NODES or prod(shape) < least:
-        return Array(_now(expression), layout)
-    return Array._of(expression, layout)
+        return _twins.keep(Array(_now(expression), layout), arrays)
+    return _twins.keep(Array._of(expression, layout), arrays)
 
 
 def _lie_alike(function: Function, arrays: Sequence[Array]) -> bool:

@@ -1,9 +1,12 @@
 """Copies of what NumPy has as a view, such as a reshape whose elements move to other ranks. They
 may not be written, and follow what is written into the array that they came from.
 
-A write notes that they are late. The next collective use of one makes it again, in the same memory,
-so that views of it follow too. All ranks see the same writes and uses, so all make it again in the
-same call. What a rank does alone (`x.local`, print) cannot, and says so.
+A write notes that divided ones are late. The next collective use makes them again, in the same
+memory, so that views of them follow too. All ranks see the same writes and uses, so all make them
+again in the same call. What a rank does alone (`x.local`, print) cannot, and says so.
+
+Whole ones are small, and a rank may use them alone. So the write itself makes them again. Garbage
+collectors may differ: the ranks ask one another whether somebody still has the copy.
 """
 
 from __future__ import annotations
@@ -13,20 +16,25 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import skerry as sk
-from . import _lazy
+from . import _exchange, _lazy
 from ._type import Array
 from ._types import Block
+
+_MOST_WHOLE = 64  # that follow one memory before the ranks ask whether somebody still has them
 
 
 class Copy:
     """Where a copy is, and who looks at it."""
 
-    __slots__ = ("block", "layout", "memory", "first")
+    __slots__ = ("block", "layout", "memory", "first", "late_by")
 
     def __init__(self, x: Array) -> None:
-        self.block, self.layout = x._evaluate(), x.layout
+        self.block: Block | None = x._evaluate()  # None: nobody has it here any more
+        self.layout = x.layout
         self.memory = weakref.ref(x._memory)
         self.first = weakref.ref(x)  # the array that is no view
+        # Of what was written last since it was made. None: it is not late.
+        self.late_by: weakref.ref[Follower] | None = None
 
     def arrays(self) -> Iterator[Array]:
         """The copy and its views, as far as they are in use."""
@@ -34,52 +42,61 @@ class Copy:
         for each in [first, *(memory.views if memory is not None else ())]:
             if each is not None:
                 yield each
-                yield from each._whole_views
 
 
 class Follower:
     """A copy that follows what is written into a memory, and how it is made. That memory has it;
     while it is late, so have the arrays that wait for it. No memory keeps another one."""
 
-    __slots__ = ("copy", "source", "make", "before", "owner", "late", "__weakref__")
+    __slots__ = ("copy", "source", "path", "make", "before", "owner", "reshapes",
+                 "__weakref__")  # fmt: skip
 
     def __init__(
-        self,
-        copy: Copy,
-        source: Array,
-        make: Callable[[Array, Any], Block],
-        before: Follower | None,
-        owner: Any,
+        self, copy: Copy, x: Array, make: Make, before: Follower | None, owner: Any
     ) -> None:
         self.copy = copy
-        self.source = source  # the array that was copied, with a memory of its own
-        self.make = make  # gives the own block of the copy in a layout; collective
-        self.before = before  # of what was copied, which is a copy itself
+        self.source = Array(x._evaluate(), x.layout)  # x, with a memory of its own
+        self.path = _path(x)
+        self.make = make
+        self.before = before  # of x, which is a copy itself
         self.owner = weakref.ref(owner)  # the memory that it follows
-        self.late = False
+        self.reshapes = False  # make() alone: so does that of a copy of this copy
 
     def is_late(self) -> None:
         """What it follows was written."""
-        self.late = True
         if self.before is not None:
             self.before.is_late()
-        for each in self.copy.arrays():
+        copy = self.copy
+        if copy.late_by is not None and copy.late_by() is self:
+            return
+        copy.late_by = weakref.ref(self)
+        for each in copy.arrays():
             block = each._block
             if block is not None:
-                _ = each.layout  # without its block a whole array could not tell
                 each._block, each.dtype = None, block.dtype
                 each._expression, each._ahead = Late(self, block), None
+            elif type(each._expression) is Late:
+                each._expression.follower = self
 
     def renew(self) -> None:
-        """Makes it again, where it is late. Collective."""
-        if not self.late:
+        """Makes it again, where it lies, if it is late. Collective."""
+        if self.copy.late_by is None:
             return
+        self.write()
+        self.copy.late_by = None
+
+    def write(self) -> None:
+        """Makes it again, where it lies. Collective."""
         if self.before is not None:
             self.before.renew()
-        values = self.make(self.source, self.copy.layout)
-        _lazy.settle(self.copy.block)
-        self.copy.block[...] = values
-        self.late = False
+        copy = self.copy
+        values = self.make(self.source, copy.layout)
+        if copy.block is not None:
+            _lazy.settle(copy.block)
+            copy.block[...] = values
+
+
+Make = Callable[[Array, Any], Block]  # (source, layout): the own block of a copy; collective
 
 
 class Late:
@@ -96,31 +113,67 @@ class Late:
         return self.block
 
 
-def follow(out: Array, x: Array, source: Array, make: Callable[[Array, Any], Block]) -> None:
-    """`out`, a copy, follows x from now on, and what x follows. `source`: x, with a memory of its
-    own; make(source, layout) gives the own block of `out`."""
-    copy = Copy(out)
-    followed = [(known.owner(), known) for known in _of(x._memory)]
-    out._memory.follows = [
-        weakref.ref(_enter(owner, Follower(copy, source, make, before, owner), out._memory))
-        for owner, before in [*followed, (x._memory, None)]
-        if owner is not None
-    ]
+def follow(out: Array, x: Array, make: Make, reshapes: bool) -> None:
+    """`out`, a copy that make() has made of x, follows x from now on, and what x follows.
+    `reshapes`: make() gives the same of x in another shape. Collective."""
+    copy, memory = Copy(out), out._memory
+    memory.follows = []
+    for owner, before in [*((each.owner(), each) for each in _of(x._memory)), (x._memory, None)]:
+        if owner is None:
+            continue
+        follower = Follower(copy, x, make, before, owner)
+        follower.reshapes = reshapes
+        if before is not None and before.reshapes and reshapes and not x._is_view:
+            follower.source, follower.path = before.source, before.path  # no chain of copies
+            follower.before = before.before
+        _enter(owner, follower, memory)
+        memory.follows.append(weakref.ref(follower))
 
 
-def _enter(owner: Any, follower: Follower, memory: Any) -> Follower:
-    """The owner has it until nobody uses the memory of the copy."""
+def _enter(owner: Any, follower: Follower, memory: Any) -> None:
+    """The owner has the follower until nobody uses the memory of the copy. Collective."""
     key, known = id(follower), weakref.ref(owner)
 
     def end(_: Any) -> None:
-        left = known()
-        if left is not None and left.followers is not None:
-            left.followers.pop(key, None)
+        if follower_of() is not None and follower_of().copy.layout.whole:
+            follower_of().copy.block = None  # until all agree
+        else:
+            left = known()
+            if left is not None and left.followers is not None:
+                left.followers.pop(key, None)
 
+    follower_of: Any = weakref.ref(follower)
     if owner.followers is None:
-        owner.followers = {}
+        owner.followers, owner.family = {}, weakref.WeakSet()
     owner.followers[key] = follower, weakref.ref(memory, end)
-    return follower
+    owner.family.add(memory)
+    memory.families.append(owner.family)
+    wholes = [each for each, _ in owner.followers.values() if each.copy.layout.whole]
+    if len(wholes) % _MOST_WHOLE == 0 and follower.copy.layout.whole:
+        _of_use(owner, wholes)
+
+
+def _of_use(memory: Any, wholes: list[Follower]) -> list[Follower]:
+    """Those of the whole copies that somebody has; the others are forgotten. Collective."""
+    told = _exchange.agree([each.copy.block is not None for each in wholes]).sum(axis=0).tolist()
+    used = []
+    for each, count in zip(wholes, told, strict=True):
+        if count:
+            used.append(each)
+        else:
+            memory.followers.pop(id(each), None)
+    return used
+
+
+def are_late(memory: Any) -> None:
+    """The copies that follow what lies there, which was written. Collective."""
+    followers = [each for each, _ in memory.followers.values()]
+    for each in followers:
+        if not each.copy.layout.whole:
+            each.is_late()
+    wholes = [each for each in followers if each.copy.layout.whole]
+    for each in _of_use(memory, wholes) if wholes else ():
+        each.write()
 
 
 def _of(memory: Any) -> list[Follower]:
@@ -129,42 +182,73 @@ def _of(memory: Any) -> list[Follower]:
     return [each for each in known if each is not None and each.owner() is not None]
 
 
-def follows(x: Array) -> bool:
-    """Whether x is a copy, or shows one, of what is still in use. Not collective."""
-    return bool(_of(x._memory))
+def shows_others(x: Array) -> bool:
+    """Whether x is a copy, or shows one, of what is still in use, or of what another copy that is
+    in use came from. Not collective."""
+    memory = x._memory
+    return bool(_of(memory)) or any(
+        other is not memory and all(each.owner() is not memory for each in _of(other))
+        for family in memory.families
+        for other in family
+    )
 
 
-def are_late(memory: Any) -> None:
-    """The copies that follow what lies there, which was written. Collective."""
-    for follower, _ in list(memory.followers.values()):
-        follower.is_late()
+# ---- arrays that move ----------------------------------------------------------------------------
 
 
-def moved(memory: Any, block: Block, layout: Any) -> None:
-    """What lay in the memory lies elsewhere now. Others may write it there without telling, so what
-    followed it does not any more."""
-    for own in _of(memory):
+def _path(x: Array) -> list[tuple[Any, Any]] | None:
+    """What makes x of the array that is no view; None: nobody knows."""
+    path: list[tuple[Any, Any]] = []
+    while x._is_view:
+        if x._recipe is None:
+            return None
+        function, x, argument = x._recipe
+        path.insert(0, (function, argument))
+    return path
+
+
+def moved(x: Array, block: Block, layout: Any) -> None:
+    """x, which is no view, lies elsewhere now, and its views with it."""
+    for own in _of(x._memory):
         own.copy.block, own.copy.layout = block, layout
-    memory.followers = None
+    for follower, _ in list((x._memory.followers or {}).values()):
+        memory = follower.copy.memory()
+        for each in [follower] if memory is None else {follower, *_of(memory)}:
+            from_memory = each.owner() if each.before is None else each.before.copy.memory()
+            if from_memory is not x._memory:
+                continue
+            if each.path is None:
+                _refuse(each, "moved: take it again")
+                continue
+            source = x
+            for function, argument in each.path:
+                source = function(source, argument)
+            each.source = Array(source._evaluate(), source.layout)
 
 
 def has_gone_back(memory: Any) -> None:
     """What lies there comes back as it was, perhaps on fewer ranks. What follows it cannot."""
+    for follower, _ in list((memory.followers or {}).values()):
+        _refuse(follower, "came back: take it again")
+    memory.followers = None
 
+
+def _refuse(follower: Follower, why: str) -> None:
     def refuse(*_: Any) -> NoReturn:
         raise sk.InvalidError(
-            "this array is a copy of what NumPy shows as a view of an array that came back: take "
-            "it again"
+            f"this array is a copy of what NumPy shows as a view of an array that {why}"
         )
 
-    for follower, _ in list((memory.followers or {}).values()):
-        follower.make = refuse
-        follower.is_late()
+    follower.make = refuse
+    follower.is_late()
+
+
+# ---- uses ----------------------------------------------------------------------------------------
 
 
 def is_late(x: Array) -> bool:
     """Whether what x shows was written since it was copied. Not collective."""
-    return type(x._expression) is Late
+    return x._block is None and type(x._expression) is Late
 
 
 def in_time(x: Array) -> Array:

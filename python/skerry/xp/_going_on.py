@@ -70,7 +70,7 @@ class _XpForm(Form):
 
     def check(self) -> None:
         x = self.array
-        if x._is_view or _followers.follows(x):
+        if x._is_view or _followers.shows_others(x):
             raise sk.InvalidError("a view cannot be protected: give the array that it shows")
         if not x.shape:
             raise sk.InvalidError("an array without axes cannot be protected: keep it as a value")

@@ -97,16 +97,16 @@ def _seen(x: Array, plan: _Plan) -> Array:
 
 
 def _twin_seen(twin: Block, key: Key) -> Block:
-    items = [
-        slice(item[0], at if (at := item[0] + item[1] * item[2]) >= 0 else None, item[2])
-        if isinstance(item, tuple)
-        else item
-        for item in key
-    ]
-    return twin[tuple(items)]
+    return twin[tuple(_slice(*item) if isinstance(item, tuple) else item for item in key)]
+
+
+def _slice(start: int, n: int, step: int) -> slice:
+    end = start + n * step
+    return slice(start, end if end >= 0 else None, step) if n else slice(0)
 
 
 _twins.makers[view] = _twin_seen
+_twins.keep_order.add(view)
 
 
 class _Plan(NamedTuple):

@@ -47,7 +47,9 @@ def broadcast_to(x: Operand, /, shape: int | Sequence[int]) -> Array:
         return out
     out = expanded(x, shape)
     if out is x:
-        return x
+        out = view(x, _all(x.shape))
+        out._frozen = True
+        return out
     like = np.broadcast_to(_twins.twin(x), shape)
     return shows(out, x, lambda it: expanded(it, shape), like, fixed=True)
 
@@ -102,8 +104,9 @@ def _without(x: Array, axes: tuple[int, ...]) -> Array:
     if not axes:
         return x
     if len(axes) == x.ndim:
-        block = in_layout(x, _layout.whole(x.shape, _exchange.ranks()))
-        return Array(block.reshape(()), _layout.whole((), _exchange.ranks()), x._memory)
+        if x.layout.whole:
+            return Array(x._evaluate().reshape(()), x.layout, x._memory)
+        return Array(in_layout(x, _whole(x.shape)).reshape(()).copy(), _whole(()))
     return view(x, tuple(0 if d in axes else (0, n, 1) for d, n in enumerate(x.shape)))
 
 
@@ -207,8 +210,8 @@ def set_shape(x: Array, shape: ShapeLike) -> None:
                for each in shared.views if each is not x)
     ):  # fmt: skip
         raise AttributeError(
-            "the shape of a divided array that has views, or is an sk.Array, cannot be set: "
-            "take x.reshape(shape)"
+            "the shape of a divided array that has views, or copies of them (reshape, diagonal), "
+            "or is an sk.Array, cannot be set: take x.reshape(shape)"
         )
     out = reshape(x, (shape,) if isinstance(shape, SupportsIndex) else shape, copy=True)
     if out.shape == x.shape:
@@ -228,7 +231,7 @@ def _shown(out: Array, x: Array, copy: bool | None) -> Array:
         return out
     like = None if _twins.is_plain(x) else _twins.reshaped(x, out.shape)
     shape = out.shape
-    return shows(out, x, lambda it: reshape(it, shape, copy=True), like)
+    return shows(out, x, lambda it: reshape(it, shape, copy=True), like, reshapes=True)
 
 
 def _whole(shape: Shape) -> Layout:
@@ -264,6 +267,8 @@ def _reshaped(
         return Array(block, layout)
     out = Array(block, layout, x._memory)
     out._frozen = x._frozen
+    like = None if _twins.is_plain(x) else _twins.reshaped(x, layout.shape)
+    out._strides = None if like is None else like.strides
     return out
 
 

@@ -104,6 +104,7 @@ def _part(x: Array, name: str) -> Array:
 
 
 _twins.makers[_part] = getattr
+_twins.keep_order.add(_part)
 
 
 def _imaginary(x: Array) -> Array:

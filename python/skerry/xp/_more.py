@@ -88,14 +88,10 @@ def squeeze(a: Operand, axis: Axes = None) -> Array:
     return _manipulation.squeeze(a, ones if axis is None else axis)
 
 
-def _is_contiguous(a: Array) -> bool:
-    return a.layout.whole or _twins.is_plain(a) or _twins.twin(a).flags.c_contiguous
-
-
 def ravel(a: Operand) -> Array:
     """In one dimension, in C order; a copy where elements do not follow one another."""
     a = array_of(a)
-    return reshape(a, (-1,), copy=None if _is_contiguous(a) else True)
+    return reshape(a, (-1,), copy=None if _twins.is_contiguous(a) else True)
 
 
 def sliding_window_view(x: Operand, window_shape: ShapeLike, axis: Axes = None) -> Array:
@@ -103,8 +99,9 @@ def sliding_window_view(x: Operand, window_shape: ShapeLike, axis: Axes = None) 
     all of x on every rank, which follows x. Not to be written. Gathers x."""
     x = as_array(x)
     if not x.layout.whole:
-        everywhere = _layout.whole(x.shape, _exchange.ranks())
-        copy = Array(np.array(gathered(x, "sliding_window_view")), everywhere)
+        block = np.empty_like(_twins.twin(x))  # its order tells what is a view
+        block[...] = gathered(x, "sliding_window_view")
+        copy = Array(block, _layout.whole(x.shape, _exchange.ranks()))
         x = shows(copy, x, lambda it: it, _twins.twin(x), fixed=True)
     out = _windows(x, (window_shape, axis))
     out._frozen = True

@@ -147,7 +147,11 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         if not shows_it or arrays[0].layout.whole:
             return value
         like = np.einsum(subscripts, _twins.twin(arrays[0]))
-        return shows(value, arrays[0], lambda x: einsum(subscripts, x).copy(), like)
+
+        def again(x: Array) -> Array:
+            return _contracted(terms, output, [x], lengths, kind, optimize)
+
+        return shows(value, arrays[0], again, like)
     out[...] = value
     return out
 

@@ -79,7 +79,7 @@ def _take_place(x: Array, layout: Layout, block: Block, moving: list[Any]) -> No
     _lazy.settle(x._block)
     x.layout, x._block = layout, block
     x._memory.pages = None  # the block that lay in them
-    _followers.moved(x._memory, block, layout)
+    _followers.moved(x, block, layout)
     for each, followers in moving:  # an array's views come after it
         if each is not x:
             function, parent, argument = each._recipe

@@ -718,6 +718,11 @@ class Array:
 
     def _settled(self, block: Block) -> None: ...
 
+    @property
+    def _strides(self) -> Any: ...
+    @_strides.setter
+    def _strides(self, value: Any, /) -> None: ...
+
     def _take(self, shape: Any, dtype: Any, buffer: Any, options: dict[str, Any]) -> None:
         """A new array as numpy.ndarray(shape, dtype, buffer=None) makes one."""
 
