@@ -90,8 +90,8 @@ def expand_dims(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) ->
 
 
 def squeeze(x: Operand, /, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
-    """x without axes of length 1; a view. dtype: that of x. Errors: TypeError (no array),
-    AxisError, ValueError (another length). Collective. Gathers: no."""
+    """x without axes of length 1; a view, or without any axis a copy. dtype: that of x. Errors:
+    TypeError (no array), AxisError, ValueError (another length). Collective. Gathers: no."""
     x = as_array(x)
     axes = axes_of(axis, x.ndim)
     for d in axes:
