@@ -320,17 +320,18 @@ def test_views_of_views_follow(some_whole):
         h = g[:1]
         x[135:140] = -3
         show(h, g, f)
+        e = windows(m.diagonal(x.reshape(20, 20), 1)[::-1], (2,))  # the diagonal is gone
         w = windows(x[:6], (2,))
         d = w[1:]
         x += 6
         b = d[:2]
         x *= -1
-        show(b, d, w)
+        show(b, d, w, e)
         v = m.einsum("ii->i", x[:36].reshape(6, 6))
         u = windows(v[::-1], (3,))
         y = m.broadcast_to(u, (2, 4, 3))
         x[...] = -1
-        show(u, y)
+        show(u, y, e)
 
     alike(program)
 

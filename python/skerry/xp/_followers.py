@@ -171,6 +171,8 @@ def are_late(memory: Any) -> None:
     for each in followers:
         if not each.copy.layout.whole:
             each.is_late()
+        elif each.before is not None:  # which nobody may have any more but this one
+            each.before.is_late()
     wholes = [each for each in followers if each.copy.layout.whole]
     for each in _of_use(memory, wholes) if wholes else ():
         each.write()
