@@ -242,12 +242,13 @@ bool looks_at(PyObject* result, const Array* array) {
   const Array* root = array->root ? array->root : array;
   if (!root->block) return false;
   PyObject* base = as_ndarray(result)->base;
-  if (!base || base == root->block || base == as_ndarray(root->block)->base) return base;
+  PyObject* const owner = as_ndarray(root->block)->base;  // of a copy that NumPy reshaped at once
+  if (!base || base == root->block || base == owner) return base;
   // An array that as_strided made has a base which has what was given to it. Each of these keeps
   // the next one alive.
   static PyObject* const name = PyUnicode_InternFromString("base");
   constexpr int kMost = 6;
-  for (int i = 0; base && base != array->block && base != root->block; ++i) {
+  for (int i = 0; base && base != array->block && base != root->block && base != owner; ++i) {
     if (i == kMost) return false;
     if (is_ndarray(base)) {
       base = as_ndarray(base)->base;

@@ -330,8 +330,11 @@ def test_views_of_views_follow(some_whole):
         v = m.einsum("ii->i", x[:36].reshape(6, 6))
         u = windows(v[::-1], (3,))
         y = m.broadcast_to(u, (2, 4, 3))
+        flat = x[:36].reshape(18, 2, 1).T.reshape(-1)  # a copy, of which NumPy has a view
+        z = m.broadcast_to(windows(flat[::-1], (2,)).T, (2, 2, 35))
+        flat[3:] = 5
         x[...] = -1
-        show(u, y, e)
+        show(u, y, e, z)
 
     alike(program)
 
