@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import skerry as sk
+from skerry import xp
 from skerry.xp import _exchange, _lazy
 
 sk.init()
@@ -34,6 +35,15 @@ def together():
     """Tests begin together, so that one's leftovers cannot be another's failure."""
     sk.sync()
     yield
+
+
+@pytest.fixture(params=[0, 1 << 40], ids=["divided", "whole"])
+def divided_and_whole(request):
+    """A test of arrays that are divided, then of such that every rank has."""
+    before = xp.options()["whole_bytes"]
+    xp.options(whole_bytes=request.param, check_calls=1)
+    yield
+    xp.options(whole_bytes=before, check_calls=0)
 
 
 @pytest.fixture

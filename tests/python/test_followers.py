@@ -14,12 +14,7 @@ import skerry.xp as xp
 windows = numpy.lib.stride_tricks.sliding_window_view
 
 
-@pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
-def layouts(request):
-    before = xp.options()["whole_bytes"]
-    xp.options(whole_bytes=request.param, check_calls=1)
-    yield
-    xp.options(whole_bytes=before, check_calls=0)
+pytestmark = pytest.mark.usefixtures("divided_and_whole")
 
 
 def numbers(x):

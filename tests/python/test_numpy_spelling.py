@@ -12,12 +12,7 @@ import skerry.numpy as np
 import skerry.xp as xp
 
 
-@pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
-def layouts(request):
-    before = xp.options()["whole_bytes"]
-    xp.options(whole_bytes=request.param, check_calls=1)
-    yield
-    xp.options(whole_bytes=before, check_calls=0)
+pytestmark = pytest.mark.usefixtures("divided_and_whole")
 
 
 def plain(value):

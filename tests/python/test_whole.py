@@ -25,12 +25,7 @@ from skerry import _core, _protected
 from skerry.xp import _array, _exchange, _options, _pages, _storage
 
 
-@pytest.fixture(autouse=True, params=[0, 1 << 40], ids=["divided", "whole"])
-def layouts(request):
-    before = xp.options()["whole_bytes"]
-    xp.options(whole_bytes=request.param, check_calls=1)
-    yield
-    xp.options(whole_bytes=before, check_calls=0)
+pytestmark = pytest.mark.usefixtures("divided_and_whole")
 
 
 def test_an_element_is_a_copy():
