@@ -243,22 +243,22 @@ bool looks_at(PyObject* result, const Array* array) {
   if (!root->block) return false;
   PyObject* base = as_ndarray(result)->base;
   PyObject* const owner = as_ndarray(root->block)->base;  // of a copy that NumPy reshaped at once
-  if (!base || base == root->block || base == owner) return base;
-  // An array that as_strided made has a base which has what was given to it. Each of these keeps
-  // the next one alive.
   static PyObject* const name = PyUnicode_InternFromString("base");
   constexpr int kMost = 6;
-  for (int i = 0; base && base != array->block && base != root->block && base != owner; ++i) {
-    if (i == kMost) return false;
-    if (is_ndarray(base)) {
+  PyObject* given = nullptr;  // a reference: what it is based on lives as long
+  for (int i = 0; base && base != root->block && base != owner && base != array->block; ++i) {
+    if (i == kMost) {
+      base = nullptr;
+    } else if (is_ndarray(base)) {
       base = as_ndarray(base)->base;
-      continue;
+    } else {  // as_strided makes an array of an object that has what was given to it
+      PyObject* const holder = std::exchange(given, PyObject_GetAttr(base, name));
+      if (!given) PyErr_Clear();
+      base = given;
+      Py_XDECREF(holder);
     }
-    PyObject* given = PyObject_GetAttr(base, name);
-    if (!given) PyErr_Clear();
-    Py_XDECREF(given);
-    base = given;
   }
+  Py_XDECREF(given);
   return base;
 }
 

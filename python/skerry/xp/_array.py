@@ -21,7 +21,7 @@ from __future__ import annotations
 import operator
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -77,7 +77,7 @@ class Memory:
         self.family: weakref.WeakSet[Memory] | None = None
         # Of a copy that follows others; None: it is none. And those that follow the same.
         self.follows: list[weakref.ref[_followers.Follower]] | None = None
-        self.families: list[weakref.WeakSet[Memory]] = []
+        self.families: Sequence[weakref.WeakSet[Memory]] = ()
         self.fixed = False  # a copy that is never written, as what NumPy has
         self.reads = 0  # small parts that all ranks asked for (_storage.py)
         self.paid = 0  # for these, in units of an element's cost

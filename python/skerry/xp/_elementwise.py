@@ -44,9 +44,16 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
         taken = arrays = [as_array(np.asarray(x)) for x in operands]
     for x in arrays:
         works(x)
+    return _twins.keep(_applied(function, taken, arrays, dtype), arrays)
+
+
+def _applied(
+    function: Function, taken: Sequence[Any], arrays: Sequence[Array], dtype: np.dtype[Any] | None
+) -> Array:
+    """function of the operands taken, which `arrays` are among."""
     if dtype is None and _lie_alike(function, arrays):
         block = function(*[x._block if isinstance(x, Array) else x for x in taken])
-        return _twins.keep(Array(block, arrays[0].layout), arrays)
+        return Array(block, arrays[0].layout)
     if dtype is None:
         dtype = _dtype(function, taken)
     layout = _result_layout(arrays, dtype)
@@ -55,12 +62,11 @@ def apply(function: Function, *operands: Any, dtype: np.dtype[Any] | None = None
     expression = _lazy.Expression(function, arguments, shape, dtype)
     is_open = any(x._memory.open for x in arrays)
     if raises():  # in this line, as NumPy does
-        out = Array(agreed(lambda: _now(expression), layout.whole), layout)
-        return _twins.keep(out, arrays)
+        return Array(agreed(lambda: _now(expression), layout.whole), layout)
     least = _lazy.least_whole if layout.whole else _lazy.LEAST_ELEMENTS
     if is_open or expression.nodes > _lazy.MOST_NODES or prod(shape) < least:
-        return _twins.keep(Array(_now(expression), layout), arrays)
-    return _twins.keep(Array._of(expression, layout), arrays)
+        return Array(_now(expression), layout)
+    return Array._of(expression, layout)
 
 
 def _lie_alike(function: Function, arrays: Sequence[Array]) -> bool:

@@ -117,7 +117,7 @@ def follow(out: Array, x: Array, make: Make, reshapes: bool) -> None:
     """`out`, a copy that make() has made of x, follows x from now on, and what x follows.
     `reshapes`: make() gives the same of x in another shape. Collective."""
     copy, memory = Copy(out), out._memory
-    memory.follows = []
+    memory.follows, memory.families = [], []
     for owner, before in [*((each.owner(), each) for each in _of(x._memory)), (x._memory, None)]:
         if owner is None:
             continue
@@ -135,14 +135,14 @@ def _enter(owner: Any, follower: Follower, memory: Any) -> None:
     key, known = id(follower), weakref.ref(owner)
 
     def end(_: Any) -> None:
-        if follower_of() is not None and follower_of().copy.layout.whole:
-            follower_of().copy.block = None  # until all agree
-        else:
-            left = known()
-            if left is not None and left.followers is not None:
-                left.followers.pop(key, None)
+        left = known()
+        followers = (None if left is None else left.followers) or {}
+        found = followers.get(key)
+        if found is not None and found[0].copy.layout.whole:
+            found[0].copy.block = None  # until all agree
+        elif found is not None:
+            del followers[key]
 
-    follower_of: Any = weakref.ref(follower)
     if owner.followers is None:
         owner.followers, owner.family = {}, weakref.WeakSet()
     owner.followers[key] = follower, weakref.ref(memory, end)

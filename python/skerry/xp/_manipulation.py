@@ -174,24 +174,28 @@ def reshape(x: Operand, /, shape: ShapeLike, *, copy: bool | None = None) -> Arr
         block = x._evaluate().reshape(shape)
         shared = np.may_share_memory(block, x._evaluate())
         return _reshaped(x, block, _whole(shape), copy, shared or not block.size)
-    if not copy and not _twins.is_plain(x) and _twins.reshaped(x, shape) is None:
-        if copy is False:
-            raise ValueError(f"reshape {x.shape} to {shape} of this view needs a copy")
-        copy = True  # as NumPy does
+    like = None
+    if not copy and not _twins.is_plain(x):
+        like = _twins.reshaped(x, shape)
+        if like is None:
+            if copy is False:
+                raise ValueError(f"reshape {x.shape} to {shape} of this view needs a copy")
+            copy = True  # as NumPy does
     ordered = in_order(x)
     target = flat_layout(shape, x.dtype)
     same = _same_runs(ordered.layout, shape)
     if same is not None:
         block = ordered._evaluate().reshape(same.extent(_exchange.job().rank))
         shared = ordered.layout == x.layout and _shares_everywhere(block, x)
-        return _shown(_reshaped(x, block, same, copy, shared), x, copy)
+        return _shown(_reshaped(x, block, same, copy, shared, like), x, copy, like)
     if copy is False:
         raise ValueError(f"reshape {x.shape} to {shape} moves elements: it needs a copy")
     flat = Array(np.ascontiguousarray(ordered._evaluate()).reshape(-1), _flat(ordered.layout))
     block = in_layout(flat, _flat(target))
     if np.may_share_memory(block, x._evaluate()):  # nothing moved here: a copy, as elsewhere
         block = block.copy()
-    return _shown(Array(block.reshape(target.extent(_exchange.job().rank)), target), x, copy)
+    out = Array(block.reshape(target.extent(_exchange.job().rank)), target)
+    return _shown(out, x, copy, like)
 
 
 def set_shape(x: Array, shape: ShapeLike) -> None:
@@ -219,17 +223,16 @@ def set_shape(x: Array, shape: ShapeLike) -> None:
     forget_ahead(shared)
     before = Array(x._evaluate(), x.layout, shared)
     shared.views.discard(x)
-    x._is_view, x._recipe = False, None
+    x._is_view, x._recipe, x._strides = False, None, None
     x.layout, x._block, x._memory = out.layout, out._evaluate(), out._memory
-    shape = out.shape
-    shows(x, before, lambda it: reshape(it, shape, copy=True), None)
+    _shown(x, before, None, None)
 
 
-def _shown(out: Array, x: Array, copy: bool | None) -> Array:
-    """`out`, a reshaped x, which NumPy makes as a view if `copy` does not forbid it."""
+def _shown(out: Array, x: Array, copy: bool | None, like: Block | None) -> Array:
+    """`out`, a reshaped x, which NumPy makes as a view if `copy` does not forbid it. `like`: as of
+    shows()."""
     if copy or not out.size or out._memory is x._memory:
         return out
-    like = None if _twins.is_plain(x) else _twins.reshaped(x, out.shape)
     shape = out.shape
     return shows(out, x, lambda it: reshape(it, shape, copy=True), like, reshapes=True)
 
@@ -257,9 +260,14 @@ def _shares_everywhere(block: Block, x: Array) -> bool:
 
 
 def _reshaped(
-    x: Array, block: Block, layout: Layout, copy: bool | None, shared: bool
+    x: Array,
+    block: Block,
+    layout: Layout,
+    copy: bool | None,
+    shared: bool,
+    like: Block | None = None,
 ) -> Array:
-    """`shared`: the same on all ranks."""
+    """`shared`: the same on all ranks. `like`: as of shows()."""
     if copy is False and not shared:
         raise ValueError("this reshape needs a copy")
     if copy or not shared:
@@ -267,7 +275,6 @@ def _reshaped(
         return Array(block, layout)
     out = Array(block, layout, x._memory)
     out._frozen = x._frozen
-    like = None if _twins.is_plain(x) else _twins.reshaped(x, layout.shape)
     out._strides = None if like is None else like.strides
     return out
 
